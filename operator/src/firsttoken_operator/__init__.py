@@ -1,0 +1,1 @@
+"""firsttoken operator: observes, decides, acts."""

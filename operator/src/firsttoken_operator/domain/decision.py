@@ -1,0 +1,63 @@
+"""What a tick decides, and everything needed to explain it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from firsttoken_sizing.performance.table import Operating
+
+from firsttoken_operator.domain.reasons import Reason
+
+
+class Outcome(StrEnum):
+    """What kind of decision it was (label of `firsttoken_decisions_total`)."""
+
+    UP = "up"
+    DOWN = "down"
+    STEADY = "steady"
+    """Valid data asked for no change, or for less than may be given back yet."""
+    HELD = "held"
+    """Nothing was changed because something is unknown or forbids it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The sizing model at N-1, N and N+1 replicas under the live load; None where there is no such size."""
+
+    n_minus_1: Operating | None
+    n: Operating | None
+    n_plus_1: Operating | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One resource at one tick: from how many replicas to how many, and why.
+
+    `recommended` is what the data asked for before limits and damping. `limited_by` names what kept `to_replicas` away
+    from it. `limit` is the upper bound in force. `unmet_replicas` is what a cap withheld.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    outcome: Outcome
+    from_replicas: int
+    to_replicas: int
+    recommended: int | None
+    reason: Reason
+    message: str
+    limited_by: Reason | None
+    limit: int | None
+    unmet_replicas: int
+    gpus_per_replica: int
+    arrival_requests_per_second: float | None
+    capacity_factor: float
+    prediction: Prediction | None
+    metrics_health: Reason
+    metrics_detail: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether a write would follow (if the mode allows one)."""
+        return self.to_replicas != self.from_replicas

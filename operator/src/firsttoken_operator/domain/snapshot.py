@@ -1,0 +1,180 @@
+"""What one tick sees, frozen: the fleet snapshot that `observe` makes and `decide` reads.
+
+Times are seconds of one monotonic clock; durations in a policy are already divided by the time scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import Sla
+
+from firsttoken_operator.domain.measurement import Measurement
+from firsttoken_operator.domain.reasons import Reason
+
+
+class ScalingMode(StrEnum):
+    """Whether decisions are written."""
+
+    ACTIVE = "Active"
+    ADVISORY = "Advisory"
+    PAUSED = "Paused"
+
+
+class ScaleDown(StrEnum):
+    """When GPUs are given back."""
+
+    ALWAYS = "Always"
+    WHEN_POOL_SHORT = "WhenPoolShort"
+    NEVER = "Never"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPolicy:
+    """`spec.scaling` with its defaults resolved (`scale_down` by the pool's location) and its times scaled."""
+
+    mode: ScalingMode
+    min_replicas: int
+    max_replicas: int | None
+    burst_headroom_percent: int
+    scale_down: ScaleDown
+    stabilization_seconds: float
+    scale_down_step_percent: int
+    backlog_drain_seconds: float
+    metrics_loss_grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """What the sizing model says about one resource: made on change only, read at every tick."""
+
+    configuration: ConfigurationKey
+    table: CapacityTable
+    sla: Sla
+    replicas_for_declared_peak: int
+    replicas_for_declared_average: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsized:
+    """No sizing, and why: nothing is scaled."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The scaled object and the pods in its live owner chain.
+
+    `replicas` is `spec.replicas` of the target. Pods: `ready` and `starting` (created, not yet Ready, younger than the
+    time-to-ready p99) and `stuck` (older) add up to the live ones; `terminating` still hold their GPUs.
+    `unschedulable` and `failing` (image pull, crash loop) are parts of `starting + stuck`.
+    """
+
+    uid: str
+    kind: str
+    name: str
+    replicas: int
+    resource_version: str
+    ready: int
+    starting: int = 0
+    stuck: int = 0
+    terminating: int = 0
+    unschedulable: int = 0
+    failing: int = 0
+    rollout: bool = False
+    gpus_per_replica: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TargetMissing:
+    """There is nothing to scale, and why."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TtftInterval:
+    """The SLA's percentile of TTFT as far as the buckets tell: somewhere in [low, high] milliseconds.
+
+    `high` is None in the last bucket. `requests` is how many requests of the window it stands on.
+    """
+
+    low_milliseconds: float
+    high_milliseconds: float | None
+    mean_milliseconds: float
+    requests: float
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Live signals of one resource over the last rate window, summed over the ready pods of the owner chain.
+
+    `health` is Present, Idle, or why the data cannot be trusted (Missing, Stale, Partial, Recovering); `detail` is the
+    cause in one sentence. `arrivals`: requests a second that arrived (never completions alone); a partial set of pods
+    gives a lower bound with coverage < 1. `first_tokens`: requests a second that got their first token. `waiting`,
+    `running`: requests now. `error_share`: failed / ended, 0..1. `kv_percent`: of the fullest ready pod.
+    """
+
+    health: Reason
+    detail: str
+    arrivals: Measurement
+    first_tokens: Measurement
+    waiting: Measurement
+    running: Measurement
+    error_share: Measurement
+    kv_percent: Measurement
+    ttft: TtftInterval | None
+    window_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSnapshot:
+    """One InferenceDeployment at one tick."""
+
+    uid: str
+    namespace: str
+    name: str
+    generation: int
+    policy: ScalingPolicy
+    sized: Sized | Unsized
+    target: Target | TargetMissing
+    metrics: Metrics
+    pool: str | None = None
+    priority: int = 0
+    created: str = ""
+    conflict: str = ""
+    """Another controller or a repeated foreign write owns the replicas: who. Empty: nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSnapshot:
+    """One GPUPool at one tick.
+
+    `budget_gpus` is what may be charged: `peakGPUs` where declared, else base + burst, else the inventory of matching
+    nodes; None: unknown, which freezes growth. `charged_elsewhere_gpus`: GPUs in use by pods that no resource of this
+    snapshot owns.
+    """
+
+    name: str
+    budget_gpus: int | None
+    inventory_gpus: int | None
+    on_prem: bool
+    scale_down_limit_percent: int
+    brake_window_seconds: float
+    charged_elsewhere_gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """Everything that one tick decides on."""
+
+    now_seconds: float
+    tick_seconds: float
+    resources: tuple[ResourceSnapshot, ...]
+    pools: dict[str, PoolSnapshot] = field(default_factory=dict)

@@ -1,0 +1,48 @@
+"""The exceptions of `firsttoken_sizing`.
+
+    SizingError
+    ├── InvalidInput        a field that cannot be sized: names the field and the fix (exit status 2)
+    │   ├── UnknownModel
+    │   ├── UnknownGPU
+    │   └── NoBenchmark     no measured points and no fitted coefficients for the configuration
+    └── UnreadableBenchmark a benchmark file that cannot be imported: names the file and the reason
+
+An SLA that no size meets is not an error: it is a `Sizing` with `feasible=False` and its cause.
+"""
+
+from __future__ import annotations
+
+
+class SizingError(Exception):
+    """Base of everything that sizing raises on purpose."""
+
+
+class InvalidInput(SizingError):
+    """A field that cannot be sized. `field` is its path as the user wrote it (`traffic.inputTokens`)."""
+
+    def __init__(self, field: str, problem: str, fix: str) -> None:
+        self.field = field
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"{field}: {problem}; {fix}")
+
+
+class UnknownModel(InvalidInput):
+    """The model is not in the catalog."""
+
+
+class UnknownGPU(InvalidInput):
+    """The GPU is not in the catalog."""
+
+
+class NoBenchmark(InvalidInput):
+    """Nothing measured and nothing fitted for the configuration."""
+
+
+class UnreadableBenchmark(SizingError):
+    """A benchmark file that cannot be imported."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        self.file = file
+        self.problem = problem
+        super().__init__(f"{file}: {problem}")

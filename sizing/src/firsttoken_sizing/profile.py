@@ -1,0 +1,78 @@
+"""Measured points of one configuration: what a benchmark said, in one form for every tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from firsttoken_sizing.workload import Percentile
+
+
+class Load(StrEnum):
+    """How a benchmark offered its load."""
+
+    CLOSED_LOOP = "ClosedLoop"
+    POISSON = "Poisson"
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Statistics of one latency in milliseconds, as far as they were reported."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+    def at(self, percentile: Percentile) -> float | None:
+        """The statistic that a limit is about, or None where it was not reported (never a silent mean)."""
+        value: float | None = getattr(self, percentile.key)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured operating point of one replica.
+
+    `requests_per_second` is what completed. `concurrency` is set for a closed loop, `offered_requests_per_second` for
+    an open one.
+    """
+
+    requests_per_second: float
+    concurrency: float | None = None
+    offered_requests_per_second: float | None = None
+    ttft: Latency = Latency()
+    itl: Latency = Latency()
+    end_to_end: Latency = Latency()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationKey:
+    """What a replica is: everything that its step times depend on except the workload."""
+
+    model: str
+    gpu: str
+    precision: str
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """GPUs that one replica occupies."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named set of measured points: one configuration, one pair of lengths, one kind of load."""
+
+    name: str
+    key: ConfigurationKey
+    input_tokens: float
+    output_tokens: float
+    load: Load
+    points: tuple[Point, ...]
+    engine: str = ""
+    engine_version: str = ""
+    source: str = ""

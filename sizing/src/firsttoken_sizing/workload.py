@@ -1,0 +1,111 @@
+"""What a team declares: traffic, SLA, hardware. The question that a sizing answers.
+
+Plain frozen values with units in their names; nothing here knows where they came from (custom resource, CLI, notebook).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Percentile(StrEnum):
+    """Which statistic of a latency a limit is about."""
+
+    MEAN = "Mean"
+    P50 = "P50"
+    P90 = "P90"
+    P95 = "P95"
+    P99 = "P99"
+
+    @property
+    def key(self) -> str:
+        """Name of the field that holds this statistic (`mean`, `p95`...)."""
+        return self.value.lower()
+
+
+class Arrivals(StrEnum):
+    """How requests arrive, and so how a latency curve is read."""
+
+    POISSON = "Poisson"
+    CLOSED_LOOP = "ClosedLoop"
+
+
+class SlaMode(StrEnum):
+    """What the user waits for."""
+
+    STREAMING = "Streaming"
+    SEQUENTIAL = "Sequential"
+    OFFLINE = "Offline"
+
+
+class Routing(StrEnum):
+    """What stands in front of the replicas."""
+
+    RANDOM = "Random"
+    ROUND_ROBIN = "RoundRobin"
+    LEAST_LOADED = "LeastLoaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One latency limit: at most `milliseconds` at `percentile`."""
+
+    milliseconds: float
+    percentile: Percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Sla:
+    """The latency limits of a deployment; an absent limit does not bind."""
+
+    mode: SlaMode = SlaMode.STREAMING
+    time_to_first_token: Limit | None = None
+    inter_token_latency: Limit | None = None
+    end_to_end: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Declared traffic of one deployment (all replicas together).
+
+    `cached_input_percent` saves prefill work, not KV space. Rates are requests a second; `None` means not declared.
+    Exactly one of `peak_requests_per_second` and `concurrent_requests` is set once the custom resource was resolved.
+    """
+
+    input_tokens: float
+    output_tokens: float
+    input_tokens_p99: float | None = None
+    output_tokens_p99: float | None = None
+    cached_input_percent: float = 0.0
+    average_requests_per_second: float | None = None
+    peak_requests_per_second: float | None = None
+    concurrent_requests: int | None = None
+    routing: Routing = Routing.RANDOM
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """GPUs that may be used, in order of preference on a tie, and fixed parallelism where the user set it."""
+
+    gpus: tuple[str, ...]
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    gpus_per_server: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What a GPU costs: either a cloud price an hour, or a server bought and amortised.
+
+    Amounts are in `currency`. With `gpu_hour` set the others are ignored.
+    """
+
+    gpu_hour: float | None = None
+    server_price: float | None = None
+    amortization_years: float | None = None
+    hosting_per_year: float = 0.0
+    license_per_gpu_year: float = 0.0
+    currency: str = "USD"
+    input_per_million_tokens: float | None = None
+    output_per_million_tokens: float | None = None
