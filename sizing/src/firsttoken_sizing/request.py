@@ -1,0 +1,127 @@
+"""The whole question of one sizing, and the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.profile import ConfigurationKey, Latency, Profile
+from firsttoken_sizing.workload import Arrivals, Hardware, Pricing, Sla, Workload
+
+
+class Basis(StrEnum):
+    """How far an answer stands on measurements."""
+
+    MEASURED = "Measured"
+    INTERPOLATED = "Interpolated"
+    FITTED = "Fitted"
+    EXTRAPOLATED = "Extrapolated"
+
+
+class Infeasible(StrEnum):
+    """Why no number of replicas meets the SLA (cause of condition SLAFeasible=False)."""
+
+    SINGLE_REQUEST_TTFT = "SingleRequestTTFT"
+    ITL_AT_BATCH_1 = "ITLAtBatch1"
+    END_TO_END_INCONSISTENT = "EndToEndInconsistent"
+    KV_CACHE_TOO_SMALL = "KVCacheTooSmall"
+    CONTEXT_WINDOW_EXCEEDED = "ContextWindowExceeded"
+    MODEL_DOES_NOT_FIT = "ModelDoesNotFit"
+
+
+@dataclass(frozen=True, slots=True)
+class SizingRequest:
+    """One sizing question.
+
+    `model` and `hardware.gpus` may be aliases. `precision` None: chosen among published formats, never below 8 bits
+    unless `allowed_precisions` lists it. `profiles` are every measured profile that may be used; those that do not match
+    the model, GPU, precision or parallelism are ignored. `pricing` is keyed by canonical GPU name.
+    """
+
+    model: str
+    workload: Workload
+    sla: Sla
+    hardware: Hardware
+    precision: str | None = None
+    allowed_precisions: tuple[str, ...] = ()
+    arrivals: Arrivals = Arrivals.POISSON
+    profiles: tuple[Profile, ...] = ()
+    pricing: dict[str, Pricing] = field(default_factory=dict)
+    pinned: ConfigurationKey | None = None
+    """A running fleet's configuration: only this one is considered for the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of one GPU of a replica in GiB, and what fits into it."""
+
+    total_gib: float
+    weights_gib: float
+    other_gib: float
+    kv_cache_gib: float
+    kv_cache_tokens: int
+    """Tokens of KV cache that a whole replica holds."""
+    max_concurrency: int
+    """Requests of the declared lengths that fit at once (input + output reserved)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of the answer; None where the pricing does not say. Amounts in `currency`."""
+
+    currency: str
+    per_hour: float | None = None
+    per_year: float | None = None
+    per_thousand_requests_at_peak: float | None = None
+    """Of the servers or GPUs bought, at the declared peak."""
+    per_thousand_requests_at_peak_fractional: float | None = None
+    """Of the fraction of servers that the load uses (as the DLI course counts)."""
+    per_thousand_requests_at_average: float | None = None
+    per_million_tokens_at_peak: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A configuration that was considered and lost."""
+
+    configuration: ConfigurationKey
+    feasible: bool
+    gpus: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The answer. Where `feasible` is False the sizes are 0, `table` is None and `cause` says why."""
+
+    feasible: bool
+    reason: str
+    """One sentence: why this size, or why none and what would make it feasible."""
+    cause: Infeasible | None
+    configuration: ConfigurationKey | None
+    arrivals: Arrivals
+    table: CapacityTable | None
+    replicas: int
+    """For the declared peak."""
+    replicas_for_average: int | None
+    gpus: int
+    servers: int
+    peak_requests_per_second: float
+    requests_per_second_per_replica: float
+    """Largest rate of one replica inside the SLA."""
+    requests_per_second_per_server: float
+    concurrency_per_replica: float
+    ttft: Latency
+    """At the operating point; milliseconds, as are the next two."""
+    itl: Latency
+    end_to_end: Latency
+    binding_constraint: str
+    basis: Basis
+    error_band_percent: float
+    utilization_cap_percent: float
+    memory: Memory | None = None
+    engine_settings: dict[str, str | int | float] = field(default_factory=dict)
+    cost: Cost | None = None
+    warnings: tuple[str, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
