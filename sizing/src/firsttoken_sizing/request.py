@@ -35,8 +35,8 @@ class SizingRequest:
     """One sizing question.
 
     `model` and `hardware.gpus` may be aliases. `precision` None: chosen among published formats, never below 8 bits
-    unless `allowed_precisions` lists it. `profiles` are every measured profile that may be used; those that do not match
-    the model, GPU, precision or parallelism are ignored. `pricing` is keyed by canonical GPU name.
+    unless `allowed_precisions` lists it. `profiles` are every measured profile that may be used; those that do not
+    match the model, GPU, precision or parallelism are ignored. `pricing` is keyed by canonical GPU name.
     """
 
     model: str

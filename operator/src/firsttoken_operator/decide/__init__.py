@@ -1,1 +1,26 @@
-"""To be described by its first module."""
+"""The decision: pure, the same for operator, replay and tests. No clock, no randomness, no I/O.
+
+`decide` = `propose` (one resource by itself) -> `arbitrate` (one pool, one transaction) -> `explain`.
+"""
+
+from types import MappingProxyType
+
+from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus
+from firsttoken_operator.decide.bounds import Bounds, bounds
+from firsttoken_operator.decide.explain import explain
+from firsttoken_operator.decide.memory import Memory
+from firsttoken_operator.decide.propose import propose
+from firsttoken_operator.domain import Decision, FleetSnapshot
+
+__all__ = ["Bounds", "Memory", "bounds", "charged_gpus", "decide"]
+
+
+def decide(snapshot: FleetSnapshot, memory: Memory) -> tuple[tuple[Decision, ...], Memory]:
+    """Decide on every resource of the snapshot, in its order; the memory returned is the next tick's."""
+    clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds)
+    proposals = [
+        propose(r, memory.resources.get(r.uid), clock_seconds, snapshot.tick_seconds) for r in snapshot.resources
+    ]
+    granted = arbitrate(proposals, snapshot.pools, clock_seconds)
+    seen = MappingProxyType({p.resource.uid: p.memory for p in granted})
+    return tuple(explain(p) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)

@@ -1,7 +1,7 @@
 """Frozen values that observe, decide and act exchange. Holds no logic, knows no I/O."""
 
 from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
-from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value
+from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value, measured
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.snapshot import (
     FleetSnapshot,
@@ -19,7 +19,25 @@ from firsttoken_operator.domain.snapshot import (
 )
 
 __all__ = [
-    "Decision", "FleetSnapshot", "Idle", "Measurement", "Metrics", "Missing", "Outcome", "PoolSnapshot", "Prediction",
-    "Reason", "ResourceSnapshot", "ScaleDown", "ScalingMode", "ScalingPolicy", "Sized", "Target", "TargetMissing",
-    "TtftInterval", "Unsized", "Value",
+    "Decision",
+    "FleetSnapshot",
+    "Idle",
+    "Measurement",
+    "Metrics",
+    "Missing",
+    "Outcome",
+    "PoolSnapshot",
+    "Prediction",
+    "Reason",
+    "ResourceSnapshot",
+    "ScaleDown",
+    "ScalingMode",
+    "ScalingPolicy",
+    "Sized",
+    "Target",
+    "TargetMissing",
+    "TtftInterval",
+    "Unsized",
+    "Value",
+    "measured",
 ]

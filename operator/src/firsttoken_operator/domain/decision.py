@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from firsttoken_sizing.performance.table import Operating
-
 from firsttoken_operator.domain.reasons import Reason
+from firsttoken_sizing.performance.table import Operating
 
 
 class Outcome(StrEnum):

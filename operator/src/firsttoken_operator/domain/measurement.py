@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from firsttoken_operator.domain.reasons import Reason
 
+LARGEST_VALUE = 1e12
+"""No rate, count or latency of a fleet is larger; what claims to be is a broken exporter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -17,8 +20,8 @@ class Value:
     coverage: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.value) and self.value >= 0):
-            raise ValueError(f"a measured value is finite and >= 0, not {self.value}; use Missing(OutOfRange)")
+        if not 0 <= self.value <= LARGEST_VALUE:
+            raise ValueError(f"a measured value is in [0, {LARGEST_VALUE:g}], not {self.value}; see measured()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,12 @@ class Missing:
 
 
 Measurement = Value | Idle | Missing
+
+
+def measured(value: float, age_seconds: float = 0.0, coverage: float = 1.0) -> Value | Missing:
+    """A number as it came from outside: a value if it can be one, else why not."""
+    if math.isnan(value):
+        return Missing(Reason.NOT_A_NUMBER)
+    if not 0 <= value <= LARGEST_VALUE:
+        return Missing(Reason.OUT_OF_RANGE, f"{value:g}")
+    return Value(value, age_seconds, coverage)

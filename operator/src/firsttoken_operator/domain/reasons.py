@@ -37,6 +37,7 @@ class Reason(StrEnum):
     POOL_EXHAUSTED = "PoolExhausted"
     POOL_INVENTORY_UNKNOWN = "PoolInventoryUnknown"
     POOL_NOT_FOUND = "PoolNotFound"
+    SCALE_UP_STEP = "ScaleUpStep"
     SCALE_DOWN_STEP = "ScaleDownStep"
     # State of the metrics (condition MetricsHealthy)
     PRESENT = "Present"
@@ -49,6 +50,7 @@ class Reason(StrEnum):
     # Why a measurement is missing
     SOURCE_UNREACHABLE = "SourceUnreachable"
     SOURCE_NOT_CONFIGURED = "SourceNotConfigured"
+    SOURCE_MISCONFIGURED = "SourceMisconfigured"
     UNAUTHORIZED = "Unauthorized"
     THROTTLED = "Throttled"
     SERVER_ERROR = "ServerError"

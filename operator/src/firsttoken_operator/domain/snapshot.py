@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_operator.domain.measurement import Measurement
+from firsttoken_operator.domain.reasons import Reason
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
-
-from firsttoken_operator.domain.measurement import Measurement
-from firsttoken_operator.domain.reasons import Reason
 
 
 class ScalingMode(StrEnum):

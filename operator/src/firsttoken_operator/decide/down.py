@@ -1,0 +1,161 @@
+"""The rules that forbid a scale-down: one function a rule, asked in order; the first that objects wins.
+
+Missing, stale or partial data never lowers replicas, and neither does a process that has not watched for a full window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firsttoken_operator.decide.capacity import ttft_above_sla
+from firsttoken_operator.decide.demand import HEALTHY, Demand
+from firsttoken_operator.decide.memory import ResourceMemory
+from firsttoken_operator.domain import Idle, Metrics, Reason, ScaleDown, ScalingPolicy, Sized, Target, Value
+from firsttoken_sizing.performance.table import Operating
+from firsttoken_sizing.workload import Limit, Sla
+
+MAXIMUM_ERROR_SHARE = 0.01
+MAXIMUM_KV_PERCENT = 90.0
+LOW_RESOLUTION_SLA_SHARE = 0.9
+LOW_RESOLUTION_MEAN_RATIO = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class DownCase:
+    """All that the rules look at: going from the target's present size to `to_replicas`."""
+
+    policy: ScalingPolicy
+    sized: Sized
+    target: Target
+    metrics: Metrics
+    memory: ResourceMemory
+    load: Demand
+    to_replicas: int
+    clock_seconds: float
+    tick_seconds: float
+    above_limit: bool
+
+
+def objection(case: DownCase) -> Reason | None:
+    """The first rule that forbids the scale-down, or None."""
+    for rule in (*PATIENCE, *(() if case.above_limit else SAFETY)):
+        reason = rule(case)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _allowed_by_the_user(case: DownCase) -> Reason | None:
+    return Reason.SCALE_DOWN_NEVER if case.policy.scale_down is ScaleDown.NEVER else None
+
+
+def _data_is_trustworthy(case: DownCase) -> Reason | None:
+    return None if case.metrics.health in HEALTHY else case.metrics.health
+
+
+def _watched_for_a_full_window(case: DownCase) -> Reason | None:
+    since = case.memory.healthy_since_seconds
+    if since is None or case.clock_seconds - since < case.policy.stabilization_seconds:
+        return Reason.STABILIZING
+    return None
+
+
+def _measured_since_the_last_change(case: DownCase) -> Reason | None:
+    changed = case.memory.changed_seconds
+    if changed is not None and case.clock_seconds - changed < case.metrics.window_seconds + 2 * case.tick_seconds:
+        return Reason.STABILIZING
+    return None
+
+
+def _no_rollout(case: DownCase) -> Reason | None:
+    return Reason.ROLLOUT if case.target.rollout else None
+
+
+def _nothing_is_starting(case: DownCase) -> Reason | None:
+    # NB: stuck pods do not block: a fleet that cannot start its pods must still be able to shrink.
+    return Reason.PODS_STARTING if case.target.starting else None
+
+
+def _no_errors(case: DownCase) -> Reason | None:
+    share = case.metrics.error_share
+    if isinstance(share, Idle):
+        return None
+    return None if isinstance(share, Value) and share.value <= MAXIMUM_ERROR_SHARE else Reason.ERRORS_PRESENT
+
+
+def _kv_cache_fits(case: DownCase) -> Reason | None:
+    kv = case.metrics.kv_percent
+    if not isinstance(kv, Value):
+        return None  # Not every runtime reports it; the prediction below still bounds it.
+    after = kv.value * case.target.replicas / case.to_replicas
+    return Reason.KV_PRESSURE if after > MAXIMUM_KV_PERCENT else None
+
+
+def _observed_ttft_agrees(case: DownCase) -> Reason | None:
+    limit, ttft = case.sized.sla.time_to_first_token, case.metrics.ttft
+    if limit is None or ttft is None:
+        return None
+    if ttft_above_sla(ttft, case.sized.sla):
+        return Reason.TTFT_ABOVE_SLA
+    if ttft.high_milliseconds is not None and ttft.high_milliseconds <= limit.milliseconds:
+        return None
+    # The SLA lies inside the bucket (NIM 1.x jumps from 250 to 500 ms). Then the model must say yes with a margin, and
+    # the mean, which is exact, must not be worse than the model's: better than predicted is no reason to hold.
+    model = case.sized.table.at(case.load.total_per_second / (case.target.replicas * case.memory.capacity_factor)).ttft
+    predicted = model.at(limit.percentile)
+    if predicted is None:
+        predicted = model.mean
+    trusted = (
+        predicted is not None
+        and predicted <= LOW_RESOLUTION_SLA_SHARE * limit.milliseconds
+        and model.mean is not None
+        and ttft.mean_milliseconds <= LOW_RESOLUTION_MEAN_RATIO * model.mean
+    )
+    return None if trusted else Reason.LOW_RESOLUTION
+
+
+def _prediction_meets_the_sla(case: DownCase) -> Reason | None:
+    rate = case.load.total_per_second / (case.to_replicas * case.memory.capacity_factor)
+    capacity = case.sized.table.capacity_requests_per_second
+    inside = rate <= capacity * (1 + 1e-9) and meets(case.sized.table.at(rate), case.sized.sla)
+    return None if inside else Reason.PREDICTION_ABOVE_SLA
+
+
+Rule = Callable[[DownCase], Reason | None]
+
+PATIENCE: tuple[Rule, ...] = (
+    _data_is_trustworthy,
+    _watched_for_a_full_window,
+    _measured_since_the_last_change,
+    _no_rollout,
+    _nothing_is_starting,
+)
+"""Always asked."""
+
+SAFETY: tuple[Rule, ...] = (
+    _allowed_by_the_user,
+    _no_errors,
+    _kv_cache_fits,
+    _observed_ttft_agrees,
+    _prediction_meets_the_sla,
+)
+"""Asked when the smaller size is our own choice; not when the user lowered a limit below the present size."""
+
+
+def meets(operating: Operating, sla: Sla) -> bool:
+    """Whether predicted latencies are inside every limit; an unknown percentile is judged by the mean."""
+    pairs = (
+        (sla.time_to_first_token, operating.ttft),
+        (sla.inter_token_latency, operating.itl),
+        (sla.end_to_end, operating.end_to_end),
+    )
+    return not operating.saturated and all(
+        _inside(limit, latency.at(limit.percentile), latency.mean) for limit, latency in pairs if limit is not None
+    )
+
+
+def _inside(limit: Limit, value: float | None, mean: float | None) -> bool:
+    # The table's capacity already holds the percentile inside its limit; without one only the mean can contradict it.
+    known = value if value is not None else mean
+    return known is not None and known <= limit.milliseconds * (1 + 1e-9)

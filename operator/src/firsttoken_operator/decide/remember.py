@@ -1,0 +1,56 @@
+"""What one tick adds to the memory of a resource, before anything is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firsttoken_operator.decide import capacity
+from firsttoken_operator.decide.demand import HEALTHY, demand, recent
+from firsttoken_operator.decide.memory import Decrease, DemandSample, ResourceMemory
+from firsttoken_operator.domain import Reason, ResourceSnapshot, Sized, Target
+
+BRAKE_MEMORY_SECONDS = 3600.0
+"""How long decreases are remembered; longer than any pool's brake window."""
+
+
+def remember(
+    resource: ResourceSnapshot, target: Target, sized: Sized, memory: ResourceMemory | None, clock_seconds: float
+) -> ResourceMemory:
+    """Memory after this tick: changes of size, the run of healthy samples, the demand, the lesson of TTFT."""
+    key = str(sized.configuration)
+    if memory is None or memory.target_uid != target.uid:
+        memory = fresh(target, key, None)
+    if memory.sized_key != key:
+        memory = replace(memory, sized_key=key, capacity_factor=1.0, ttft_misses=0)
+    if target.replicas != memory.replicas:
+        gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
+        kept = tuple(d for d in memory.decreases if d.at_seconds >= clock_seconds - BRAKE_MEMORY_SECONDS)
+        decreases = (*kept, Decrease(clock_seconds, gone)) if gone else kept
+        memory = replace(memory, replicas=target.replicas, changed_seconds=clock_seconds, decreases=decreases)
+    health = resource.metrics.health
+    lost = memory.lost_since_seconds
+    if health in HEALTHY:
+        memory = replace(
+            memory,
+            lost_since_seconds=None,
+            healthy_since_seconds=clock_seconds
+            if memory.healthy_since_seconds is None
+            else memory.healthy_since_seconds,
+        )
+    else:
+        if lost is None and health is not Reason.PARTIAL:
+            lost = clock_seconds
+        memory = replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
+    load = demand(resource.metrics, resource.policy)
+    if load is None:
+        return memory
+    sample = DemandSample(clock_seconds, load.total_per_second)
+    kept_demands = recent(memory.demands, clock_seconds, resource.policy.stabilization_seconds)
+    memory = replace(memory, demands=(*kept_demands, sample))
+    return capacity.learn(memory, clock_seconds, sized.table, sized.sla, target, resource.metrics, load)
+
+
+def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> ResourceMemory:
+    """Memory that allows nothing yet; what was given back already still counts for the pool's brake."""
+    decreases = memory.decreases if memory is not None and memory.target_uid == target.uid else ()
+    return ResourceMemory(target_uid=target.uid, sized_key=sized_key, replicas=target.replicas, decreases=decreases)

@@ -1,0 +1,148 @@
+"""The sum of all resources of a pool stays inside its budget, whatever they ask for."""
+
+from dataclasses import replace
+
+import pytest
+
+from firsttoken_operator.decide import Memory, charged_gpus, decide
+from firsttoken_operator.domain import (
+    Decision,
+    FleetSnapshot,
+    Metrics,
+    Outcome,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScaleDown,
+    Target,
+)
+from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, metrics, resource, target
+from tests.operator.decide.test_scale_down_is_strict import settled
+
+POOL = PoolSnapshot("h100", 64, 64, on_prem=False, scale_down_limit_percent=20, brake_window_seconds=600)
+
+
+def member(uid: str, replicas: int, mtr: Metrics, **changes: object) -> ResourceSnapshot:
+    gpus = changes.pop("gpus_per_replica", 1)
+    pods = changes.pop("pods", {})
+    tgt = target(replicas, uid=f"d-{uid}", gpus_per_replica=gpus, **pods)  # type: ignore[arg-type]
+    return resource(tgt, mtr, uid=uid, name=uid, pool="h100", **changes)
+
+
+def once(*members: ResourceSnapshot, pool: PoolSnapshot | None = POOL) -> dict[str, Decision]:
+    pools = {} if pool is None else {pool.name: pool}
+    decisions, _ = decide(FleetSnapshot(0, TICK_SECONDS, members, pools), Memory())
+    return {d.name: d for d in decisions}
+
+
+def test_the_budget_caps_the_sum() -> None:
+    decided = once(member("a", 30, metrics(200)), member("b", 30, metrics(200)))
+
+    assert decided["a"].to_replicas + decided["b"].to_replicas == 64
+    assert decided["a"].limited_by is Reason.POOL_EXHAUSTED
+    assert decided["a"].unmet_replicas + decided["b"].unmet_replicas == 16
+
+
+def test_a_higher_priority_is_served_first() -> None:
+    decided = once(member("a", 30, metrics(200)), member("b", 30, metrics(200), priority=10))
+
+    assert (decided["a"].to_replicas, decided["b"].to_replicas) == (30, 34)
+    assert decided["a"].outcome is Outcome.HELD
+
+
+def test_a_guaranteed_minimum_comes_before_priority() -> None:
+    below = member("a", 2, metrics(5), policy=replace(POLICY, min_replicas=6))
+
+    decided = once(below, member("b", 58, metrics(350), priority=10))
+
+    assert (decided["a"].to_replicas, decided["b"].to_replicas) == (6, 58)
+
+
+def test_gpus_of_pods_that_are_still_terminating_are_charged() -> None:
+    decided = once(member("a", 30, metrics(200), pods={"terminating": 30}), member("b", 2, metrics(10)))
+
+    assert decided["a"].to_replicas == 32
+
+
+def test_gpus_of_strangers_on_the_nodes_are_charged() -> None:
+    pool = replace(POOL, charged_elsewhere_gpus=30)
+
+    assert once(member("a", 30, metrics(200)), pool=pool)["a"].to_replicas == 34
+
+
+def test_a_replica_of_several_gpus_needs_all_of_them() -> None:
+    decided = once(member("a", 15, metrics(200), gpus_per_replica=4, pods={"terminating": 0}))
+
+    assert decided["a"].to_replicas == 16
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"),
+    [(None, Reason.POOL_NOT_FOUND), (replace(POOL, budget_gpus=None), Reason.POOL_INVENTORY_UNKNOWN)],
+)
+def test_an_unknown_budget_is_neither_unlimited_nor_zero(pool: PoolSnapshot | None, reason: Reason) -> None:
+    decided = once(member("a", 30, metrics(200)), pool=pool)
+
+    assert (decided["a"].to_replicas, decided["a"].limited_by) == (30, reason)
+
+
+def test_an_overdrawn_pool_takes_nothing_away_at_once() -> None:
+    decided = once(member("a", 40, metrics(300)), member("b", 40, metrics(300)))
+
+    assert [d.to_replicas for d in decided.values()] == [40, 40]
+
+
+def test_the_brake_bounds_what_a_pool_gives_back_in_its_window() -> None:
+    fleet = settled(replicas=40, pools={"h100": POOL}, pool="h100")
+    sizes = [d.to_replicas for d in fleet.run(metrics(10), 600) if d.changes]
+
+    # 20 % of 64 GPUs are 12: a step of 10, then the 2 that are left of this window.
+    assert sizes == [30, 28]
+
+
+def test_the_brake_lets_at_least_one_replica_go() -> None:
+    pool = replace(POOL, budget_gpus=4)
+    fleet = settled(replicas=4, pools={"h100": pool}, pool="h100")
+    fleet.run(metrics(1), 345)
+
+    assert fleet.replicas == 3
+
+
+def test_gpus_that_are_paid_for_stay_until_another_workload_is_short() -> None:
+    policy = replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT)
+    fleet = settled(replicas=40, policy=policy, pools={"h100": POOL}, pool="h100")
+    decisions = fleet.run(metrics(50), 900)
+
+    assert fleet.replicas == 40
+    assert decisions[-1].reason is Reason.POOL_NOT_SHORT
+
+
+def test_gpus_are_given_back_when_another_workload_is_short() -> None:
+    policy = replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT)
+    memory, now = Memory(), 0.0
+    for _ in range(30):
+        idle, busy = member("a", 40, metrics(50), policy=policy), member("b", 24, metrics(150))
+        decisions, memory = decide(FleetSnapshot(now, TICK_SECONDS, (idle, busy), {"h100": POOL}), memory)
+        now += TICK_SECONDS
+        if decisions[0].changes:
+            break
+
+    assert decisions[0].to_replicas == 30
+    assert (decisions[1].to_replicas, decisions[1].unmet_replicas) == (24, 6)
+
+
+def test_scaled_down_gpus_are_free_only_when_their_pods_are_gone() -> None:
+    leaving = target(10, ready=10, terminating=6)
+
+    assert isinstance(leaving, Target)
+    assert charged_gpus(leaving) == 16
+
+
+def test_the_order_of_resources_does_not_change_the_answer() -> None:
+    members = [member("a", 30, metrics(200)), member("b", 20, metrics(200), priority=3), member("c", 5, metrics(40))]
+
+    assert once(*members) == once(*reversed(members))
+
+
+def test_without_a_pool_there_is_no_budget() -> None:
+    assert Fleet(replicas=30).tick(metrics(290)).to_replicas == 58

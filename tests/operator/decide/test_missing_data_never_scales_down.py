@@ -1,0 +1,95 @@
+"""Unknown is not zero: without data the fleet is held, and after the grace time raised to what was declared."""
+
+import pytest
+
+from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.domain import FleetSnapshot, Missing, Outcome, Reason, TargetMissing, Unsized, Value
+from tests.operator.decide.builders import TICK_SECONDS, Fleet, lost, metrics, resource
+from tests.operator.decide.test_scale_down_is_strict import first_change, settled
+
+UNKNOWN = [Reason.MISSING, Reason.STALE, Reason.RECOVERING]
+
+
+@pytest.mark.parametrize("health", UNKNOWN)
+def test_an_outage_shorter_than_the_grace_time_changes_nothing(health: Reason) -> None:
+    fleet = settled(replicas=16)
+    decisions = fleet.run(lost(health), 885)
+
+    assert {d.outcome for d in decisions} == {Outcome.HELD}
+    assert {d.reason for d in decisions} == {health}
+    assert fleet.replicas == 16
+
+
+@pytest.mark.parametrize("health", UNKNOWN)
+def test_a_longer_outage_raises_to_the_declared_peak_once(health: Reason) -> None:
+    fleet = settled(replicas=16)
+    sizes = [(d.to_replicas, d.reason) for d in fleet.run(lost(health), 3600) if d.changes]
+
+    assert sizes == [(40, Reason.DECLARED_PEAK)]
+
+
+def test_a_longer_outage_never_lowers_a_fleet_above_the_declared_peak() -> None:
+    fleet = settled(replicas=55)
+    fleet.run(lost(), 3600)
+
+    assert fleet.replicas == 55
+
+
+def test_flapping_data_counts_as_one_outage_until_it_is_whole() -> None:
+    fleet = settled(replicas=16)
+    for _ in range(20):
+        fleet.tick(lost(Reason.MISSING))
+        fleet.tick(lost(Reason.RECOVERING))
+        fleet.tick(metrics(75, health=Reason.PARTIAL))
+
+    assert fleet.replicas == 16
+    assert fleet.run(lost(), 60)[-1].reason in {Reason.MISSING, Reason.DECLARED_PEAK}
+
+
+def test_data_that_comes_back_low_lowers_nothing_for_a_full_window() -> None:
+    fleet = settled(replicas=40)
+    fleet.run(lost(), 600)
+
+    waited = first_change(fleet, metrics(50), 900)
+
+    assert waited == pytest.approx(315, abs=TICK_SECONDS)
+
+
+def test_data_that_comes_back_high_scales_up_at_once() -> None:
+    fleet = settled(replicas=16)
+    fleet.run(lost(), 600)
+
+    assert fleet.tick(metrics(150)).to_replicas == 30
+
+
+def test_arrivals_that_are_missing_are_not_zero_even_when_the_rest_is_healthy() -> None:
+    fleet = settled(replicas=40)
+    decisions = fleet.run(metrics(0, arrivals=Missing(Reason.NOT_A_NUMBER)), 850)
+
+    assert fleet.replicas == 40
+    assert {d.outcome for d in decisions} == {Outcome.HELD}
+
+
+def test_an_unknown_backlog_does_not_hide_the_arrivals() -> None:
+    fleet = settled(replicas=16)
+
+    assert fleet.tick(metrics(150, waiting=Missing(Reason.NO_SERIES))).to_replicas == 30
+
+
+def test_a_resource_without_a_sizing_is_left_alone_and_says_why() -> None:
+    fleet = Fleet(replicas=16)
+    fleet.sized = Unsized(Reason.NO_BENCHMARK, "spec.model: no measured points")
+
+    decision = fleet.tick(metrics(1000, arrivals=Value(1000)))
+
+    assert (decision.to_replicas, decision.outcome, decision.reason) == (16, Outcome.HELD, Reason.NO_BENCHMARK)
+    assert decision.message == "spec.model: no measured points"
+
+
+def test_a_missing_target_is_reported_and_nothing_is_created() -> None:
+    missing = TargetMissing(Reason.TARGET_NOT_FOUND, "Deployment nim is not there")
+    gone = resource(missing, metrics(1))
+    (decision,), _ = decide(FleetSnapshot(0, TICK_SECONDS, (gone,)), Memory())
+
+    assert (decision.reason, decision.changes) == (Reason.TARGET_NOT_FOUND, False)
+    assert decision.message == "Deployment nim is not there"

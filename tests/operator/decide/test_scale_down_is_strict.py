@@ -1,0 +1,186 @@
+"""Giving GPUs back needs a full window of trustworthy data, a safe prediction and patience."""
+
+from dataclasses import replace
+
+import pytest
+
+from firsttoken_operator.decide.demand import Demand
+from firsttoken_operator.decide.down import DownCase, objection
+from firsttoken_operator.decide.memory import ResourceMemory
+from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, ScaleDown, TtftInterval, Value
+from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, lost, metrics, table, target
+
+
+def settled(replicas: int = 40, seconds: float = 315, **changes: object) -> Fleet:
+    """A fleet that was watched at full load for longer than a window."""
+    fleet = Fleet(replicas=replicas, **changes)  # type: ignore[arg-type]
+    fleet.run(metrics(replicas * 5 * 0.999), seconds)
+    assert fleet.replicas == replicas
+    return fleet
+
+
+def first_change(fleet: Fleet, mtr: Metrics, seconds: float, **target_changes: object) -> float | None:
+    """Seconds until replicas changed, or None."""
+    start = fleet.now_seconds
+    while fleet.now_seconds - start < seconds:
+        if fleet.tick(mtr, **target_changes).changes:
+            return fleet.now_seconds - start
+    return None
+
+
+def test_nothing_is_given_back_before_the_whole_window_was_low() -> None:
+    fleet = settled()
+
+    fleet.run(metrics(50), 285)
+
+    assert fleet.replicas == 40
+    fleet.run(metrics(50), 45)
+    assert fleet.replicas == 30
+
+
+def test_one_step_at_a_time_with_a_new_measurement_in_between() -> None:
+    fleet = settled()
+    sizes = [d.to_replicas for d in fleet.run(metrics(50), 900) if d.changes]
+
+    # Deadband: 50 requests/s need 10 replicas, 52.5 need 11.
+    assert sizes == [30, 23, 18, 14, 11]
+
+
+def test_a_single_busy_sample_holds_the_fleet_for_another_window() -> None:
+    fleet = settled()
+    fleet.run(metrics(50), 240)
+    fleet.tick(metrics(150))
+    fleet.run(metrics(50), 285)
+
+    assert fleet.replicas >= 31
+
+
+def test_at_least_one_replica_is_a_step() -> None:
+    fleet = settled(replicas=3)
+    sizes = [d.to_replicas for d in fleet.run(metrics(1), 900) if d.changes]
+
+    assert sizes == [2]
+
+
+def test_never_below_the_minimum() -> None:
+    fleet = settled(replicas=8)
+    fleet.run(metrics(0.1), 3600)
+
+    assert fleet.replicas == POLICY.min_replicas
+
+
+def test_proven_idleness_goes_to_the_minimum() -> None:
+    fleet = settled(replicas=8)
+    idle = replace(metrics(0), health=Reason.IDLE, arrivals=Idle(), error_share=Idle(), ttft=None)
+    fleet.run(idle, 3600)
+
+    assert fleet.replicas == POLICY.min_replicas
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"error_share": Value(0.02)}, Reason.ERRORS_PRESENT),
+        ({"error_share": Missing(Reason.NO_SERIES)}, Reason.ERRORS_PRESENT),
+        ({"kv_percent": Value(80)}, Reason.KV_PRESSURE),
+        ({"ttft": TtftInterval(500, 750, 600, 1000)}, Reason.TTFT_ABOVE_SLA),
+        ({"ttft": TtftInterval(250, 500, 400, 1000)}, Reason.LOW_RESOLUTION),
+        ({"health": Reason.PARTIAL}, Reason.PARTIAL),
+    ],
+)
+def test_doubt_keeps_the_fleet(changes: dict[str, object], reason: Reason) -> None:
+    fleet = settled()
+    decisions = fleet.run(metrics(50, **changes), 900)
+
+    assert fleet.replicas == 40
+    assert decisions[-1].reason is reason
+
+
+def test_a_bucket_that_straddles_the_sla_is_no_doubt_when_the_mean_is_as_predicted() -> None:
+    fleet = settled()
+
+    fleet.run(metrics(50, ttft=TtftInterval(250, 500, 35, 1000)), 345)
+
+    assert fleet.replicas == 30
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason"),
+    [({"rollout": True}, Reason.ROLLOUT), ({"ready": 39, "starting": 1}, Reason.PODS_STARTING)],
+)
+def test_a_fleet_in_motion_is_left_alone(pods: dict[str, object], reason: Reason) -> None:
+    fleet = settled()
+    decisions = fleet.run(metrics(50), 900, **pods)
+
+    assert fleet.replicas == 40
+    assert decisions[-1].reason is reason
+
+
+def test_stuck_pods_do_not_keep_the_fleet() -> None:
+    fleet = settled()
+    fleet.run(metrics(50), 330, ready=38, stuck=2)
+
+    assert fleet.replicas == 30
+
+
+@pytest.mark.parametrize("unknown", [Reason.MISSING, Reason.STALE, Reason.RECOVERING, Reason.PARTIAL])
+def test_one_doubtful_sample_starts_the_window_again(unknown: Reason) -> None:
+    fleet = settled()
+    fleet.run(metrics(50), 285)
+    fleet.tick(lost(unknown))
+
+    assert first_change(fleet, metrics(50), 600) == pytest.approx(315, abs=TICK_SECONDS)
+
+
+def test_a_restart_starts_the_window_again() -> None:
+    fleet = settled()
+    fleet.run(metrics(50), 285)
+    fleet.restart()
+
+    assert first_change(fleet, metrics(50), 600) == pytest.approx(315, abs=TICK_SECONDS)
+
+
+@pytest.mark.parametrize("jump_seconds", [-86_400, 86_400], ids=["backwards", "ahead"])
+def test_a_clock_that_jumps_never_brings_a_scale_down_earlier(jump_seconds: float) -> None:
+    fleet = settled()
+    fleet.run(metrics(50), 150)
+    fleet.now_seconds += jump_seconds
+
+    assert first_change(fleet, metrics(50), 600) >= 300 - 150 - 2 * TICK_SECONDS  # type: ignore[operator]
+
+
+def test_a_user_who_says_never_keeps_every_replica() -> None:
+    fleet = settled(policy=replace(POLICY, scale_down=ScaleDown.NEVER))
+    decisions = fleet.run(metrics(5), 900)
+
+    assert fleet.replicas == 40
+    assert decisions[-1].reason is Reason.SCALE_DOWN_NEVER
+
+
+def test_a_lowered_maximum_is_approached_in_steps() -> None:
+    fleet = settled()
+    fleet.policy = replace(POLICY, max_replicas=20)
+    sizes = [d.to_replicas for d in fleet.run(metrics(190), 1200) if d.changes]
+
+    assert sizes == [30, 23, 20]
+
+
+def test_the_prediction_is_made_at_the_size_it_goes_to() -> None:
+    memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
+    case = DownCase(
+        policy=POLICY, sized=replace(SIZED, table=table()), target=target(40), metrics=metrics(150), memory=memory,
+        load=Demand(150, 0, 0), to_replicas=29, clock_seconds=1000, tick_seconds=15, above_limit=False,
+    )  # fmt: skip
+
+    assert objection(case) is Reason.PREDICTION_ABOVE_SLA
+    assert objection(replace(case, to_replicas=30)) is None
+
+
+def test_a_decision_without_change_says_what_it_waits_for() -> None:
+    fleet = settled()
+    decision = fleet.tick(metrics(50))
+    fleet.run(metrics(50), 240)
+    fleet.restart()
+
+    assert decision.outcome is Outcome.STEADY
+    assert fleet.tick(metrics(50)).message.endswith("40 replicas stay (Stabilizing)")
