@@ -1,1 +1,56 @@
-""""""
+"""Benchmark results of other tools, read into profiles. One module a format; the table is in `formats`.
+
+Nothing here knows Kubernetes: writing a `BenchmarkProfile` object is for the operator's API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from firsttoken_sizing.benchmarks.assemble import Declared, assemble
+from firsttoken_sizing.benchmarks.document import read_document
+from firsttoken_sizing.benchmarks.formats import FORMATS, Format, detect
+from firsttoken_sizing.benchmarks.runs import Refused, Run
+from firsttoken_sizing.benchmarks.soundness import objection
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.profile import Profile
+
+__all__ = ["FORMATS", "Declared", "Format", "ImportResult", "Refused", "detect", "read_benchmarks", "read_document"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import found: profiles, and every run that was left out with its reason."""
+
+    profiles: tuple[Profile, ...]
+    refused: tuple[Refused, ...]
+
+
+def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = None) -> ImportResult:
+    """Read benchmark files of any known format; runs of one configuration become one profile, over all files.
+
+    Raises `UnreadableBenchmark` for a file that cannot be trusted, `InvalidInput` naming the command-line flag for what
+    neither the file nor `declared` says, `UnknownModel` and `UnknownGPU`.
+    """
+    declared = declared or Declared()
+    for flag, ways in (
+        ("--tensor-parallel", declared.tensor_parallel),
+        ("--pipeline-parallel", declared.pipeline_parallel),
+    ):
+        if ways is not None and ways < 1:
+            raise InvalidInput(flag, f"{ways} is below 1", "use 1 or more")
+    files = [paths] if isinstance(paths, Path) else list(paths)
+    sound: list[Run] = []
+    refused: list[Refused] = []
+    for path in files:
+        document = read_document(path)
+        reading = detect(document).read(document)
+        refused += reading.refused
+        for run in reading.runs:
+            if (reason := objection(run)) is None:
+                sound.append(run)
+            else:
+                refused.append(Refused(run.where, reason))
+    return ImportResult(profiles=assemble(sound, declared), refused=tuple(refused))

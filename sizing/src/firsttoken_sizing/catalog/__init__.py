@@ -1,1 +1,20 @@
-""""""
+"""Facts about models and GPUs, found by any name they go by. Data files with sources; loaded once, when first asked.
+
+The memory fit is in `firsttoken_sizing.catalog.memory`: it needs the types of an answer, the facts do not.
+"""
+
+from firsttoken_sizing.catalog.gpus import Gpu, gpus, resolve_gpu
+from firsttoken_sizing.catalog.models import Attention, Model, models, resolve_model
+from firsttoken_sizing.catalog.precision import BYTES_PER_PARAMETER, resolve_precision
+
+__all__ = [
+    "BYTES_PER_PARAMETER",
+    "Attention",
+    "Gpu",
+    "Model",
+    "gpus",
+    "models",
+    "resolve_gpu",
+    "resolve_model",
+    "resolve_precision",
+]

@@ -1,0 +1,90 @@
+"""`firsttoken import`: benchmark results of other tools to BenchmarkProfile YAML.
+
+The YAML goes to stdout or a file; what was left out, and why, goes to stderr: a benchmark run that vanishes without a
+word would be trusted as if it had never been measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.profile import Profile
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `import`."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="result of a benchmark tool (JSON or CSV)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="YAML file to write (default: stdout)")
+    declared = parser.add_argument_group(
+        "what the files do not say", "Most tools record neither GPU nor parallelism nor precision; nothing is guessed."
+    )
+    declared.add_argument("--model", metavar="NAME", help="model that was measured, in place of the name in the file")
+    declared.add_argument("--gpu", metavar="NAME", help="such as H100-SXM-80GB, or the GPU's node label")
+    declared.add_argument("--precision", metavar="NAME", help="such as FP8 or BF16")
+    declared.add_argument("--tensor-parallel", type=int, metavar="GPUS", help="GPUs that share every layer")
+    declared.add_argument("--pipeline-parallel", type=int, metavar="STAGES", help="stages of layers (default: 1)")
+    declared.add_argument("--engine", metavar="NAME", help="such as TensorRT-LLM or vLLM")
+    declared.add_argument("--engine-version", metavar="VERSION", help="its version")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import and write. Raises `SizingError` for files and declarations that cannot be used."""
+    import yaml
+
+    from firsttoken_sizing.benchmarks import Declared, read_benchmarks
+    from firsttoken_sizing.errors import InvalidInput
+
+    declared = Declared(
+        model=args.model,
+        gpu=args.gpu,
+        precision=args.precision,
+        tensor_parallel=args.tensor_parallel,
+        pipeline_parallel=args.pipeline_parallel,
+        engine=args.engine,
+        engine_version=args.engine_version,
+    )
+    result = read_benchmarks(args.files, declared)
+    for refused in result.refused:
+        print(f"left out {refused.row}: {refused.reason}", file=sys.stderr)
+    if not result.profiles:
+        raise InvalidInput("FILE", "no run could be used", "see the reasons above, and measure again")
+    documents = [_document(profile) for profile in result.profiles]
+    text = yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True)
+    _write(text, args.output)
+    points, profiles = sum(len(profile.points) for profile in result.profiles), len(result.profiles)
+    print(
+        f"imported {points} points as {profiles} BenchmarkProfile(s), left out {len(result.refused)} run(s)",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _document(profile: Profile) -> dict[str, Any]:
+    """The object of one profile; refused where the schema is narrower than what a file may hold (200 points)."""
+    from pydantic import ValidationError
+
+    from firsttoken_operator.api.convert import benchmark_document
+    from firsttoken_operator.api.problems import problems_of
+    from firsttoken_sizing.errors import InvalidInput
+
+    try:
+        return benchmark_document(profile)
+    except ValidationError as error:
+        first = problems_of(error)[0]
+        raise InvalidInput(f"{profile.name}: {first.field}", first.problem, first.fix) from error
+
+
+def _write(text: str, output: Path | None) -> None:
+    from firsttoken_sizing.errors import InvalidInput
+
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput("--output", f"cannot write {output}: {error.strerror}", "name a file that can be") from error

@@ -1,0 +1,117 @@
+"""Benchmark files as documents: reading one, and taking numbers out of it without ever guessing.
+
+A number that is not there is None where it may be missing; one that is there but is no finite positive number makes the
+file unreadable, with its place in the message: a NaN that slipped through would size a fleet.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firsttoken_sizing.errors import UnreadableBenchmark
+
+PER_MILLISECOND = {"ns": 1e6, "us": 1e3, "ms": 1.0, "s": 1e-3, "sec": 1e-3, "seconds": 1e-3}
+"""How many of a unit of time, by the names that benchmark tools write, are one millisecond. A divisor, because
+34,700,000 ns * 1e-6 is 34.699999999999996."""
+_ABSENT = ("", "N/A", "n/a")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a CSV file."""
+
+    where: str
+    cells: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A benchmark file: rows of a CSV, or the object of a JSON file (then `rows` is empty)."""
+
+    file: str
+    rows: tuple[Row, ...] = ()
+    columns: tuple[str, ...] = ()
+    data: Mapping[str, Any] | None = None
+    ragged: str | None = None
+    """The first line whose number of cells differs from the header's: a truncated file, or several tables in one."""
+
+    @property
+    def name(self) -> str:
+        """The file without its folders."""
+        return Path(self.file).name
+
+    def unreadable(self, problem: str) -> UnreadableBenchmark:
+        """The error that names this file."""
+        return UnreadableBenchmark(self.file, problem)
+
+    def number(self, value: object, what: str) -> float:
+        """A finite number above 0. Raises `UnreadableBenchmark` that names `what` otherwise."""
+        found = self.optional_number(value, what)
+        if found is None:
+            raise self.unreadable(f"{what} is missing")
+        return found
+
+    def optional_number(self, value: object, what: str) -> float | None:
+        """As `number`, but None where the value is missing (absent, empty or `N/A`)."""
+        if value is None or (isinstance(value, str) and value.strip() in _ABSENT):
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise self.unreadable(f"{what} is not a number: {value!r}")
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            raise self.unreadable(f"{what} is not a number: {value!r}") from None
+        if not (math.isfinite(number) and number > 0):
+            raise self.unreadable(f"{what} is not a finite number above 0: {value}")
+        return number
+
+
+def read_document(path: Path) -> Document:
+    """Read a JSON object or a CSV table with a header. Raises `UnreadableBenchmark` where the file is neither."""
+    file = str(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UnreadableBenchmark(file, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableBenchmark(file, "is not text in UTF-8") from error
+    if not text.strip():
+        raise UnreadableBenchmark(file, "is empty")
+    if text.lstrip().startswith(("{", "[")):
+        return Document(file=file, data=_json_object(file, text))
+    return _csv_table(file, text)
+
+
+def _json_object(file: str, text: str) -> Mapping[str, Any]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UnreadableBenchmark(file, f"is not JSON: {error.msg} in line {error.lineno}") from error
+    except RecursionError as error:
+        raise UnreadableBenchmark(file, "is not a benchmark: nested too deeply") from error
+    if not isinstance(data, dict):
+        raise UnreadableBenchmark(file, "is a JSON list, not the object that benchmark tools write")
+    return data
+
+
+def _csv_table(file: str, text: str) -> Document:
+    try:
+        reader = csv.DictReader(text.splitlines(), strict=True)
+        columns = tuple(reader.fieldnames or ())
+        rows = []
+        ragged = None
+        for cells in reader:
+            if ragged is None and (None in cells or None in cells.values()):
+                ragged = f"line {reader.line_num} does not have {len(columns)} columns, as the header has"
+            rows.append(Row(where=f"{file} line {reader.line_num}", cells=cells))
+    except csv.Error as error:
+        raise UnreadableBenchmark(file, f"is not CSV: {error}") from error
+    if not rows:
+        raise UnreadableBenchmark(file, "has no rows")
+    return Document(file=file, rows=tuple(rows), columns=columns, ragged=ragged)

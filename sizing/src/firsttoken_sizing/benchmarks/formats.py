@@ -1,0 +1,35 @@
+"""The table of benchmark formats. A new one is a module with a recognizer and a reader, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firsttoken_sizing.benchmarks import dli_csv, genai_perf
+from firsttoken_sizing.benchmarks.document import Document
+from firsttoken_sizing.benchmarks.runs import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One file format: how to tell it, and how to read it."""
+
+    name: str
+    recognizes: Callable[[Document], bool]
+    read: Callable[[Document], Reading]
+
+
+FORMATS = (
+    Format("DLI flattened CSV", dli_csv.recognizes, dli_csv.read),
+    Format("GenAI-Perf JSON with nested settings (0.0.16)", genai_perf.recognizes_nested, genai_perf.read_nested),
+    Format("GenAI-Perf JSON with flat settings (0.0.8)", genai_perf.recognizes_flat, genai_perf.read_flat),
+)
+
+
+def detect(document: Document) -> Format:
+    """The format of a document. Raises `UnreadableBenchmark` with the known formats where it is none of them."""
+    for known in FORMATS:
+        if known.recognizes(document):
+            return known
+    names = "; ".join(known.name for known in FORMATS)
+    raise document.unreadable(f"is not a benchmark format that can be imported ({names})")

@@ -1,0 +1,51 @@
+"""What a reader hands over: one measured run in a common form, and what it left out.
+
+A reader translates units and names and nothing else: whether a run is sound, what it is about and how runs make a
+profile is decided once for every format (`soundness`, `assemble`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firsttoken_sizing.profile import Load, Point
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One operating point as a file tells it. Names are as written there; None is what the file does not say.
+
+    `requested_*` are the lengths that were asked for, the others the mean lengths that were measured (tokens).
+    """
+
+    where: str
+    """File and line or object, for messages."""
+    source: str
+    """Tool and file, for whoever has to trust the figures."""
+    load: Load
+    input_tokens: float
+    output_tokens: float
+    point: Point
+    requested_input_tokens: float | None = None
+    requested_output_tokens: float | None = None
+    model: str | None = None
+    gpu: str | None = None
+    gpus_per_replica: int | None = None
+    precision: str | None = None
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A run that was left out, where it stands and why."""
+
+    row: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Everything that one file held."""
+
+    runs: tuple[Run, ...] = ()
+    refused: tuple[Refused, ...] = ()

@@ -1,0 +1,83 @@
+"""Memory fit: what of a GPU is left for the KV cache once the weights are there, and how many requests that holds.
+
+Arithmetic only: whether too little is left is for the caller to say (`kv_cache_tokens` 0: the model does not fit;
+`max_concurrency` 0: not even one request of the declared lengths does). See `Memory` in docs/design/sizing.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+from firsttoken_sizing.catalog.gpus import Gpu
+from firsttoken_sizing.catalog.models import Attention, Model
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.request import Memory
+
+USABLE_FRACTION = 0.90
+"""Share of a GPU that the engine may use (default of vLLM `--gpu-memory-utilization` and of TensorRT-LLM)."""
+OTHER_GIB = 3.5
+"""CUDA context, communication buffers and the rest that is neither weights nor cache, for each GPU. The reserve of
+NVIDIA aiconfigurator 0.11 (`systems/*.yaml`), the careful end of the 1.5 to 3.5 that were seen."""
+ACTIVATIONS_GIB = 2.0
+"""Reserve for activations, for each GPU: within the 1 to 4 that engines profile at a budget of 8,192 tokens a step."""
+_GIB = 2**30
+
+
+def replica_memory(
+    model: Model,
+    gpu: Gpu,
+    *,
+    precision: str,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    input_tokens: float,
+    output_tokens: float,
+) -> Memory:
+    """Memory of one GPU of a replica in GiB, and what the replica's KV cache holds.
+
+    `KV = f * (total - other) - weights/(TP*PP) - activations`, a sequence reserves input + output tokens. KV heads are
+    spread over the GPUs and replicated where there are more GPUs than heads; an MLA cache has no heads and is whole on
+    every GPU of a tensor-parallel group. Pipeline stages hold their own layers. Tokens are counted for sequences of the
+    declared lengths, because windowed layers stop growing. Raises `InvalidInput` for parallelism below 1 or for lengths
+    that are not positive.
+    """
+    _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
+    weights_gib = model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
+    free_gib = USABLE_FRACTION * (gpu.memory_gib - OTHER_GIB) - weights_gib - ACTIVATIONS_GIB
+    kv_cache_gib = max(0.0, free_gib)
+    request_tokens = input_tokens + output_tokens
+    share = _largest_kv_share(model, tensor_parallel) * _largest_stage_share(model, pipeline_parallel)
+    request_bytes_per_gpu = model.kv_bytes(request_tokens) * share
+    requests = kv_cache_gib * _GIB / request_bytes_per_gpu
+    return Memory(
+        total_gib=gpu.memory_gib,
+        weights_gib=weights_gib,
+        other_gib=OTHER_GIB + ACTIVATIONS_GIB,
+        kv_cache_gib=kv_cache_gib,
+        kv_cache_tokens=math.floor(requests * request_tokens),
+        max_concurrency=math.floor(requests),
+    )
+
+
+def _largest_kv_share(model: Model, tensor_parallel: int) -> float:
+    """Share of a token's KV cache on the fullest GPU of a tensor-parallel group."""
+    if model.attention is Attention.MLA:
+        return 1.0
+    return math.ceil(model.kv_heads / tensor_parallel) / model.kv_heads
+
+
+def _largest_stage_share(model: Model, pipeline_parallel: int) -> float:
+    """Share of the attention layers in the fullest pipeline stage."""
+    return min(1.0, math.ceil(model.attention_layers / pipeline_parallel) / model.attention_layers)
+
+
+def _check(tensor_parallel: int, pipeline_parallel: int, input_tokens: float, output_tokens: float) -> None:
+    for field, ways in (
+        ("hardware.tensorParallel", tensor_parallel),
+        ("hardware.pipelineParallel", pipeline_parallel),
+    ):
+        if ways < 1:
+            raise InvalidInput(field, f"{ways} is below 1", "use 1 or more")
+    for field, tokens in (("traffic.inputTokens", input_tokens), ("traffic.outputTokens", output_tokens)):
+        if not (math.isfinite(tokens) and tokens > 0):
+            raise InvalidInput(field, f"{tokens} is not a positive number of tokens", "use 1 or more")

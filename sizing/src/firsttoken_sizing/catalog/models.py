@@ -1,0 +1,162 @@
+"""Models: what a sizing must know about an architecture, and the one way from any of its names to the facts.
+
+The facts live in `data/models.json`, each with its source and how sure it is; here they only become values. Nothing is
+computed about speed or fit (see `memory` and the step model), and nothing is read from the network: a model that is not
+in the file is refused with the nearest names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+
+from firsttoken_sizing.catalog._names import Index, read_entries
+from firsttoken_sizing.catalog.precision import bytes_per_parameter
+from firsttoken_sizing.errors import UnknownModel
+
+KV_BYTES_PER_ELEMENT = 2
+"""Engines keep the KV cache in 16 bits unless they are told otherwise."""
+
+
+class Attention(StrEnum):
+    """How a model stores keys and values."""
+
+    MHA = "MHA"
+    GQA = "GQA"
+    MLA = "MLA"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Architecture of one model. Sizes are elements, lengths are tokens; None where there is no such part."""
+
+    name: str
+    """Canonical name: the Hugging Face id."""
+    family: str
+    parameters_billion: float
+    active_parameters_billion: float
+    """Parameters that one token uses (fewer than all for a mixture of experts)."""
+    layers: int
+    attention_layers: int
+    """Layers that keep keys and values at all (hybrids have few)."""
+    full_attention_layers: int
+    """Attention layers without a sliding window."""
+    sliding_window_tokens: int | None
+    hidden_size: int
+    attention_heads: int
+    kv_heads: int
+    head_dim: int | None
+    """None for MLA, whose cache does not depend on it."""
+    intermediate_size: int | None
+    """None where the width differs between layers or every layer is a mixture of experts."""
+    gated_ffn: bool
+    experts: int | None
+    experts_per_token: int | None
+    shared_experts: int | None
+    moe_intermediate_size: int | None
+    vocabulary_size: int
+    tied_embeddings: bool
+    max_context_tokens: int
+    attention: Attention
+    mla_kv_rank: int | None
+    mla_rope_dim: int | None
+    published_precisions: Mapping[str, str]
+    """Weight formats that somebody published or measured -> where that is known from."""
+    checkpoint_gib: Mapping[str, float]
+    """Size of the checkpoint by precision where it is known and arithmetic would be wrong."""
+    aliases: tuple[str, ...]
+    source: str
+    confidence: str
+    """`high`, `medium` or `low`: how good the source is."""
+    notes: str
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """KV cache of one token over every attention layer, in bytes at 16 bits a number.
+
+        MHA and GQA: `2 * layers * kv_heads * head_dim * 2`. MLA: `layers * (kv_rank + rope_dim) * 2`, the compressed
+        vector alone (DeepSeek-V2 paper, section 2.1); its `kv_heads` are not the width of the cache.
+        """
+        return self._kv_bytes_per_layer * self.attention_layers
+
+    @property
+    def kv_bytes_per_token_beyond_window(self) -> int:
+        """Growth of the KV cache for each token past the sliding window (only the full-attention layers grow)."""
+        if self.sliding_window_tokens is None:
+            return self.kv_bytes_per_token
+        return self._kv_bytes_per_layer * self.full_attention_layers
+
+    @property
+    def _kv_bytes_per_layer(self) -> int:
+        if self.attention is Attention.MLA:
+            return ((self.mla_kv_rank or 0) + (self.mla_rope_dim or 0)) * KV_BYTES_PER_ELEMENT
+        return 2 * self.kv_heads * (self.head_dim or 0) * KV_BYTES_PER_ELEMENT
+
+    def kv_bytes(self, tokens: float) -> float:
+        """KV cache of one sequence of this many tokens, in bytes; windowed layers stop growing at their window."""
+        if self.sliding_window_tokens is None:
+            return self.kv_bytes_per_token * tokens
+        growing = self.kv_bytes_per_token_beyond_window
+        windowed = self.kv_bytes_per_token - growing
+        return growing * tokens + windowed * min(tokens, self.sliding_window_tokens)
+
+    def weight_bytes(self, precision: str) -> float:
+        """Bytes of the weights at a precision.
+
+        The size of the checkpoint where the catalog knows it. Otherwise every parameter at the precision's width, but
+        embeddings and output head at 16 bits: quantized checkpoints leave them alone (nvidia/Llama-3.1-8B-Instruct-FP8
+        is 9.1 GB, not 8.0).
+        """
+        if (gib := self.checkpoint_gib.get(precision)) is not None:
+            return gib * 2**30
+        parameters = self.parameters_billion * 1e9
+        embeddings = self.vocabulary_size * self.hidden_size * (1 if self.tied_embeddings else 2)
+        kept = min(float(embeddings), parameters)
+        return (parameters - kept) * bytes_per_parameter(precision) + kept * max(2.0, bytes_per_parameter(precision))
+
+    def holds(self, input_tokens: float, output_tokens: float) -> bool:
+        """Whether a prompt and its answer fit into the context window together."""
+        return input_tokens + output_tokens <= self.max_context_tokens
+
+
+def resolve_model(name: str, *, field: str = "model.name") -> Model:
+    """The model behind any of its names: Hugging Face id, NIM name, or the name a server gives it.
+
+    Case, and the difference between `-`, `_`, `.` and spaces, do not matter. Raises `UnknownModel` (naming `field`)
+    with the nearest names.
+    """
+    found = _index().find(name)
+    if found is None:
+        raise UnknownModel(
+            field, f"unknown model {name!r}", _index().advice(name, "`firsttoken_sizing.catalog.models()`")
+        )
+    return found
+
+
+def models() -> tuple[Model, ...]:
+    """Every model of the catalog."""
+    return _index().entries
+
+
+@cache
+def _index() -> Index[Model]:
+    return Index([_model(entry) for entry in read_entries("models")], implied=_implied_names)
+
+
+def _model(entry: dict[str, object]) -> Model:
+    values = dict(entry)
+    values["attention"] = Attention(str(entry["attention"]))
+    for key in ("published_precisions", "checkpoint_gib"):
+        mapping = entry[key]
+        assert isinstance(mapping, dict)  # a defect of the shipped file, not of any input
+        values[key] = MappingProxyType(mapping)
+    values["aliases"] = tuple(entry["aliases"])  # type: ignore[arg-type]
+    return Model(**values)  # type: ignore[arg-type]
+
+
+def _implied_names(model: Model) -> list[str]:
+    """The name without its owner: what model repositories and `--served-model-name` mostly use."""
+    return [model.name.partition("/")[2]]

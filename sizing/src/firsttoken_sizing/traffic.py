@@ -1,0 +1,119 @@
+"""From what a business knows (calls a year, people, words) to what a sizing needs (requests a second, tokens).
+
+Arithmetic only, each step with its unit in the name; formulas in docs/design/sizing.md. Nothing is assumed in silence:
+how many hours of a day traffic flows, and how the peak follows from the average, are arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from firsttoken_sizing.errors import InvalidInput
+
+WORDS_PER_TOKEN = 0.75
+"""English text (OpenAI and NVIDIA give the same rule of thumb)."""
+SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTime:
+    """When traffic flows: the average is over this time, not over the nights and holidays without any."""
+
+    hours_per_day: float = 24.0
+    days_per_year: float = 365.0
+
+    def __post_init__(self) -> None:
+        """Refuse times that do not exist."""
+        if not 0 < self.hours_per_day <= 24:
+            raise InvalidInput(
+                "hours per day", f"{self.hours_per_day:g} is not in (0, 24]", "use 24 for around the clock"
+            )
+        if not 0 < self.days_per_year <= 366:
+            raise InvalidInput("days per year", f"{self.days_per_year:g} is not in (0, 366]", "use 365 for every day")
+
+    @property
+    def seconds_per_day(self) -> float:
+        """Seconds of a day with traffic."""
+        return self.hours_per_day * SECONDS_PER_HOUR
+
+    @property
+    def seconds_per_year(self) -> float:
+        """Seconds of a year with traffic."""
+        return self.days_per_year * self.seconds_per_day
+
+
+@dataclass(frozen=True, slots=True)
+class DailyVolume:
+    """What a rate adds up to in one day. Counts are expectations, not whole numbers; None where nobody said."""
+
+    requests: float
+    users: float | None
+    input_tokens: float | None
+    output_tokens: float | None
+
+
+def tokens_from_words(words: float) -> int:
+    """Tokens of a text of this many words, rounded up to whole ones."""
+    words = _positive("words", words)
+    # NB: 3000/0.75 must not become 4001 by floating-point noise.
+    return math.ceil(words / WORDS_PER_TOKEN - 1e-9)
+
+
+def average_from_calls(calls_per_year: float, requests_per_call: float, active: ActiveTime | None = None) -> float:
+    """Average requests a second of so many calls a year, each of which makes so many LLM requests."""
+    calls = _positive("calls per year", calls_per_year)
+    return calls * _positive("requests per call", requests_per_call) / (active or ActiveTime()).seconds_per_year
+
+
+def average_from_users(daily_active_users: float, requests_per_user: float, active: ActiveTime | None = None) -> float:
+    """Average requests a second of so many people a day, each of whom makes so many requests."""
+    users = _positive("daily active users", daily_active_users)
+    return users * _positive("requests per user", requests_per_user) / (active or ActiveTime()).seconds_per_day
+
+
+def peak_by_factor(average_requests_per_second: float, factor: float) -> float:
+    """Peak requests a second as a multiple of the average."""
+    average = _positive("average requests per second", average_requests_per_second)
+    if _positive("peak factor", factor) < 1:
+        raise InvalidInput("peak factor", f"{factor:g} puts the peak below the average", "use 1 or more")
+    return average * factor
+
+
+def peak_by_percentile(average_requests_per_second: float, percentile: float) -> float:
+    """Requests in one second that so many percent of all seconds stay within, arrivals being Poisson.
+
+    `scipy.stats.poisson.ppf(percentile / 100, average)`: 77 for 95 percent of an average of 64.
+    """
+    average = _positive("average requests per second", average_requests_per_second)
+    if not 50 <= percentile < 100:
+        raise InvalidInput("peak percentile", f"{percentile:g} is not in [50, 100)", "use a percentile such as 95")
+    # NB: imported here because scipy.stats takes most of a second to load, which only this question needs.
+    from scipy.stats import poisson
+
+    return float(poisson.ppf(percentile / 100, average))
+
+
+def daily_volume(
+    requests_per_second: float,
+    *,
+    hours_per_day: float = 24.0,
+    requests_per_user: float | None = None,
+    input_tokens: float | None = None,
+    output_tokens: float | None = None,
+) -> DailyVolume:
+    """What a rate adds up to over the active hours of one day: requests, people and tokens."""
+    rate = _positive("requests per second", requests_per_second)
+    requests = rate * ActiveTime(hours_per_day=hours_per_day).seconds_per_day
+    return DailyVolume(
+        requests=requests,
+        users=None if requests_per_user is None else requests / _positive("requests per user", requests_per_user),
+        input_tokens=None if input_tokens is None else requests * _positive("input tokens", input_tokens),
+        output_tokens=None if output_tokens is None else requests * _positive("output tokens", output_tokens),
+    )
+
+
+def _positive(field: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidInput(field, f"{value:g} is not a finite number above 0", "use a number above 0")
+    return value

@@ -1,0 +1,189 @@
+"""The `firsttoken` command line: lazy subcommands, one line an error, exit status 2 for bad input."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from types import ModuleType
+
+import pytest
+
+from firsttoken_operator import cli
+from firsttoken_operator.api.errors import UnreadableDocument
+from firsttoken_sizing.errors import UnknownGPU
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
+    """Adds a command `probe` that does what a test says."""
+
+    def install(does: Callable[[], int]) -> None:
+        module = ModuleType("firsttoken_operator.cli.probe")
+        module.configure = lambda parser: parser.add_argument("--count", type=int, default=0)  # type: ignore[attr-defined]
+        module.run = lambda args: does() + args.count  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(cli.COMMANDS, "probe", cli.Command("probe", "does what a test says"))
+
+    return install
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def fail() -> int:
+        raise error
+
+    return fail
+
+
+def test_the_exit_status_is_that_of_the_command(command: Callable[..., None]) -> None:
+    command(lambda: 3)
+
+    assert cli.main(["probe"]) == 3
+    assert cli.main(["probe", "--count", "1"]) == 4
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+
+    shown = capsys.readouterr().out
+    assert all(f"    {name} " in shown for name in ("size", "import", "traffic", "emulate", "operator"))
+
+
+def test_no_command_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+
+    assert "usage: firsttoken" in capsys.readouterr().err
+
+
+def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+
+    assert capsys.readouterr().out == f"firsttoken {version('firsttoken')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["bogus"], "firsttoken: argument COMMAND: invalid choice: 'bogus'"),
+        (["probe", "--count", "x"], "firsttoken probe: argument --count: invalid int value: 'x'"),
+        (["probe", "--flag"], "firsttoken: unrecognized arguments: --flag"),
+    ],
+)
+def test_a_bad_argument_is_one_line(
+    command: Callable[..., None], capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
+) -> None:
+    command(lambda: 0)
+
+    assert cli.main(arguments) == 2
+
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert shown.startswith(line)
+    assert shown.endswith("--help)")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            UnknownGPU("hardware.gpus", "unknown GPU 'X'", "did you mean L4?"),
+            "firsttoken: hardware.gpus: unknown GPU 'X'; did you mean L4?",
+        ),
+        (UnreadableDocument("a.yaml", "is not\nYAML", "fix it"), "firsttoken: a.yaml: is not YAML; fix it"),
+    ],
+)
+def test_what_a_user_caused_is_one_line(
+    command: Callable[..., None], capsys: pytest.CaptureFixture[str], error: Exception, line: str
+) -> None:
+    command(raising(error))
+
+    assert cli.main(["probe"]) == 2
+    assert capsys.readouterr().err == line + "\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "wanted"),
+    [
+        ("kopf", "firsttoken[operator]"),
+        ("prometheus_api_client", "firsttoken[operator]"),
+        ("kubernetes.aio", "firsttoken[operator]"),
+        ("plotly.graph_objects", "firsttoken[plots]"),
+        ("rich", "firsttoken"),
+    ],
+)
+def test_a_missing_package_names_what_to_install(
+    command: Callable[..., None], capsys: pytest.CaptureFixture[str], package: str, wanted: str
+) -> None:
+    command(raising(ModuleNotFoundError(f"No module named {package!r}", name=package)))
+
+    assert cli.main(["probe"]) == 2
+    assert f"firsttoken probe needs: pip install '{wanted}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("ours", name="firsttoken_operator.gone"), ValueError("a defect"), KeyError("x")]
+)
+def test_a_defect_is_not_hidden(command: Callable[..., None], error: Exception) -> None:
+    command(raising(error))
+
+    with pytest.raises(type(error)):
+        cli.main(["probe"])
+
+
+def test_ctrl_c_ends_without_a_traceback(command: Callable[..., None]) -> None:
+    command(raising(KeyboardInterrupt()))
+
+    assert cli.main(["probe"]) == 130
+
+
+def test_as_a_kubectl_plugin_it_is_called_what_the_user_types(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-firsttoken", "traffic"])
+
+    assert cli.main(["traffic"]) == 2
+    assert capsys.readouterr().err.startswith("kubectl firsttoken traffic: ")
+
+
+def test_every_command_but_the_asked_one_stays_unloaded() -> None:
+    """`--help` must be quick, and `size` must work without the operator's packages: no heavy import on the way."""
+    heavy = ("numpy", "scipy", "pydantic", "yaml", "rich", "kopf", "kubernetes", "aiohttp", "plotly")
+    script = (
+        "import sys; from firsttoken_operator import cli; status = cli.main(['--help'])\n"
+        f"print(status, [name for name in {heavy} if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+    assert shown.splitlines()[-1] == "0 []"
+
+
+def test_help_imports_in_less_than_a_third_of_a_second() -> None:
+    """The least of three: a busy machine delays a process, it never speeds one up."""
+    totals = []
+    for _ in range(3):
+        shown = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "firsttoken_operator.cli", "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stderr
+        lines = [line.removeprefix("import time:").split("|") for line in shown.splitlines() if "|" in line]
+        totals.append(sum(int(own) for own, _, _ in lines if own.strip().isdigit()))
+
+    assert min(totals) < 300_000
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.run(
+        [sys.executable, "-m", "firsttoken_operator.cli", "traffic", "--average-requests-per-second", "1"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+
+    assert process.stderr == ""
+    assert process.returncode == 1

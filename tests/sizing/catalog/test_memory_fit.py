@@ -1,0 +1,122 @@
+"""What is left of a GPU for the KV cache, and how many requests that holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firsttoken_sizing.catalog import gpus, models, resolve_gpu, resolve_model
+from firsttoken_sizing.catalog.memory import ACTIVATIONS_GIB, OTHER_GIB, USABLE_FRACTION, replica_memory
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.request import Memory
+
+
+def fit(model: str, gpu: str, **changes: object) -> Memory:
+    arguments: dict[str, object] = {"precision": "FP16", "input_tokens": 2000.0, "output_tokens": 200.0} | changes
+    return replica_memory(resolve_model(model), resolve_gpu(gpu), **arguments)  # type: ignore[arg-type]
+
+
+def test_the_parts_add_up_to_the_usable_memory() -> None:
+    memory = fit("llama3-8b", "H100-SXM-80GB")
+    usable = USABLE_FRACTION * (memory.total_gib - OTHER_GIB)
+
+    assert memory.weights_gib + ACTIVATIONS_GIB + memory.kv_cache_gib == pytest.approx(usable)
+
+
+def test_llama_8b_in_fp8_leaves_most_of_an_h100_to_the_cache() -> None:
+    memory = fit("llama3-8b", "H100-SXM-80GB", precision="FP8")
+
+    assert memory.weights_gib == pytest.approx(8.46, abs=0.01)
+    assert memory.kv_cache_tokens == pytest.approx(58.07 * 2**30 / 131_072, rel=0.001)
+    assert memory.max_concurrency == memory.kv_cache_tokens // 2200
+
+
+def test_gpt_43b_on_two_h100_holds_the_concurrency_of_the_worked_example() -> None:
+    """0.6 requests/s x 13.3 s are 8 requests in flight."""
+    memory = fit("GPT-43B", "H100-SXM-80GB", tensor_parallel=2, input_tokens=3500.0, output_tokens=500.0)
+
+    assert memory.max_concurrency >= 8
+
+
+def test_a_model_larger_than_the_gpu_holds_nothing() -> None:
+    memory = fit("llama3-70b", "H100-SXM-80GB")
+
+    assert memory.kv_cache_gib == 0
+    assert memory.kv_cache_tokens == 0
+    assert memory.max_concurrency == 0
+
+
+def test_a_cache_smaller_than_one_request_holds_tokens_but_no_request() -> None:
+    memory = fit("llama3-70b", "H100-SXM-80GB", tensor_parallel=2, input_tokens=8000.0, output_tokens=192.0)
+
+    assert memory.kv_cache_tokens > 0
+    assert memory.max_concurrency == 0
+
+
+def test_kv_heads_are_replicated_where_there_are_more_gpus_than_heads() -> None:
+    """8 KV heads: 16 GPUs hold each head twice, so the cache of a token costs one head on every GPU, as with 8."""
+    eight, sixteen = (fit("llama3-70b", "H100-SXM-80GB", tensor_parallel=ways) for ways in (8, 16))
+
+    per_gib_8 = eight.kv_cache_tokens / eight.kv_cache_gib
+    per_gib_16 = sixteen.kv_cache_tokens / sixteen.kv_cache_gib
+
+    assert per_gib_16 == pytest.approx(per_gib_8, rel=0.001)
+
+
+def test_an_mla_cache_is_whole_on_every_gpu() -> None:
+    memory = fit("deepseek-r1", "H200", precision="FP8", tensor_parallel=8)
+
+    assert memory.kv_cache_tokens == pytest.approx(memory.kv_cache_gib * 2**30 / 70_272, rel=0.001)
+
+
+def test_pipeline_stages_hold_their_own_layers() -> None:
+    one = fit("llama3-8b", "H100-SXM-80GB")
+    two = fit("llama3-8b", "H100-SXM-80GB", pipeline_parallel=2)
+
+    assert two.weights_gib == one.weights_gib / 2
+    assert two.kv_cache_tokens / two.kv_cache_gib == pytest.approx(2 * one.kv_cache_tokens / one.kv_cache_gib, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"tensor_parallel": 0}, "hardware.tensorParallel"),
+        ({"pipeline_parallel": -1}, "hardware.pipelineParallel"),
+        ({"input_tokens": 0.0}, "traffic.inputTokens"),
+        ({"output_tokens": float("nan")}, "traffic.outputTokens"),
+    ],
+)
+def test_impossible_input_names_the_field(change: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        fit("llama3-8b", "H100-SXM-80GB", **change)
+
+    assert caught.value.field == field
+
+
+@given(
+    model=st.sampled_from(models()),
+    gpu=st.sampled_from(gpus()),
+    ways=st.integers(1, 16),
+    input_tokens=st.floats(1, 1e6),
+    output_tokens=st.floats(1, 1e6),
+)
+def test_more_gpus_a_replica_never_hold_fewer_tokens(
+    model: object, gpu: object, ways: int, input_tokens: float, output_tokens: float
+) -> None:
+    few, many = (
+        replica_memory(
+            model,  # type: ignore[arg-type]
+            gpu,  # type: ignore[arg-type]
+            precision="FP8",
+            tensor_parallel=tensor_parallel,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+        )
+        for tensor_parallel in (ways, ways + 1)
+    )
+
+    assert many.kv_cache_tokens >= few.kv_cache_tokens
+    assert (
+        0 <= few.max_concurrency * (input_tokens + output_tokens) <= few.kv_cache_tokens + input_tokens + output_tokens
+    )
