@@ -1,0 +1,66 @@
+"""What was seen during a run: every watch event of the scaled target, and a sample of the rest twice a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEvent:
+    """One watch event of the target. `seconds` of wall time since the traffic began."""
+
+    seconds: float
+    replicas: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One line of the live table. `ttft_p95_milliseconds` is the truth of the last seconds; None: no request ended."""
+
+    seconds: float
+    offered_requests_per_second: float
+    sized: int
+    desired: int
+    ready: int
+    ttft_p95_milliseconds: float | None
+    attainment_percent: float | None
+    reason: str
+
+
+@dataclass
+class Record:
+    """Everything that the verdict and the page are made of."""
+
+    events: list[ReplicaEvent] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    attainment_percent: float | None = None
+    requests: int = 0
+    lateness_p99_seconds: float = 0.0
+    seconds: float = 0.0
+    """How long the traffic ran."""
+
+    def replicas_at(self, seconds: float) -> int:
+        """`spec.replicas` of the target at this second (the first one known before the first event)."""
+        known = [e.replicas for e in self.events if e.seconds <= seconds]
+        return known[-1] if known else self.events[0].replicas
+
+    def replica_seconds(self) -> float:
+        """Replicas integrated over the run: a replica counts from the moment it is asked for."""
+        total, at, replicas = 0.0, 0.0, self.replicas_at(0.0)
+        for event in self.events:
+            if event.seconds > at:
+                end = min(event.seconds, self.seconds)
+                total += replicas * (end - at)
+                at = end
+            replicas = event.replicas
+        return total + replicas * max(0.0, self.seconds - at)
+
+    def add_truth(self, requests: Sequence[Mapping[str, Any]], ttft_sla_milliseconds: float) -> None:
+        """Score every request of the fleet's export that ended: a failed one is outside the SLA."""
+        ended = [r for r in requests if r["ok"] is not None]
+        inside = sum(r["ok"] and r["ttft_seconds"] * 1000 <= ttft_sla_milliseconds for r in ended)
+        self.requests = len(ended)
+        self.attainment_percent = 100 * inside / len(ended) if ended else None

@@ -1,0 +1,277 @@
+"""The stage: a target Deployment, the custom resources, the operator and the emulated fleet on one cluster.
+
+Shared by the demo and the end-to-end tests. The operator runs as its own process under the chart's own ServiceAccount,
+so its rights are as real as its API server; the fleet is what Prometheus scrapes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from kubernetes import client, config
+
+from demo.scenario import Expectation, Phase, Scenario
+from firsttoken_operator.api.convert import sizing_request
+from firsttoken_operator.api.documents import Documents, load_documents
+from firsttoken_sizing import Sizing, size
+from tests.cluster import Component, PortLease, helm, kubectl, lease_port, wait_until
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "call-center.yaml"
+CHART = ROOT / "helm" / "firsttoken"
+SYSTEM_NAMESPACE = "firsttoken-system"
+INSTALLED_KINDS = {
+    "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+}  # fmt: skip
+"""What of the chart is applied: all but the operator's own Deployment, which runs here as a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the stage stands: a cluster, its Prometheus, and a folder for logs."""
+
+    kubeconfig: Path
+    prometheus_url: str
+    folder: Path
+
+
+class Stage:
+    """Sets the scene, starts and stops the actors, and tells what is to be seen."""
+
+    def __init__(self, place: Place, scenario: Scenario, *, example: Path = EXAMPLE) -> None:
+        self.place, self.scenario, self.example = place, scenario, example
+        self.documents: Documents = load_documents(example)
+        self.deployment = self.documents.deployments[0]
+        self.namespace = self.deployment.metadata.namespace or "default"
+        assert self.deployment.spec.target_ref is not None, "the stage scales an existing Deployment"
+        self.target = self.deployment.spec.target_ref.name
+        self._leases: dict[str, PortLease] = {"operator": lease_port(), "fleet": lease_port()}
+        self.operator: Component | None = None
+        self.fleet: Component | None = None
+        self._client: client.ApiClient = config.new_client_from_config(str(place.kubeconfig))  # type: ignore[no-untyped-call]
+        self.apps, self.custom = client.AppsV1Api(self._client), client.CustomObjectsApi(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for actor in (self.operator, self.fleet):
+            if actor is not None:
+                actor.begin_stop()
+        for actor in (self.operator, self.fleet):
+            if actor is not None:
+                actor.stop()
+        for lease in self._leases.values():
+            lease.release()
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    # -- the scene --------------------------------------------------------------------------------------------------
+
+    @property
+    def discovery_url(self) -> str:
+        """Where Prometheus finds the fleet's pods (HTTP service discovery)."""
+        return f"http://127.0.0.1:{self._leases['fleet'].port}/sd"
+
+    @property
+    def operator_url(self) -> str:
+        """Address of the operator's health and metrics."""
+        return f"http://127.0.0.1:{self._leases['operator'].port}"
+
+    def set_up(self) -> None:
+        """Install the chart's resources and rights, the target with its first replicas, and the custom resources."""
+        rendered = subprocess.run(
+            [helm(), "template", "firsttoken", CHART, "--namespace", SYSTEM_NAMESPACE],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        parts = [d for d in yaml.safe_load_all(rendered) if d and d["kind"] in INSTALLED_KINDS]
+        names = {SYSTEM_NAMESPACE, self.namespace}
+        namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in sorted(names)]
+        self.apply([*namespaces, *parts])
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.apply([self._target_manifest()])
+        self.kubectl("apply", "-f", str(self.example))
+
+    def wait_until_ready(self, seconds: float) -> None:
+        """Wait until the first replicas are ready."""
+        replicas = self.scenario.initial_replicas
+        wait_until(lambda: self.ready_replicas() == replicas, seconds, f"{replicas} replicas of {self.target} ready")
+
+    def expectation(self) -> Expectation:
+        """What the sizing says about the scenario."""
+        sized = self.sizing()
+        assert sized.table is not None, sized.reason
+        assert sized.configuration is not None, sized.reason
+        scaling = self.deployment.spec.scaling
+        limit = self.deployment.spec.sla.time_to_first_token
+        peak = sized.replicas
+        return Expectation(
+            replicas_for_peak=peak,
+            replicas_for_burst=sized.table.replicas_for(self.scenario.burst.requests_per_second),
+            replica_limit=-(-peak * (100 + scaling.burst_headroom_percent) // 100),
+            min_replicas=scaling.min_replicas,
+            ttft_sla_milliseconds=limit.milliseconds if limit is not None else float("inf"),
+            gpus_per_replica=sized.configuration.gpus_per_replica,
+        )
+
+    def sizing(self) -> Sizing:
+        """The sizing of the example, as the operator makes it."""
+        return size(sizing_request(self.deployment, self.documents.pools, self.documents.benchmarks))
+
+    # -- the actors -------------------------------------------------------------------------------------------------
+
+    def start_operator(self, kubeconfig: Path, *, advisory: bool = False) -> Component:
+        """Start `firsttoken operator` under the given identity and wait until it is ready."""
+        s = self.scenario
+        settings = {
+            "prometheus": {"default": self.place.prometheus_url},
+            "tickSeconds": s.tick_seconds,
+            "scrapeIntervalSeconds": s.scrape_interval_seconds,
+            "rateWindowSeconds": s.rate_window_seconds,
+            "timeScale": s.time_scale,
+            "host": "127.0.0.1",
+            "port": self._leases["operator"].port,
+            "advisory": advisory,
+        }
+        file = self.place.folder / "operator.yaml"
+        file.write_text(yaml.safe_dump(settings))
+        self.operator = self._start("operator", "operator", "--config", file, "--kubeconfig", kubeconfig)
+        wait_until(self.operator_ready, 30, "operator ready")
+        return self.operator
+
+    def start_fleet(self, phases: tuple[Phase, ...], seconds: float, *, control: bool = False) -> Component:
+        """Start the emulated fleet and its traffic."""
+        first, *later = phases
+        arguments: list[str | Path] = [
+            "emulate", "-f", self.example, "--fleet", "--kubeconfig", self.place.kubeconfig,
+            "--rate", f"{first.requests_per_second:g}", "--seconds", f"{seconds:g}",
+            "--seed", str(self.scenario.seed), "--port", str(self._leases["fleet"].port),
+            "--truth", self.place.folder / "truth.jsonl",
+        ]  # fmt: skip
+        for phase in later:
+            arguments += ["--phase", f"{phase.at_seconds:g}:{phase.requests_per_second:g}"]
+        if control:
+            arguments.append("--allow-control")
+        self.fleet = self._start("fleet", *arguments)
+        wait_until(lambda: self.stats() is not None, 30, "emulated fleet up")
+        return self.fleet
+
+    def _start(self, name: str, *arguments: str | Path) -> Component:
+        argv = [sys.executable, "-m", "firsttoken_operator.cli", *arguments]
+        log = self.place.folder / f"{name}.log"
+        # NB: a library's proxy settings must not reach the loopback servers here.
+        return Component(name, argv, log, env=os.environ | {"NO_PROXY": "*", "PYTHONUNBUFFERED": "1"})
+
+    # -- what is to be seen -----------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any] | None:
+        """The fleet's live score, or None while it is not up."""
+        if self.fleet is not None:
+            self.fleet.require_running()
+        return _json(f"{self.discovery_url.removesuffix('/sd')}/stats")
+
+    def control(self, path: str, body: Mapping[str, object]) -> None:
+        """Change the load (`load`) or break the scraping (`fault`) of a fleet that was started with control."""
+        url = f"{self.discovery_url.removesuffix('sd')}{path}"
+        request = urllib.request.Request(url, data=json.dumps(body).encode(), method="POST")
+        urllib.request.urlopen(request, timeout=5).close()
+
+    def operator_ready(self) -> bool:
+        """Whether `/readyz` says so."""
+        if self.operator is not None:
+            self.operator.require_running()
+        try:
+            urllib.request.urlopen(f"{self.operator_url}/readyz", timeout=2).close()
+        except OSError:
+            return False
+        return True
+
+    def operator_metrics(self) -> dict[str, float]:
+        """The operator's own metrics: series with its labels -> value."""
+        with urllib.request.urlopen(f"{self.operator_url}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+        return {series: float(value) for series, value in pairs}
+
+    def resource(self) -> dict[str, Any]:
+        """The InferenceDeployment as the API server has it."""
+        found: dict[str, Any] = self.custom.get_namespaced_custom_object(
+            "firsttoken.dev", "v1alpha1", self.namespace, "inferencedeployments", self.deployment.metadata.name
+        )
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """Its status; empty before the operator wrote one."""
+        status: dict[str, Any] = self.resource().get("status", {})
+        return status
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """Status and reason of one condition; ("", "") where it is not there."""
+        for entry in self.status().get("conditions", []):
+            if entry["type"] == kind:
+                return entry["status"], entry["reason"]
+        return "", ""
+
+    def replicas(self) -> int:
+        """`spec.replicas` of the target."""
+        scale = self.apps.read_namespaced_deployment_scale(self.target, self.namespace)
+        return int(scale.spec.replicas or 0)
+
+    def ready_replicas(self) -> int:
+        """Ready replicas of the target."""
+        return int(self.apps.read_namespaced_deployment(self.target, self.namespace).status.ready_replicas or 0)
+
+    def scale_by_hand(self, replicas: int) -> None:
+        """What a person's `kubectl scale` does."""
+        self.kubectl("-n", self.namespace, "scale", "deployment", self.target, f"--replicas={replicas}")
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run the real kubectl as administrator and return its output."""
+        done = subprocess.run(
+            [kubectl(), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60,
+            env=os.environ
+            | {"KUBECONFIG": str(self.place.kubeconfig), "KUBECACHEDIR": str(self.place.folder / "kubectl-cache")},
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def apply(self, documents: list[dict[str, Any]]) -> None:
+        """Apply manifests as administrator."""
+        self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+
+    def _target_manifest(self) -> dict[str, Any]:
+        labels = {"app.kubernetes.io/name": self.target}
+        gpus = self.expectation().gpus_per_replica
+        ready_after = f"{self.scenario.scaled(self.scenario.cold_start_seconds):g}s"
+        container = {"name": "nim", "image": "example.com/nim:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": self.target, "namespace": self.namespace},
+            "spec": {
+                "replicas": self.scenario.initial_replicas,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": {"firsttoken.dev/ready-after": ready_after}},
+                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 30},
+                },
+            },
+        }
+
+
+def _json(url: str) -> dict[str, Any] | None:
+    with suppress(OSError):
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+    return None

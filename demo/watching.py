@@ -1,0 +1,88 @@
+"""Watches a run: every event of the target from the API server, and a sample of the rest twice a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import urllib3
+from kubernetes import client, config, watch
+
+from demo.record import Record, ReplicaEvent, Sample
+from demo.stage import Stage
+
+WATCH_SECONDS = 3600
+RETRY_SECONDS = 0.2
+
+
+class TargetWatch:
+    """Appends every watch event of the target to the record, from its own thread, until it is stopped."""
+
+    def __init__(self, stage: Stage, record: Record) -> None:
+        self._stage, self._record = stage, record
+        self._events: list[tuple[float, int, int]] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="target-watch", daemon=True)
+        self._thread.start()
+
+    def start_clock(self, began: float) -> None:
+        """Call the present of the monotonic clock `began` second 0 of the record."""
+        self._record.events[:] = [ReplicaEvent(at - began, replicas, ready) for at, replicas, ready in self._events]
+        self._began = began
+
+    _began: float | None = None
+
+    def stop(self) -> None:
+        """Record nothing more."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        api = config.new_client_from_config(str(self._stage.place.kubeconfig))  # type: ignore[no-untyped-call]
+        apps = client.AppsV1Api(api)
+        version = None
+        while not self._stopping.is_set():
+            # NB: the API server ends a watch now and then; it goes on from the last version, so that nothing is missed.
+            with suppress(urllib3.exceptions.HTTPError):
+                stream = watch.Watch().stream(
+                    apps.list_namespaced_deployment,
+                    self._stage.namespace,
+                    field_selector=f"metadata.name={self._stage.target}",
+                    resource_version=version,
+                    timeout_seconds=WATCH_SECONDS,
+                )
+                for event in stream:
+                    if self._stopping.is_set():
+                        return
+                    found = event["object"]
+                    version = found.metadata.resource_version
+                    self._add(time.monotonic(), int(found.spec.replicas or 0), int(found.status.ready_replicas or 0))
+            time.sleep(RETRY_SECONDS)
+
+    def _add(self, at: float, replicas: int, ready: int) -> None:
+        self._events.append((at, replicas, ready))
+        if self._began is not None:
+            self._record.events.append(ReplicaEvent(at - self._began, replicas, ready))
+
+
+def take_sample(stage: Stage, sized: Callable[[float], int]) -> Sample | None:
+    """One sample of the fleet's truth and the resource's status; None while the fleet does not answer.
+
+    `sized`: replicas that the sizing model asks for at a rate.
+    """
+    stats = stage.stats()
+    if stats is None:
+        return None
+    status = stage.status()
+    decisions = status.get("decisions", [])
+    return Sample(
+        seconds=stats["elapsedSeconds"],
+        offered_requests_per_second=stats["offeredRequestsPerSecond"],
+        sized=sized(stats["offeredRequestsPerSecond"]),
+        desired=status.get("desiredReplicas", 0),
+        ready=status.get("readyReplicas", 0),
+        ttft_p95_milliseconds=stats.get("ttftP95Milliseconds"),
+        attainment_percent=stats.get("attainmentPercent"),
+        reason=decisions[0]["reason"] if decisions else "",
+    )

@@ -1,0 +1,87 @@
+"""What the end-to-end tests share: a stage with its cluster, traffic that can be changed, and the recorded events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.record import Record, ReplicaEvent
+from demo.scenario import Phase, Scenario
+from demo.stage import SYSTEM_NAMESPACE, Place, Stage
+from demo.watching import TargetWatch
+from tests.cluster import Cluster, PrometheusOptions
+
+LONG_SECONDS = 1800.0
+
+
+@dataclass
+class Play:
+    """A running stage. Times are seconds of wall time since the traffic began."""
+
+    cluster: Cluster
+    stage: Stage
+    identity: Path
+    record: Record
+    began: float = 0.0
+
+    @property
+    def now(self) -> float:
+        """Seconds since the traffic began."""
+        return time.monotonic() - self.began
+
+    def load(self, requests_per_second: float) -> None:
+        """Change the true load."""
+        self.stage.control("load", {"requestsPerSecond": requests_per_second})
+
+    def sleep_until(self, seconds: float) -> None:
+        """Let the play go on until this second."""
+        time.sleep(max(0.0, seconds - self.now))
+
+    def events_since(self, seconds: float) -> list[ReplicaEvent]:
+        """The watch events of the target since then, and before them its state at that second."""
+        before = ReplicaEvent(seconds, self.record.replicas_at(seconds), 0)
+        return [before, *(e for e in self.record.events if e.seconds > seconds)]
+
+    def sizes_since(self, seconds: float) -> list[int]:
+        """The distinct sizes that the target had since then, in order."""
+        sizes: list[int] = []
+        for event in self.events_since(seconds):
+            if not sizes or event.replicas != sizes[-1]:
+                sizes.append(event.replicas)
+        return sizes
+
+    def held(self) -> float:
+        """Decisions that changed nothing because something was unknown, since the operator started."""
+        found = self.stage.operator_metrics()
+        return sum(v for k, v in found.items() if k.startswith("firsttoken_decisions_total") and 'outcome="held"' in k)
+
+
+@contextmanager
+def play(scenario: Scenario, *, initial_load: float = 80) -> Iterator[Play]:
+    """Cluster, stage, operator and fleet, with `initial_load` running."""
+    options = PrometheusOptions(
+        scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
+        discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
+    )
+    with Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options) as cluster:
+        place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
+        with Stage(place, scenario) as stage:
+            stage.set_up()
+            cluster.add_http_sd(stage.discovery_url)
+            record = Record()
+            watching = TargetWatch(stage, record)
+            stage.wait_until_ready(60 + scenario.scaled(scenario.cold_start_seconds))
+            identity = cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "firsttoken")
+            stage.start_operator(identity)
+            stage.start_fleet((Phase(0, initial_load),), LONG_SECONDS, control=True)
+            stats = stage.stats()
+            assert stats is not None
+            began = time.monotonic() - stats["elapsedSeconds"]
+            watching.start_clock(began)
+            try:
+                yield Play(cluster, stage, identity, record, began)
+            finally:
+                watching.stop()
