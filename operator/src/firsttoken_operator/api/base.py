@@ -1,0 +1,124 @@
+"""What every model of a custom resource shares: names, immutability, described fields, and rules declared once.
+
+A rule carries its CEL expression (for the API server), its message and its Python check (for YAML read without a
+cluster) in one value, so the cluster and `firsttoken size` cannot disagree about what is allowed. Schema generation is
+in `schema`, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Strict, model_validator
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+GROUP = "firsttoken.dev"
+VERSION = "v1alpha1"
+API_VERSION: Final = "firsttoken.dev/v1alpha1"
+
+RULE_ERROR = "firsttoken_rule"
+"""Type of the pydantic errors that a broken rule or a custom type raises; their context holds field, problem, fix."""
+
+# NB: pydantic's lax mode takes "5" and True for an integer; the API server does not.
+Int = Annotated[int, Strict()]
+Number = Annotated[float, Strict(), AllowInfNan(False)]
+
+_ACRONYMS = {"gpu": "GPU", "gpus": "GPUs"}
+
+
+def camel_case(name: str) -> str:
+    """The API's spelling of a Python field name (`charged_gpus` -> `chargedGPUs`)."""
+    head, *rest = name.split("_")
+    return head + "".join(_ACRONYMS.get(word, word[:1].upper() + word[1:]) for word in rest)
+
+
+def described(text: str, *, unit: str = "", absent: str = "") -> FieldInfo:
+    """Describe one schema field: what it means, its unit, and what its absence means where it has no default.
+
+    The generator appends unit and default to the text, so that neither can drift from the code.
+    """
+    extra = {key: value for key, value in (("unit", unit), ("absent", absent)) if value}
+    described_field: FieldInfo = Field(description=text, json_schema_extra=dict(extra))
+    return described_field
+
+
+def refusal(problem: str, fix: str, *, field: str = "") -> PydanticCustomError:
+    """The pydantic error that names `problem` and `fix`; `field` is a camelCase path below the place it is raised."""
+    return PydanticCustomError(RULE_ERROR, "{problem}; {fix}", {"field": field, "problem": problem, "fix": fix})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One condition between fields of one object.
+
+    `cel` is evaluated by the API server, `holds` by pydantic; `holds` is None for a transition rule, which needs the
+    old object. `field` is the camelCase path (below the object) that the message is about. `required` says that the
+    field is missing rather than wrong.
+    """
+
+    cel: str
+    problem: str
+    fix: str
+    holds: Callable[[Any], bool] | None
+    field: str = ""
+    required: bool = False
+
+    @property
+    def message(self) -> str:
+        """What the API server answers."""
+        return f"{self.problem}; {self.fix}"
+
+    def validation(self) -> dict[str, str]:
+        """The entry of `x-kubernetes-validations`."""
+        entry = {"rule": self.cel, "message": self.message}
+        if self.field:
+            entry["fieldPath"] = f".{self.field}"
+        if self.required:
+            entry["reason"] = "FieldValueRequired"
+        return entry
+
+
+class ApiModel(BaseModel):
+    """A part of a custom resource: frozen, camelCase outside, snake_case inside.
+
+    Fields that this version does not know are ignored here (an older operator meets newer objects); `documents` reports
+    them for YAML that a person wrote.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=camel_case, validate_by_name=True, validate_by_alias=True
+    )
+
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _obey_rules(self) -> Self:
+        for rule in self.RULES:
+            if rule.holds is not None and not rule.holds(self):
+                raise refusal(rule.problem, rule.fix, field=rule.field)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        if cls.RULES:
+            schema["x-kubernetes-validations"] = [rule.validation() for rule in cls.RULES]
+        return schema
+
+
+class Metadata(ApiModel):
+    """The parts of an object's metadata that firsttoken reads. Its schema is the API server's own."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)

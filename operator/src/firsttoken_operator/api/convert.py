@@ -1,0 +1,309 @@
+"""From custom resources to the values that sizing and scaling compute with, and a benchmark back to a resource.
+
+The one place where words become tokens, a form of the peak becomes a rate, and a default that depends on the pool's
+location is decided. Nothing here reads a cluster, a file or a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from firsttoken_operator.api.base import API_VERSION
+from firsttoken_operator.api.benchmark_profile import KIND as BENCHMARK_KIND
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile, LatencyMilliseconds
+from firsttoken_operator.api.errors import InvalidDocument
+from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
+from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
+from firsttoken_operator.api.problems import problems_of
+from firsttoken_operator.api.quantities import number
+from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
+from firsttoken_operator.api.traffic import Traffic
+from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
+from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.traffic import peak_by_factor, peak_by_percentile, tokens_from_words
+from firsttoken_sizing.workload import Arrivals, Hardware, Limit, Percentile, Pricing, Sla, Workload
+
+MAX_NAME_LENGTH = 253
+
+
+def sizing_request(
+    deployment: InferenceDeployment,
+    pools: Mapping[str, GPUPool],
+    benchmarks: Iterable[BenchmarkProfile],
+    *,
+    arrivals: Arrivals | None = None,
+    percentile: Percentile | None = None,
+) -> SizingRequest:
+    """The sizing question that a deployment asks.
+
+    `pools` are all that are known, by name; only the deployment's own is used (servers and prices), and one that is not
+    there leaves prices unknown. `arrivals` and `percentile` (of every limit) override the resource. A configuration
+    that status has pinned stays the only candidate as long as the spec still allows it. Raises `InvalidInput` (and
+    `UnknownGPU`, `UnknownModel`) where the sizing could not start.
+    """
+    spec = deployment.spec
+    pool = pools.get(spec.capacity.pool) if spec.capacity.pool else None
+    hardware = Hardware(
+        gpus=spec.hardware.gpus,
+        tensor_parallel=spec.hardware.tensor_parallel,
+        pipeline_parallel=spec.hardware.pipeline_parallel,
+    )
+    pricing: dict[str, Pricing] = {}
+    if pool is not None:
+        hardware = replace(hardware, gpus_per_server=pool.spec.gpus_per_server)
+        if pool.spec.pricing is not None:
+            pricing[resolve_gpu(pool.spec.gpu, field=f"GPUPool/{pool.metadata.name} spec.gpu").name] = _pricing(
+                pool.spec.pricing
+            )
+    return SizingRequest(
+        model=spec.model.name,
+        workload=workload(spec.traffic),
+        sla=_sla(spec.sla, percentile),
+        hardware=hardware,
+        precision=spec.model.precision.value if spec.model.precision else None,
+        allowed_precisions=tuple(precision.value for precision in spec.model.allowed_precisions),
+        arrivals=arrivals or spec.sizing.arrivals,
+        profiles=_preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks),
+        pricing=pricing,
+        pinned=_pinned(deployment),
+    )
+
+
+def workload(traffic: Traffic) -> Workload:
+    """Declared traffic in tokens and requests a second, with its form of the peak resolved."""
+    average = number(traffic.average_requests_per_second)
+    return Workload(
+        input_tokens=_tokens(traffic.input_tokens, traffic.input_words),
+        output_tokens=_tokens(traffic.output_tokens, traffic.output_words),
+        input_tokens_p99=traffic.input_tokens_p99,
+        output_tokens_p99=traffic.output_tokens_p99,
+        cached_input_percent=traffic.cached_input_percent,
+        average_requests_per_second=average,
+        peak_requests_per_second=_peak(traffic, average),
+        concurrent_requests=traffic.concurrent_requests,
+        routing=traffic.routing,
+    )
+
+
+def profile(benchmark: BenchmarkProfile) -> Profile:
+    """The measured points of a resource."""
+    spec = benchmark.spec
+    return Profile(
+        name=benchmark.metadata.name,
+        key=ConfigurationKey(spec.model, spec.gpu, spec.precision.value, spec.tensor_parallel, spec.pipeline_parallel),
+        input_tokens=spec.input_tokens,
+        output_tokens=spec.output_tokens,
+        load=spec.load,
+        points=tuple(
+            Point(
+                requests_per_second=point.requests_per_second,
+                concurrency=point.concurrency,
+                offered_requests_per_second=point.offered_requests_per_second,
+                ttft=_latency(point.ttft_milliseconds),
+                itl=_latency(point.itl_milliseconds),
+                end_to_end=_latency(point.end_to_end_milliseconds),
+            )
+            for point in spec.points
+        ),
+        engine=spec.engine,
+        engine_version=spec.engine_version,
+        source=spec.source,
+    )
+
+
+def benchmark_document(measured: Profile) -> dict[str, Any]:
+    """The BenchmarkProfile of a profile, as plain YAML values; `profile` is its inverse up to the spelling of the name.
+
+    Raises `InvalidDocument` where the profile breaks the schema (points without concurrency in a closed loop).
+    """
+    key = measured.key
+    optional = {"engine": measured.engine, "engineVersion": measured.engine_version, "source": measured.source}
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": BENCHMARK_KIND,
+        "metadata": {"name": _object_name(measured.name)},
+        "spec": {
+            "model": key.model,
+            "gpu": key.gpu,
+            "precision": key.precision,
+            "tensorParallel": key.tensor_parallel,
+            "pipelineParallel": key.pipeline_parallel,
+            "inputTokens": _plain(measured.input_tokens),
+            "outputTokens": _plain(measured.output_tokens),
+            "load": measured.load.value,
+            "points": [_point_document(point) for point in measured.points],
+            **{name: text for name, text in optional.items() if text},
+        },
+    }
+    try:
+        BenchmarkProfile.model_validate(document)
+    except ValidationError as error:
+        first, *rest = problems_of(error)
+        raise InvalidDocument(
+            measured.name, BENCHMARK_KIND, first.field, first.problem, first.fix, more=len(rest)
+        ) from error
+    return document
+
+
+def scaling_policy(
+    deployment: InferenceDeployment, pool: GPUPool | None, *, time_scale: float = 1.0
+) -> ScalingPolicy:
+    """`spec.scaling` with its defaults resolved; every duration is divided by `time_scale` (compressed demos).
+
+    GPUs that are bought are given back only when the pool needs them; rented or unbudgeted ones always.
+    """
+    scaling: Scaling = deployment.spec.scaling
+    on_prem = pool is not None and pool.spec.location is Location.ON_PREM
+    return ScalingPolicy(
+        mode=scaling.mode,
+        min_replicas=scaling.min_replicas,
+        max_replicas=scaling.max_replicas,
+        burst_headroom_percent=scaling.burst_headroom_percent,
+        scale_down=scaling.scale_down or (ScaleDown.WHEN_POOL_SHORT if on_prem else ScaleDown.ALWAYS),
+        stabilization_seconds=scaling.scale_down_stabilization_seconds / time_scale,
+        scale_down_step_percent=scaling.scale_down_step_percent,
+        backlog_drain_seconds=scaling.backlog_drain_seconds / time_scale,
+        metrics_loss_grace_seconds=scaling.metrics_loss_grace_seconds / time_scale,
+    )
+
+
+def _tokens(tokens: int | None, words: int | None) -> float:
+    # The rules of `Traffic` leave exactly one of the two.
+    return tokens if tokens is not None else tokens_from_words(words or 0)
+
+
+def _peak(traffic: Traffic, average: float | None) -> float | None:
+    """The declared peak in requests a second; None where it is declared as requests in flight."""
+    if traffic.peak_requests_per_second is not None:
+        return number(traffic.peak_requests_per_second)
+    factor = number(traffic.peak_to_average)
+    if factor is not None and average is not None:
+        return peak_by_factor(average, factor)
+    if traffic.peak_percentile is not None and average is not None:
+        peak = peak_by_percentile(average, traffic.peak_percentile)
+        if peak < average or peak <= 0:
+            raise InvalidInput(
+                "spec.traffic.peakPercentile",
+                f"P{traffic.peak_percentile} of a Poisson average of {average:g} requests per second is {peak:g}, "
+                "which is below the average",
+                "raise it, or declare peakRequestsPerSecond",
+            )
+        return peak
+    return None
+
+
+def _sla(level: ServiceLevel, percentile: Percentile | None) -> Sla:
+    def limit(declared: LatencyLimit | None) -> Limit | None:
+        return None if declared is None else Limit(declared.milliseconds, percentile or declared.percentile)
+
+    return Sla(
+        mode=level.mode,
+        time_to_first_token=limit(level.time_to_first_token),
+        inter_token_latency=limit(level.inter_token_latency),
+        end_to_end=limit(level.end_to_end),
+    )
+
+
+def _pricing(spec: PricingSpec) -> Pricing:
+    return Pricing(
+        gpu_hour=number(spec.gpu_hour),
+        server_price=number(spec.server_price),
+        amortization_years=spec.amortization_years,
+        hosting_per_year=number(spec.hosting_per_year) or 0.0,
+        license_per_gpu_year=number(spec.license_per_gpu_year) or 0.0,
+        currency=spec.currency,
+        input_per_million_tokens=number(spec.input_per_million_tokens),
+        output_per_million_tokens=number(spec.output_per_million_tokens),
+    )
+
+
+def _preferred(profiles: tuple[Profile, ...], names: tuple[str, ...]) -> tuple[Profile, ...]:
+    """Drop the profiles that a named one stands in for: those of the same configuration. All, where none is named."""
+    if not names:
+        return profiles
+    known = {p.name for p in profiles}
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise InvalidInput(
+            "spec.sizing.benchmarks",
+            f"there is no BenchmarkProfile {', '.join(missing)}",
+            "create it, or remove the name to use every profile that matches",
+        )
+    chosen = tuple(p for p in profiles if p.name in names)
+    covered = {_canonical(p.key) for p in chosen}
+    return chosen + tuple(p for p in profiles if p.name not in names and _canonical(p.key) not in covered)
+
+
+def _canonical(key: ConfigurationKey) -> ConfigurationKey:
+    """The key with catalog names; a name that the catalog lacks only equals itself."""
+    try:
+        return replace(key, model=resolve_model(key.model).name, gpu=resolve_gpu(key.gpu).name)
+    except InvalidInput:
+        return key
+
+
+def _pinned(deployment: InferenceDeployment) -> ConfigurationKey | None:
+    """The configuration that status fixed at the first deployment, unless the user has chosen another since."""
+    sizing = deployment.status.sizing
+    if sizing is None or sizing.configuration is None:
+        return None
+    spec: InferenceDeploymentSpec = deployment.spec
+    fixed = sizing.configuration
+    allowed = (
+        resolve_gpu(fixed.gpu).name in {resolve_gpu(gpu).name for gpu in spec.hardware.gpus}
+        and spec.hardware.tensor_parallel in (None, fixed.tensor_parallel)
+        and spec.hardware.pipeline_parallel in (None, fixed.pipeline_parallel)
+        and (spec.model.precision is None or spec.model.precision == fixed.precision)
+        and (not spec.model.allowed_precisions or fixed.precision in spec.model.allowed_precisions)
+    )
+    if not allowed:
+        return None
+    return ConfigurationKey(
+        resolve_model(spec.model.name).name,
+        resolve_gpu(fixed.gpu).name,
+        fixed.precision,
+        fixed.tensor_parallel,
+        fixed.pipeline_parallel,
+    )
+
+
+def _latency(measured: LatencyMilliseconds) -> Latency:
+    return Latency(measured.mean, measured.p50, measured.p90, measured.p95, measured.p99)
+
+
+def _point_document(point: Point) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    if point.concurrency is not None:
+        document["concurrency"] = _plain(point.concurrency)
+    if point.offered_requests_per_second is not None:
+        document["offeredRequestsPerSecond"] = point.offered_requests_per_second
+    document["requestsPerSecond"] = point.requests_per_second
+    for name, latency in (
+        ("ttftMilliseconds", point.ttft),
+        ("itlMilliseconds", point.itl),
+        ("endToEndMilliseconds", point.end_to_end),
+    ):
+        statistics = {p.key: value for p in Percentile if (value := latency.at(p)) is not None}
+        if statistics:
+            document[name] = statistics
+    return document
+
+
+def _plain(value: float) -> int | float:
+    """Whole numbers without a decimal point, as a person would write them."""
+    return int(value) if float(value).is_integer() else value
+
+
+def _object_name(text: str) -> str:
+    """A valid object name that still reads like `text` (`meta/Llama-3 8B` -> `meta-llama-3-8b`)."""
+    name = re.sub(r"[^a-z0-9.]+", "-", text.lower())
+    name = re.sub(r"[-.]*\.[-.]*", ".", name)[:MAX_NAME_LENGTH].strip("-.")
+    return name or "profile"

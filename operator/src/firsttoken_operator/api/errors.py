@@ -1,0 +1,43 @@
+"""The exceptions of `firsttoken_operator.api`.
+
+    ApiError
+    ├── UnreadableDocument  a file that is missing, is not YAML, or holds no Kubernetes object
+    └── InvalidDocument     an object that the API server would refuse: names the field and the fix
+
+A field that is well formed but cannot be sized (an unknown model, a benchmark name that is not there) is
+`firsttoken_sizing.errors.InvalidInput`; both end a command with exit status 2.
+"""
+
+from __future__ import annotations
+
+
+class ApiError(Exception):
+    """Base of everything that reading custom resources raises on purpose."""
+
+
+class UnreadableDocument(ApiError):
+    """A file that cannot be read as Kubernetes objects."""
+
+    def __init__(self, file: str, problem: str, fix: str) -> None:
+        self.file = file
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"{file}: {problem}; {fix}")
+
+
+class InvalidDocument(ApiError):
+    """A custom resource that breaks its schema or one of its rules.
+
+    `object_name` is `Kind/name`, `field` the camelCase path (`spec.traffic.inputTokens`), `more` the number of further
+    problems in the same object.
+    """
+
+    def __init__(self, file: str, object_name: str, field: str, problem: str, fix: str, *, more: int = 0) -> None:
+        self.file = file
+        self.object_name = object_name
+        self.field = field
+        self.problem = problem
+        self.fix = fix
+        self.more = more
+        rest = f" ({more} more problem{'s' if more > 1 else ''} in this object)" if more else ""
+        super().__init__(f"{file}: {object_name}: {field}: {problem}; {fix}{rest}")

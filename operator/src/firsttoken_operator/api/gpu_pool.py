@@ -1,0 +1,225 @@
+"""The custom resource `GPUPool`: a budget of GPUs of one type, and what they cost."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described
+from firsttoken_operator.api.quantities import Amount, GpuName, LabelValue, decimal
+from firsttoken_operator.api.status import GPUPoolStatus
+
+KIND: Final = "GPUPool"
+MAX_GPUS = 1_000_000
+
+Gpus = Annotated[Int, Field(ge=0, le=MAX_GPUS)]
+
+
+class Location(StrEnum):
+    """Where the GPUs are, and so who pays for an idle one."""
+
+    CLOUD = "Cloud"
+    ON_PREM = "OnPrem"
+
+
+def _server_only(field: str, attribute: str) -> Rule:
+    return Rule(
+        cel=f"!has(self.{field}) || has(self.serverPrice)",
+        problem=f"{field} belongs to a server that is bought",
+        fix="set pricing.serverPrice and pricing.amortizationYears, or remove it",
+        holds=lambda p: getattr(p, attribute) is None or p.server_price is not None,
+        field=field,
+    )
+
+
+class PricingSpec(ApiModel):
+    """What a GPU costs: a price an hour, or a server bought and written off."""
+
+    RULES = (
+        Rule(
+            cel="has(self.gpuHour) != has(self.serverPrice)",
+            problem="exactly one of gpuHour and serverPrice is needed",
+            fix="set gpuHour for rented GPUs, or serverPrice with amortizationYears for servers that are bought",
+            holds=lambda p: (p.gpu_hour is None) != (p.server_price is None),
+            field="gpuHour",
+        ),
+        Rule(
+            cel="!has(self.serverPrice) || has(self.amortizationYears)",
+            problem="serverPrice is spread over amortizationYears",
+            fix="set pricing.amortizationYears, for example 4",
+            holds=lambda p: p.server_price is None or p.amortization_years is not None,
+            field="amortizationYears",
+            required=True,
+        ),
+        _server_only("amortizationYears", "amortization_years"),
+        _server_only("hostingPerYear", "hosting_per_year"),
+        _server_only("licensePerGPUYear", "license_per_gpu_year"),
+        Rule(
+            cel="has(self.inputPerMillionTokens) == has(self.outputPerMillionTokens)",
+            problem="a per-token API has two prices",
+            fix="set both inputPerMillionTokens and outputPerMillionTokens, or neither",
+            holds=lambda p: (p.input_per_million_tokens is None) == (p.output_per_million_tokens is None),
+            field="inputPerMillionTokens",
+        ),
+        Rule(
+            cel="!has(self.gpuHour) || quantity(string(self.gpuHour)).isGreaterThan(quantity('0'))",
+            problem="gpuHour must be above 0",
+            fix="write the price of one GPU for one hour, or remove pricing where it is unknown",
+            holds=lambda p: p.gpu_hour is None or decimal(p.gpu_hour) > 0,
+            field="gpuHour",
+        ),
+        Rule(
+            cel="!has(self.serverPrice) || quantity(string(self.serverPrice)).isGreaterThan(quantity('0'))",
+            problem="serverPrice must be above 0",
+            fix="write the price of one server, or remove pricing where it is unknown",
+            holds=lambda p: p.server_price is None or decimal(p.server_price) > 0,
+            field="serverPrice",
+        ),
+    )
+
+    gpu_hour: Annotated[
+        Amount | None,
+        described("Price of one GPU.", unit="currency per hour", absent="serverPrice says it"),
+    ] = None
+    server_price: Annotated[
+        Amount | None, described("Price of one server.", unit="currency", absent="gpuHour says it")
+    ] = None
+    amortization_years: Annotated[
+        Int | None,
+        Field(ge=1, le=30),
+        described("Years over which a server is written off.", unit="years", absent="no server is bought"),
+    ] = None
+    hosting_per_year: Annotated[
+        Amount | None,
+        described("Power, space and care of one server.", unit="currency per year", absent="counted as 0"),
+    ] = None
+    license_per_gpu_year: Annotated[
+        Amount | None,
+        described("Software license of one GPU.", unit="currency per year", absent="counted as 0"),
+    ] = None
+    currency: Annotated[
+        str, Field(max_length=3, pattern=r"^[A-Z]{3}$"), described("ISO 4217 code of the prices.")
+    ] = "USD"
+    input_per_million_tokens: Annotated[
+        Amount | None,
+        described(
+            "Input price of a per-token API to compare with.",
+            unit="currency per million tokens",
+            absent="nothing is compared",
+        ),
+    ] = None
+    output_per_million_tokens: Annotated[
+        Amount | None,
+        described(
+            "Output price of a per-token API to compare with.",
+            unit="currency per million tokens",
+            absent="nothing is compared",
+        ),
+    ] = None
+
+
+class GPUPoolSpec(ApiModel):
+    """A budget of GPUs."""
+
+    RULES = (
+        Rule(
+            cel="self.location != 'Cloud' || !has(self.peakGPUs)",
+            problem="peakGPUs is the fixed capacity of a pool that is OnPrem",
+            fix="set baseGPUs and burstGPUs instead, or location: OnPrem",
+            holds=lambda p: p.location is not Location.CLOUD or p.peak_gpus is None,
+            field="peakGPUs",
+        ),
+        Rule(
+            cel="self.location != 'OnPrem' || !has(self.baseGPUs)",
+            problem="baseGPUs belongs to a pool in the Cloud",
+            fix="set peakGPUs instead, or location: Cloud",
+            holds=lambda p: p.location is not Location.ON_PREM or p.base_gpus is None,
+            field="baseGPUs",
+        ),
+        Rule(
+            cel="self.location != 'OnPrem' || !has(self.burstGPUs)",
+            problem="burstGPUs belongs to a pool in the Cloud",
+            fix="set peakGPUs instead, or location: Cloud",
+            holds=lambda p: p.location is not Location.ON_PREM or p.burst_gpus is None,
+            field="burstGPUs",
+        ),
+        Rule(
+            cel="self.location != 'Cloud' || !has(self.burstGPUs) || has(self.baseGPUs)",
+            problem="burstGPUs comes on top of baseGPUs",
+            fix="set baseGPUs (0 where nothing is reserved)",
+            holds=lambda p: p.location is not Location.CLOUD or p.burst_gpus is None or p.base_gpus is not None,
+            field="baseGPUs",
+            required=True,
+        ),
+        Rule(
+            cel=(
+                "!has(self.baseGPUs) || self.location != 'Cloud' || "
+                "self.baseGPUs + (has(self.burstGPUs) ? self.burstGPUs : 0) > 0"
+            ),
+            problem="baseGPUs and burstGPUs add up to 0",
+            fix="give the pool at least one GPU, or leave both out for the inventory of matching nodes",
+            holds=lambda p: p.location is not Location.CLOUD
+            or p.base_gpus is None
+            or p.base_gpus + (p.burst_gpus or 0) > 0,
+            field="baseGPUs",
+        ),
+    )
+
+    location: Annotated[
+        Location,
+        described(
+            "Cloud: idle GPUs cost money and are given back. OnPrem: the GPUs are paid for, and the peak is enforced."
+        ),
+    ]
+    gpu: Annotated[GpuName, described("GPU type of the pool: a catalog key such as H100-SXM-80GB, or an alias.")]
+    node_selector: Annotated[
+        dict[str, LabelValue],
+        Field(max_length=16),
+        described("Labels of the pool's nodes.", absent="every node that reports this GPU type"),
+    ] = Field(default_factory=dict)
+    peak_gpus: Annotated[
+        Annotated[Int, Field(ge=1, le=MAX_GPUS)] | None,
+        described("OnPrem: never exceeded.", unit="GPUs", absent="the inventory of matching nodes"),
+    ] = None
+    base_gpus: Annotated[
+        Gpus | None,
+        described(
+            "Cloud: GPUs that are always there (reserved).", unit="GPUs", absent="the inventory of matching nodes"
+        ),
+    ] = None
+    burst_gpus: Annotated[
+        Gpus | None,
+        described("Cloud: GPUs that may be added on top of baseGPUs.", unit="GPUs", absent="none is added"),
+    ] = None
+    gpus_per_server: Annotated[
+        Int, Field(ge=1, le=128), described("GPUs of one server; a replica stays on one server.", unit="GPUs")
+    ] = 8
+    pricing: Annotated[
+        PricingSpec | None, described("What a GPU costs.", absent="sizes are compared by GPU count")
+    ] = None
+    scale_down_limit_percent: Annotated[
+        Int,
+        Field(ge=1, le=100),
+        described(
+            "Share of the pool's GPUs that may be removed per 10 minutes; at least one replica.", unit="percent of GPUs"
+        ),
+    ] = 20
+
+    @property
+    def declared_gpus(self) -> int | None:
+        """The declared budget: peakGPUs, else base + burst, else None (the inventory of matching nodes)."""
+        if self.peak_gpus is not None:
+            return self.peak_gpus
+        return None if self.base_gpus is None else self.base_gpus + (self.burst_gpus or 0)
+
+
+class GPUPool(ApiModel):
+    """A budget of GPUs of one type, cluster-wide."""
+
+    api_version: Literal["firsttoken.dev/v1alpha1"] = API_VERSION
+    kind: Literal["GPUPool"] = KIND
+    metadata: Metadata
+    spec: Annotated[GPUPoolSpec, described("The budget and its prices.")]
+    status: Annotated[GPUPoolStatus, described("Who holds the GPUs.")] = GPUPoolStatus()

@@ -1,0 +1,140 @@
+"""What is wrong with an object, in the words of a person: field, problem, fix. Translates pydantic's errors.
+
+The API server has its own words for a broken schema; the messages of rules are the same on both sides (see `base`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from firsttoken_operator.api.base import RULE_ERROR
+
+_TYPES = {
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "dict_type": "a map",
+    "model_type": "a map of fields",
+    "tuple_type": "a list",
+}
+MAX_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One refusal. `field` is the camelCase path from the top of the object."""
+
+    field: str
+    problem: str
+    fix: str
+
+
+def problems_of(error: ValidationError) -> list[Problem]:
+    """Every problem of one object, in the order of its fields."""
+    found = error.errors(include_url=False)
+    # NB: a list whose only entry is broken is also "too short" to pydantic; the deeper problem is the real one.
+    return [_problem(d) for d in found if not any(_is_inside(other["loc"], d["loc"]) for other in found)]
+
+
+def unknown_fields(model: type[BaseModel], document: Mapping[str, Any], path: str = "") -> list[Problem]:
+    """Fields that the schema does not have (mostly typos), down to the deepest.
+
+    Metadata is the API server's, and status is written by programs: neither is looked at.
+    """
+    found: list[Problem] = []
+    fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+    for key, value in document.items():
+        where = f"{path}.{key}" if path else str(key)
+        if key not in fields:
+            found.append(Problem(where, "unknown field", _advice(str(key), list(fields))))
+        elif not (path == "" and key in ("metadata", "status")):
+            inner = _model_in(fields[key])
+            if inner is not None:
+                for index, part in enumerate(value if isinstance(value, list) else [value]):
+                    if isinstance(part, dict):
+                        at = f"{where}[{index}]" if isinstance(value, list) else where
+                        found += unknown_fields(inner, part, at)
+    return found
+
+
+def _advice(key: str, known: list[str]) -> str:
+    near = get_close_matches(key, known, n=2, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(known)}"
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model inside `Model`, `Model | None` or `tuple[Model, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        if (inner := _model_in(argument)) is not None:
+            return inner
+    return None
+
+
+def _is_inside(location: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:
+    return len(location) > len(outer) and location[: len(outer)] == outer
+
+
+def _problem(details: ErrorDetails) -> Problem:
+    kind, context = details["type"], details.get("ctx", {})
+    field = _path(details["loc"])
+    if kind == RULE_ERROR:
+        return Problem(".".join(filter(None, (field, context["field"]))), context["problem"], context["fix"])
+    if kind == "missing":
+        return Problem(field, "is required", "add it")
+    shown = _shown(details["input"])
+    if kind in ("enum", "literal_error"):
+        allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        return Problem(field, f"{shown} is not supported", f"use one of {allowed}")
+    if kind == "string_pattern_mismatch":
+        return Problem(field, f"{shown} does not match {context['pattern']}", "write it in that form")
+    if kind in _TYPES:
+        return Problem(field, f"{shown} is not {_TYPES[kind]}", f"write {_TYPES[kind]}")
+    if kind in ("too_long", "too_short"):
+        bound = f"at most {context['max_length']}" if kind == "too_long" else f"at least {context['min_length']}"
+        return Problem(field, f"{context['actual_length']} entries are out of bounds", f"write {bound}")
+    if (bound_fix := _bound(kind, context)) is not None:
+        return Problem(field, f"{shown} is out of bounds", bound_fix)
+    return Problem(field, f"{shown} is not valid ({details['msg']})", "correct it")
+
+
+def _bound(kind: str, context: Mapping[str, Any]) -> str | None:
+    match kind:
+        case "greater_than_equal":
+            return f"use {context['ge']:.15g} or more"
+        case "greater_than":
+            return f"use more than {context['gt']:.15g}"
+        case "less_than_equal":
+            return f"use {context['le']:.15g} or less"
+        case "string_too_long":
+            return f"use at most {context['max_length']} characters"
+        case "string_too_short":
+            return f"use at least {context['min_length']} characters"
+        case _:
+            return None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path.removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    """The value as evidence: spelled as in JSON, short, on one line."""
+    if isinstance(value, dict | list | tuple):
+        return "a map" if isinstance(value, dict) else "a list"
+    text = json.dumps(value, default=str)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

@@ -1,0 +1,92 @@
+"""The number and string types of the API: rates and amounts without floats, names, Quantities, timestamps.
+
+Kubernetes custom resources avoid floats, because two clients may print the same float differently: a rate is an integer
+or a string such as "28.54" or "500m". Each type carries its schema and a refusal that names the fix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from firsttoken_operator.api.base import refusal
+
+RATE_PATTERN = r"^([0-9]+(\.[0-9]{1,3})?|[0-9]+m)$"
+AMOUNT_PATTERN = r"^[0-9]+(\.[0-9]{1,6})?$"
+QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]{1,9})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
+MAX_DECIMAL_LENGTH = 16
+MAX_INTEGER = 1_000_000_000
+
+
+def _checker(pattern: str, example: str) -> Callable[[object], object]:
+    """A validator for a non-negative decimal number that is kept exactly as it was written."""
+    compiled = re.compile(pattern)
+
+    def check(value: object) -> object:
+        if isinstance(value, float):
+            raise refusal(f"{value} is a float", f'quote it: "{value}"')
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise refusal(f"{value!r} is not a number", f'write an integer or a quoted decimal such as "{example}"')
+        if isinstance(value, int) and not 0 <= value <= MAX_INTEGER:
+            raise refusal(f"{value} is out of range", f"write a number from 0 to {MAX_INTEGER}")
+        if isinstance(value, str) and (len(value) > MAX_DECIMAL_LENGTH or not compiled.match(value)):
+            raise refusal(f"{value!r} does not match {pattern}", f'write an integer or a decimal such as "{example}"')
+        return value
+
+    return check
+
+
+def _int_or_string(pattern: str) -> dict[str, Any]:
+    return {
+        "x-kubernetes-int-or-string": True,
+        "pattern": pattern,
+        "maxLength": MAX_DECIMAL_LENGTH,
+        "minimum": 0,
+        "maximum": MAX_INTEGER,
+    }
+
+
+Rate = Annotated[
+    int | str, BeforeValidator(_checker(RATE_PATTERN, "28.54")), WithJsonSchema(_int_or_string(RATE_PATTERN))
+]
+"""Requests a second, or another ratio: at most three decimals, or thousandths with the suffix m."""
+Amount = Annotated[
+    int | str, BeforeValidator(_checker(AMOUNT_PATTERN, "2.50")), WithJsonSchema(_int_or_string(AMOUNT_PATTERN))
+]
+"""Money, GPU-hours, percents with decimals: at most six decimals."""
+
+Name = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+"""A DNS label: the name of a namespaced object."""
+LongName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""A DNS subdomain: the name of any object."""
+LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+ShortText = Annotated[str, Field(max_length=128)]
+Message = Annotated[str, Field(max_length=1024)]
+ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
+GpuName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")]
+Quantity = Annotated[str, Field(max_length=32, pattern=QUANTITY_PATTERN)]
+"""A Kubernetes quantity such as 500m, 16 or 64Gi."""
+Timestamp = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+"""RFC 3339 in UTC, as Kubernetes writes it."""
+
+
+def decimal(value: int | str) -> Decimal:
+    """The exact number behind a `Rate` or `Amount` ("500m" -> 0.5)."""
+    if isinstance(value, str) and value.endswith("m"):
+        return Decimal(value[:-1]) / 1000
+    return Decimal(value)
+
+
+def number(value: int | str | None) -> float | None:
+    """Like `decimal`, as the float that the sizing computes with; None stays None."""
+    return None if value is None else float(decimal(value))
+
+
+def decimal_string(value: float, decimals: int = 3) -> str:
+    """Write a non-negative number the way `Rate` and `Amount` are read, without trailing zeros: 28.540 -> 28.54."""
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

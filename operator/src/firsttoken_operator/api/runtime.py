@@ -1,0 +1,212 @@
+"""`spec.runtime`: the engine that firsttoken renders itself. Restricted fields, never a raw pod template.
+
+A tenant who may write this resource makes the operator create pods with the operator's rights, so there is nothing here
+that reaches outside the namespace: secrets and claims by name, no host path, no command, no service account.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from firsttoken_operator.api.base import ApiModel, Int, Rule, described
+from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
+
+LABEL_KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+OPERATOR_OWNED_ENV = (
+    "NIM_CACHE_PATH",
+    "NIM_SERVER_PORT",
+    "NIM_TENSOR_PARALLEL_SIZE",
+    "NIM_PIPELINE_PARALLEL_SIZE",
+)
+"""Set by the operator from other fields: a second value would make the pod differ from what was sized."""
+
+
+class RuntimeType(StrEnum):
+    """Engines that the resource can name."""
+
+    NIM = "NIM"
+    TRITON = "Triton"
+    VLLM = "VLLM"
+
+
+class TaintEffect(StrEnum):
+    """Effect of a taint that is tolerated."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class TolerationOperator(StrEnum):
+    """How a toleration compares the taint's value."""
+
+    EXISTS = "Exists"
+    EQUAL = "Equal"
+
+
+class Toleration(ApiModel):
+    """One taint that the pods tolerate, beside `nvidia.com/gpu`, which they always do."""
+
+    RULES = (
+        Rule(
+            cel="self.operator == 'Equal' || !has(self.value)",
+            problem="operator Exists compares no value",
+            fix="remove value or set operator: Equal",
+            holds=lambda t: t.operator is TolerationOperator.EQUAL or t.value is None,
+            field="value",
+        ),
+    )
+
+    key: Annotated[str, Field(max_length=317, pattern=LABEL_KEY_PATTERN), described("Key of the taint.")]
+    operator: Annotated[TolerationOperator, described("How the value is compared.")] = TolerationOperator.EQUAL
+    value: Annotated[LabelValue | None, described("Value of the taint.", absent="the empty value")] = None
+    effect: Annotated[TaintEffect | None, described("Effect that is tolerated.", absent="every effect")] = None
+
+
+class ModelCache(ApiModel):
+    """Where model weights are kept between pods."""
+
+    claim_name: Annotated[
+        LongName,
+        described(
+            "PersistentVolumeClaim in the same namespace. With more than one node it has to be ReadWriteMany: a "
+            "ReadWriteOnce claim leaves pods on a second node waiting for ever."
+        ),
+    ]
+
+
+class SecretKey(ApiModel):
+    """One key of a Secret in the same namespace."""
+
+    name: Annotated[LongName, described("Name of the Secret in the same namespace.")]
+    key: Annotated[
+        str, Field(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$"), described("Key in the Secret.")
+    ] = "NGC_API_KEY"
+
+
+class RuntimeResources(ApiModel):
+    """CPU and memory of one replica; GPUs follow from the sizing."""
+
+    cpu: Annotated[
+        Quantity | None,
+        described("CPU request and limit of one replica.", unit="cores (Quantity)", absent="no request and no limit"),
+    ] = None
+    memory: Annotated[
+        Quantity | None,
+        described(
+            "Memory request and limit of one replica. Shared memory counts against it.",
+            unit="bytes (Quantity)",
+            absent="no request and no limit",
+        ),
+    ] = None
+    shared_memory: Annotated[
+        Quantity, described("Size of /dev/shm; tensor parallelism needs it.", unit="bytes (Quantity)")
+    ] = "16Gi"
+
+
+class EngineSetting(ApiModel):
+    """One NIM_* environment variable."""
+
+    RULES = (
+        Rule(
+            cel=f"!(self.name in [{', '.join(repr(name) for name in OPERATOR_OWNED_ENV)}])",
+            problem=f"{', '.join(OPERATOR_OWNED_ENV)} are set by the operator",
+            fix="remove the entry and use the field of spec it stands for (runtime.port, hardware.tensorParallel...)",
+            holds=lambda e: e.name not in OPERATOR_OWNED_ENV,
+            field="name",
+        ),
+    )
+
+    name: Annotated[
+        str, Field(max_length=64, pattern=r"^NIM_[A-Z0-9_]+$"), described("Name of a documented NIM_* variable.")
+    ]
+    value: Annotated[str, Field(max_length=256), described("Its value; never a secret.")]
+
+
+class Runtime(ApiModel):
+    """The engine that firsttoken renders: a Deployment, a Service and a PodMonitor."""
+
+    RULES = (
+        Rule(
+            cel="self.type == 'NIM'",
+            problem="runtime.type Triton and VLLM are not rendered by this version",
+            fix="set runtime.type: NIM, or deploy the engine yourself and name its Deployment in targetRef",
+            holds=lambda r: r.type is RuntimeType.NIM,
+            field="type",
+        ),
+        Rule(
+            cel="self.type == oldSelf.type",
+            problem="runtime.type is immutable",
+            fix="create a new InferenceDeployment for another engine",
+            holds=None,
+            field="type",
+        ),
+    )
+
+    type: Annotated[
+        RuntimeType, described("Engine. This version renders NIM; for the others deploy them and use targetRef.")
+    ]
+    image: Annotated[
+        str,
+        Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$"),
+        described("Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3."),
+    ]
+    port: Annotated[
+        Int, Field(ge=1024, le=65535), described("Port of the OpenAI-compatible API.", unit="TCP port")
+    ] = 8000
+    metrics_port: Annotated[
+        Int | None,
+        Field(ge=1024, le=65535),
+        described("Port of the Prometheus metrics.", unit="TCP port", absent="the same as runtime.port"),
+    ] = None
+    metrics_path: Annotated[
+        str,
+        Field(max_length=128, pattern=r"^/[-A-Za-z0-9._/]*$"),
+        described("Path of the Prometheus metrics; NIM serves /v1/metrics."),
+    ] = "/v1/metrics"
+    model_cache: Annotated[
+        ModelCache | None,
+        described("Where weights are kept.", absent="each pod downloads the model into its own emptyDir"),
+    ] = None
+    image_pull_secrets: Annotated[
+        tuple[LongName, ...], Field(max_length=8), described("Names of image pull secrets in the same namespace.")
+    ] = ()
+    auth_secret: Annotated[
+        SecretKey | None,
+        described("Secret that becomes the environment variable NGC_API_KEY.", absent="no key is passed"),
+    ] = None
+    resources: Annotated[RuntimeResources, described("CPU and memory of one replica.")] = RuntimeResources()
+    env: Annotated[
+        tuple[EngineSetting, ...],
+        Field(
+            max_length=32, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+        ),
+        described("NIM_* settings, such as NIM_MODEL_PROFILE. No other variable is taken."),
+    ] = ()
+    node_selector: Annotated[
+        dict[str, LabelValue],
+        Field(max_length=16),
+        described("Node labels that the pods need.", absent="those of the pool"),
+    ] = Field(default_factory=dict)
+    tolerations: Annotated[
+        tuple[Toleration, ...], Field(max_length=16), described("Taints that the pods tolerate beside nvidia.com/gpu.")
+    ] = ()
+    runtime_class_name: Annotated[
+        LongName | None,
+        described(
+            "RuntimeClass, where nvidia is not the default runtime of containerd.", absent="the cluster's default"
+        ),
+    ] = None
+    startup_timeout_seconds: Annotated[
+        Int,
+        Field(ge=60, le=14_400),
+        described("How long a replica may load its model before the kubelet restarts it.", unit="seconds"),
+    ] = 1800
+    termination_grace_period_seconds: Annotated[
+        Int,
+        Field(ge=10, le=3600),
+        described("How long a replica that is removed may finish its answers.", unit="seconds"),
+    ] = 120

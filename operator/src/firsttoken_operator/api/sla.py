@@ -1,0 +1,90 @@
+"""`spec.sla`: what the user waits for, and how long."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from firsttoken_operator.api.base import ApiModel, Int, Rule, described
+from firsttoken_sizing.workload import Percentile, SlaMode
+
+MAX_MILLISECONDS = 86_400_000
+
+Milliseconds = Annotated[Int, Field(ge=1, le=MAX_MILLISECONDS)]
+
+_LIMITS = {
+    "timeToFirstToken": "time_to_first_token",
+    "interTokenLatency": "inter_token_latency",
+    "endToEnd": "end_to_end",
+}
+
+
+class LatencyLimit(ApiModel):
+    """At most this many milliseconds at this statistic."""
+
+    milliseconds: Annotated[Milliseconds, described("The largest latency allowed.", unit="milliseconds")]
+    percentile: Annotated[
+        Percentile, described("The statistic that has to stay below it; Mean is the arithmetic mean.")
+    ] = Percentile.P95
+
+
+def _needs(mode: SlaMode, field: str, example: str) -> Rule:
+    return Rule(
+        cel=f"self.mode != '{mode.value}' || has(self.{field})",
+        problem=f"mode {mode.value} needs {field}",
+        fix=f"set sla.{field}, for example {{milliseconds: {example}}}",
+        holds=lambda sla: sla.mode is not mode or getattr(sla, _LIMITS[field]) is not None,
+        field=field,
+        required=True,
+    )
+
+
+def _refuses(mode: SlaMode, field: str, fix: str) -> Rule:
+    return Rule(
+        cel=f"self.mode != '{mode.value}' || !has(self.{field})",
+        problem=f"mode {mode.value} has no {field}",
+        fix=fix,
+        holds=lambda sla: sla.mode is not mode or getattr(sla, _LIMITS[field]) is None,
+        field=field,
+    )
+
+
+_NOT_SEQUENTIAL = "remove it (the caller sees only the whole answer), or set sla.mode: Streaming"
+_NOT_OFFLINE = "remove it (nobody waits for a single answer), or set sla.mode: Streaming"
+
+
+class ServiceLevel(ApiModel):
+    """Latency limits; one that is absent does not bind."""
+
+    RULES = (
+        _needs(SlaMode.STREAMING, "timeToFirstToken", "300"),
+        _needs(SlaMode.SEQUENTIAL, "endToEnd", "15000"),
+        _refuses(SlaMode.SEQUENTIAL, "timeToFirstToken", _NOT_SEQUENTIAL),
+        _refuses(SlaMode.SEQUENTIAL, "interTokenLatency", _NOT_SEQUENTIAL),
+        _refuses(SlaMode.OFFLINE, "timeToFirstToken", _NOT_OFFLINE),
+        _refuses(SlaMode.OFFLINE, "interTokenLatency", _NOT_OFFLINE),
+        _refuses(SlaMode.OFFLINE, "endToEnd", _NOT_OFFLINE),
+    )
+
+    mode: Annotated[
+        SlaMode,
+        described(
+            "Streaming: the user reads along (needs timeToFirstToken). Sequential: the caller waits for the whole "
+            "answer (needs endToEnd, refuses the others). Offline: nobody waits (refuses all)."
+        ),
+    ] = SlaMode.STREAMING
+    time_to_first_token: Annotated[
+        LatencyLimit | None,
+        described("Time to first token, measured at the server, queueing included.", absent="does not bind"),
+    ] = None
+    inter_token_latency: Annotated[
+        LatencyLimit | None,
+        described(
+            "Inter-token latency of a request: (end to end - time to first token) / (output tokens - 1).",
+            absent="does not bind",
+        ),
+    ] = None
+    end_to_end: Annotated[
+        LatencyLimit | None, described("Time to the last token, measured at the server.", absent="does not bind")
+    ] = None

@@ -1,0 +1,219 @@
+"""`spec.traffic`: what the callers send, in the units that a team knows (words or tokens, an average or a peak)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+from firsttoken_operator.api.base import ApiModel, Int, Rule, described
+from firsttoken_operator.api.quantities import Rate, decimal
+from firsttoken_sizing.workload import Routing
+
+MAX_TOKENS = 10_000_000
+MAX_REQUESTS_PER_SECOND = 1_000_000
+PEAK_FORMS = ("peakRequestsPerSecond", "peakToAverage", "peakPercentile", "concurrentRequests")
+
+Tokens = Annotated[Int, Field(ge=1, le=MAX_TOKENS)]
+
+
+def _above_zero(value: int | str | None) -> bool:
+    return value is None or 0 < decimal(value) <= MAX_REQUESTS_PER_SECOND
+
+
+def _rate_rule(field: str, attribute: str) -> Rule:
+    rate = f"quantity(string(self.{field}))"
+    return Rule(
+        cel=(
+            f"!has(self.{field}) || ({rate}.isGreaterThan(quantity('0')) && "
+            f"!{rate}.isGreaterThan(quantity('{MAX_REQUESTS_PER_SECOND}')))"
+        ),
+        problem=f"{field} must be above 0 and at most {MAX_REQUESTS_PER_SECOND}",
+        fix='write requests per second, such as "28.54"',
+        holds=lambda traffic: _above_zero(getattr(traffic, attribute)),
+        field=field,
+    )
+
+
+def _length_rules(side: str) -> tuple[Rule, Rule, Rule]:
+    """Rules of one side (`input`, `output`): one unit, and a P99 that is not below the mean."""
+    tokens, words, p99 = f"{side}Tokens", f"{side}Words", f"{side}TokensP99"
+    token_field, word_field, p99_field = f"{side}_tokens", f"{side}_words", f"{side}_tokens_p99"
+    return (
+        Rule(
+            cel=f"has(self.{tokens}) != has(self.{words})",
+            problem=f"exactly one of {tokens} and {words} is needed",
+            fix=f"set {tokens}, or {words} where only words are known (0.75 words a token)",
+            holds=lambda t: (getattr(t, token_field) is None) != (getattr(t, word_field) is None),
+            field=tokens,
+        ),
+        Rule(
+            cel=f"!has(self.{p99}) || !has(self.{tokens}) || self.{p99} >= self.{tokens}",
+            problem=f"{p99} is below the mean {tokens}",
+            fix=f"raise {p99} or remove it",
+            holds=lambda t: getattr(t, p99_field) is None
+            or getattr(t, token_field) is None
+            or getattr(t, p99_field) >= getattr(t, token_field),
+            field=p99,
+        ),
+        Rule(
+            # 0.75 words a token, in integers: CEL has no silent int-to-float conversion.
+            cel=f"!has(self.{p99}) || !has(self.{words}) || self.{p99} * 3 >= self.{words} * 4",
+            problem=f"{p99} is below the mean {words} in tokens (0.75 words a token)",
+            fix=f"raise {p99} or remove it",
+            holds=lambda t: getattr(t, p99_field) is None
+            or getattr(t, word_field) is None
+            or getattr(t, p99_field) * 3 >= getattr(t, word_field) * 4,
+            field=p99,
+        ),
+    )
+
+
+def _needs_average(field: str, attribute: str) -> Rule:
+    return Rule(
+        cel=f"!has(self.{field}) || has(self.averageRequestsPerSecond)",
+        problem=f"{field} is taken of the average",
+        fix="set averageRequestsPerSecond, or declare peakRequestsPerSecond instead",
+        holds=lambda t: getattr(t, attribute) is None or t.average_requests_per_second is not None,
+        field="averageRequestsPerSecond",
+        required=True,
+    )
+
+
+class Traffic(ApiModel):
+    """Declared traffic of all replicas together."""
+
+    RULES = (
+        *_length_rules("input"),
+        *_length_rules("output"),
+        Rule(
+            cel=f"[{', '.join(f'has(self.{form})' for form in PEAK_FORMS)}].filter(x, x).size() == 1",
+            problem=f"exactly one of {', '.join(PEAK_FORMS)} is needed",
+            fix="set the one that you know and remove the others",
+            holds=lambda t: sum(
+                form is not None
+                for form in (t.peak_requests_per_second, t.peak_to_average, t.peak_percentile, t.concurrent_requests)
+            )
+            == 1,
+            field="peakRequestsPerSecond",
+        ),
+        _needs_average("peakToAverage", "peak_to_average"),
+        _needs_average("peakPercentile", "peak_percentile"),
+        _rate_rule("averageRequestsPerSecond", "average_requests_per_second"),
+        _rate_rule("peakRequestsPerSecond", "peak_requests_per_second"),
+        Rule(
+            cel=(
+                "!has(self.peakRequestsPerSecond) || !has(self.averageRequestsPerSecond) || "
+                "!quantity(string(self.peakRequestsPerSecond))"
+                ".isLessThan(quantity(string(self.averageRequestsPerSecond)))"
+            ),
+            problem="peakRequestsPerSecond is below averageRequestsPerSecond",
+            fix="raise the peak or lower the average",
+            holds=lambda t: t.peak_requests_per_second is None
+            or t.average_requests_per_second is None
+            or decimal(t.peak_requests_per_second) >= decimal(t.average_requests_per_second),
+            field="peakRequestsPerSecond",
+        ),
+        Rule(
+            cel=(
+                "!has(self.peakToAverage) || (!quantity(string(self.peakToAverage)).isLessThan(quantity('1')) && "
+                "!quantity(string(self.peakToAverage)).isGreaterThan(quantity('1000')))"
+            ),
+            problem="peakToAverage must be from 1 to 1000",
+            fix="write how many times the average the peak is, such as 7",
+            holds=lambda t: t.peak_to_average is None or Decimal(1) <= decimal(t.peak_to_average) <= Decimal(1000),
+            field="peakToAverage",
+        ),
+    )
+
+    input_tokens: Annotated[
+        Tokens | None,
+        described(
+            "Mean input length of a request, everything counted: system prompt, history, retrieved documents.",
+            unit="tokens",
+            absent="inputWords says it",
+        ),
+    ] = None
+    input_words: Annotated[
+        Tokens | None,
+        described(
+            "Mean input length in English words; 0.75 words are one token.", unit="words", absent="inputTokens says it"
+        ),
+    ] = None
+    input_tokens_p99: Annotated[
+        Tokens | None,
+        described(
+            "99th percentile of the input length.", unit="tokens", absent="every request is taken to have the mean"
+        ),
+    ] = None
+    output_tokens: Annotated[
+        Tokens | None,
+        described("Mean output length of a request.", unit="tokens", absent="outputWords says it"),
+    ] = None
+    output_words: Annotated[
+        Tokens | None,
+        described(
+            "Mean output length in English words; 0.75 words are one token.",
+            unit="words",
+            absent="outputTokens says it",
+        ),
+    ] = None
+    output_tokens_p99: Annotated[
+        Tokens | None,
+        described(
+            "99th percentile of the output length.", unit="tokens", absent="every request is taken to have the mean"
+        ),
+    ] = None
+    average_requests_per_second: Annotated[
+        Rate | None,
+        described(
+            'Average request rate; quote decimals ("28.54").',
+            unit="requests per second",
+            absent="no average is known: the initial size is the one for the peak",
+        ),
+    ] = None
+    peak_requests_per_second: Annotated[
+        Rate | None,
+        described(
+            "Request rate at the declared peak, which the deployment is sized for.",
+            unit="requests per second",
+            absent="another form of the peak says it",
+        ),
+    ] = None
+    peak_to_average: Annotated[
+        Rate | None,
+        described(
+            "The peak as a multiple of averageRequestsPerSecond.",
+            unit="ratio",
+            absent="another form of the peak says it",
+        ),
+    ] = None
+    peak_percentile: Annotated[
+        Int | None,
+        Field(ge=50, le=99),
+        described(
+            "The peak as this percentile of a Poisson distribution with averageRequestsPerSecond as its mean.",
+            unit="percent",
+            absent="another form of the peak says it",
+        ),
+    ] = None
+    concurrent_requests: Annotated[
+        Int | None,
+        Field(ge=1, le=10_000_000),
+        described(
+            "The peak as the number of requests in flight at once.",
+            unit="requests",
+            absent="another form of the peak says it",
+        ),
+    ] = None
+    cached_input_percent: Annotated[
+        Int,
+        Field(ge=0, le=99),
+        described(
+            "Share of the input that the prefix cache holds: saves prefill work, not KV-cache space.", unit="percent"
+        ),
+    ] = 0
+    routing: Annotated[
+        Routing, described("What stands in front of the replicas. Random is the conservative choice.")
+    ] = Routing.RANDOM

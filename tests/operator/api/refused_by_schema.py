@@ -1,0 +1,308 @@
+"""Objects with a field that is no field, of the wrong type, or out of bounds: refused by the schema."""
+
+from __future__ import annotations
+
+from tests.operator.api.bad_objects import BENCHMARK, DEPLOYMENT, POOL, REMOVED, BadObject
+
+REFUSED_BY_SCHEMA = (
+    BadObject(
+        "a misspelled field",
+        DEPLOYMENT,
+        {"spec.traffic.inputToken": 2000},
+        field="spec.traffic.inputToken",
+        problem="unknown field",
+        fix="did you mean inputTokens or inputTokensP99?",
+        server=(
+            'InferenceDeployment in version "v1alpha1" cannot be handled as a InferenceDeployment: strict decoding '
+            'error: unknown field "spec.traffic.inputToken"'
+        ),
+    ),
+    BadObject(
+        "a missing section",
+        DEPLOYMENT,
+        {"spec.hardware": REMOVED},
+        field="spec.hardware",
+        problem="is required",
+        fix="add it",
+        server="spec.hardware: Required value",
+        rules_skipped=True,
+    ),
+    BadObject(
+        "a rate with four decimals",
+        DEPLOYMENT,
+        {"spec.traffic.peakRequestsPerSecond": "200.0001"},
+        field="spec.traffic.peakRequestsPerSecond",
+        problem="'200.0001' does not match ^([0-9]+(\\.[0-9]{1,3})?|[0-9]+m)$",
+        fix='write an integer or a decimal such as "28.54"',
+        server=(
+            'spec.traffic.peakRequestsPerSecond: Invalid value: "200.0001": spec.traffic.peakRequestsPerSecond in '
+            "body should match '^([0-9]+(\\.[0-9]{1,3})?|[0-9]+m)$'"
+        ),
+    ),
+    BadObject(
+        "a rate that is a float",
+        DEPLOYMENT,
+        {"spec.traffic.averageRequestsPerSecond": 28.54},
+        field="spec.traffic.averageRequestsPerSecond",
+        problem="28.54 is a float",
+        fix='quote it: "28.54"',
+        server=(
+            'spec.traffic.averageRequestsPerSecond: Invalid value: "number": spec.traffic.averageRequestsPerSecond '
+            'in body must be of type integer,string: "number"'
+        ),
+        rules_skipped=True,
+    ),
+    BadObject(
+        "a negative rate",
+        DEPLOYMENT,
+        {"spec.traffic.averageRequestsPerSecond": -1},
+        field="spec.traffic.averageRequestsPerSecond",
+        problem="-1 is out of range",
+        fix="write a number from 0 to 1000000000",
+        server=(
+            "[spec.traffic.averageRequestsPerSecond: Invalid value: -1: spec.traffic.averageRequestsPerSecond in "
+            "body should be greater than or equal to 0, spec.traffic.averageRequestsPerSecond: Invalid value: "
+            "averageRequestsPerSecond must be above 0 and at most 1000000; write requests per second, such as "
+            '"28.54"]'
+        ),
+    ),
+    BadObject(
+        "an unknown percentile",
+        DEPLOYMENT,
+        {"spec.sla.timeToFirstToken.percentile": "P96"},
+        field="spec.sla.timeToFirstToken.percentile",
+        problem='"P96" is not supported',
+        fix="use one of Mean, P50, P90, P95, P99",
+        server=(
+            'spec.sla.timeToFirstToken.percentile: Unsupported value: "P96": supported values: "Mean", "P50", '
+            '"P90", "P95", "P99"'
+        ),
+        rules_skipped=True,
+    ),
+    BadObject(
+        "an unknown SLA mode",
+        DEPLOYMENT,
+        {"spec.sla.mode": "Realtime"},
+        field="spec.sla.mode",
+        problem='"Realtime" is not supported',
+        fix="use one of Streaming, Sequential, Offline",
+        server='spec.sla.mode: Unsupported value: "Realtime": supported values: "Streaming", "Sequential", "Offline"',
+        rules_skipped=True,
+    ),
+    BadObject(
+        "a scaling mode that YAML 1.1 takes for false",
+        DEPLOYMENT,
+        {"spec.scaling.mode": False},
+        field="spec.scaling.mode",
+        problem="false is not supported",
+        fix="use one of Active, Advisory, Paused",
+        server=(
+            'spec.scaling.mode: Invalid value: "boolean": spec.scaling.mode in body must be of type string: '
+            '"boolean", spec.scaling.mode: Unsupported value: false: supported values: "Active", "Advisory", '
+            '"Paused"'
+        ),
+        rules_skipped=True,
+    ),
+    BadObject(
+        "an unknown precision",
+        DEPLOYMENT,
+        {"spec.model.precision": "FP4"},
+        field="spec.model.precision",
+        problem='"FP4" is not supported',
+        fix="use one of FP16, BF16, FP8, INT8, INT4, NVFP4",
+        server=(
+            'spec.model.precision: Unsupported value: "FP4": supported values: "FP16", "BF16", "FP8", "INT8", '
+            '"INT4", "NVFP4"'
+        ),
+        rules_skipped=True,
+    ),
+    BadObject(
+        "an unknown runtime",
+        DEPLOYMENT,
+        {"spec.targetRef": REMOVED, "spec.runtime": {"type": "TGI", "image": "tgi:1"}},
+        field="spec.runtime.type",
+        problem='"TGI" is not supported',
+        fix="use one of NIM, Triton, VLLM",
+        server='spec.runtime.type: Unsupported value: "TGI": supported values: "NIM", "Triton", "VLLM"',
+        rules_skipped=True,
+    ),
+    BadObject(
+        "no replicas at all",
+        DEPLOYMENT,
+        {"spec.scaling.minReplicas": 0},
+        field="spec.scaling.minReplicas",
+        problem="0 is out of bounds",
+        fix="use 1 or more",
+        server=(
+            "spec.scaling.minReplicas: Invalid value: 0: spec.scaling.minReplicas in body should be greater than or "
+            "equal to 1"
+        ),
+    ),
+    BadObject(
+        "an absurd number of replicas",
+        DEPLOYMENT,
+        {"spec.scaling.maxReplicas": 1000000000000},
+        field="spec.scaling.maxReplicas",
+        problem="1000000000000 is out of bounds",
+        fix="use 100000 or less",
+        server=(
+            "spec.scaling.maxReplicas: Invalid value: 1000000000000: spec.scaling.maxReplicas in body should be "
+            "less than or equal to 100000"
+        ),
+    ),
+    BadObject(
+        "a window of zero",
+        DEPLOYMENT,
+        {"spec.scaling.scaleDownStabilizationSeconds": 0},
+        field="spec.scaling.scaleDownStabilizationSeconds",
+        problem="0 is out of bounds",
+        fix="use 15 or more",
+        server=(
+            "spec.scaling.scaleDownStabilizationSeconds: Invalid value: 0: "
+            "spec.scaling.scaleDownStabilizationSeconds in body should be greater than or equal to 15"
+        ),
+    ),
+    BadObject(
+        "replicas as a string",
+        DEPLOYMENT,
+        {"spec.scaling.minReplicas": "2"},
+        field="spec.scaling.minReplicas",
+        problem='"2" is not an integer',
+        fix="write an integer",
+        server=(
+            'spec.scaling.minReplicas: Invalid value: "string": spec.scaling.minReplicas in body must be of type '
+            'integer: "string"'
+        ),
+        rules_skipped=True,
+    ),
+    BadObject(
+        "no GPU",
+        DEPLOYMENT,
+        {"spec.hardware.gpus": []},
+        field="spec.hardware.gpus",
+        problem="0 entries are out of bounds",
+        fix="write at least 1",
+        server="spec.hardware.gpus: Invalid value: 0: spec.hardware.gpus in body should have at least 1 items",
+    ),
+    BadObject(
+        "too many GPUs",
+        DEPLOYMENT,
+        {"spec.hardware.gpus": [f"GPU-{i}" for i in range(9)]},
+        field="spec.hardware.gpus",
+        problem="9 entries are out of bounds",
+        fix="write at most 8",
+        server="spec.hardware.gpus: Too many: 9: must have at most 8 items",
+        rules_skipped=True,
+    ),
+    BadObject(
+        "a limit of zero milliseconds",
+        DEPLOYMENT,
+        {"spec.sla.timeToFirstToken.milliseconds": 0},
+        field="spec.sla.timeToFirstToken.milliseconds",
+        problem="0 is out of bounds",
+        fix="use 1 or more",
+        server=(
+            "spec.sla.timeToFirstToken.milliseconds: Invalid value: 0: spec.sla.timeToFirstToken.milliseconds in "
+            "body should be greater than or equal to 1"
+        ),
+    ),
+    BadObject(
+        "a model name that is a sentence",
+        DEPLOYMENT,
+        {"spec.model.name": "the big one"},
+        field="spec.model.name",
+        problem='"the big one" does not match ^[A-Za-z0-9][A-Za-z0-9._/-]*$',
+        fix="write it in that form",
+        server=(
+            'spec.model.name: Invalid value: "the big one": spec.model.name in body should match '
+            "'^[A-Za-z0-9][A-Za-z0-9._/-]*$'"
+        ),
+    ),
+    BadObject(
+        "a metrics source that is a URL",
+        DEPLOYMENT,
+        {"spec.metrics.source": "http://prometheus:9090"},
+        field="spec.metrics.source",
+        problem='"http://prometheus:9090" does not match ^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+        fix="write it in that form",
+        server=(
+            'spec.metrics.source: Invalid value: "http://prometheus:9090": spec.metrics.source in body should match '
+            "'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'"
+        ),
+    ),
+    BadObject(
+        "a variable that is no NIM setting",
+        DEPLOYMENT,
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {"type": "NIM", "image": "nim:1", "env": [{"name": "LD_PRELOAD", "value": "/tmp/x.so"}]},
+        },
+        field="spec.runtime.env[0].name",
+        problem='"LD_PRELOAD" does not match ^NIM_[A-Z0-9_]+$',
+        fix="write it in that form",
+        server=(
+            'spec.runtime.env[0].name: Invalid value: "LD_PRELOAD": spec.runtime.env[0].name in body should match '
+            "'^NIM_[A-Z0-9_]+$'"
+        ),
+    ),
+    BadObject(
+        "an unknown location",
+        POOL,
+        {"spec.location": "Edge"},
+        field="spec.location",
+        problem='"Edge" is not supported',
+        fix="use one of Cloud, OnPrem",
+        server='spec.location: Unsupported value: "Edge": supported values: "Cloud", "OnPrem"',
+        rules_skipped=True,
+    ),
+    BadObject(
+        "a budget of a million servers",
+        POOL,
+        {"spec.baseGPUs": 8000000},
+        field="spec.baseGPUs",
+        problem="8000000 is out of bounds",
+        fix="use 1000000 or less",
+        server="spec.baseGPUs: Invalid value: 8000000: spec.baseGPUs in body should be less than or equal to 1000000",
+    ),
+    BadObject(
+        "a currency in words",
+        POOL,
+        {"spec.pricing.currency": "euro"},
+        field="spec.pricing.currency",
+        problem='"euro" is out of bounds',
+        fix="use at most 3 characters",
+        server="spec.pricing.currency: Too long: may not be more than 3 bytes",
+        rules_skipped=True,
+    ),
+    BadObject(
+        "a benchmark without points",
+        BENCHMARK,
+        {"spec.points": []},
+        field="spec.points",
+        problem="0 entries are out of bounds",
+        fix="write at least 1",
+        server="spec.points: Invalid value: 0: spec.points in body should have at least 1 items",
+    ),
+    BadObject(
+        "a point that completes nothing",
+        BENCHMARK,
+        {"spec.points": [{"concurrency": 1, "requestsPerSecond": 0}]},
+        field="spec.points[0].requestsPerSecond",
+        problem="0 is out of bounds",
+        fix="use more than 0",
+        server=(
+            "spec.points[0].requestsPerSecond: Invalid value: 0: spec.points[0].requestsPerSecond in body should be "
+            "greater than 0"
+        ),
+    ),
+    BadObject(
+        "an unknown load",
+        BENCHMARK,
+        {"spec.load": "Static"},
+        field="spec.load",
+        problem='"Static" is not supported',
+        fix="use one of ClosedLoop, Poisson",
+        server='spec.load: Unsupported value: "Static": supported values: "ClosedLoop", "Poisson"',
+        rules_skipped=True,
+    ),
+)

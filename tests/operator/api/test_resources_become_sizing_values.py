@@ -1,0 +1,285 @@
+"""What sizing and scaling get from a resource: tokens, rates, prices, preferences, and defaults that depend."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firsttoken_operator.api import (
+    BenchmarkProfile,
+    GPUPool,
+    InferenceDeployment,
+    InvalidDocument,
+    benchmark_document,
+    load_documents,
+    profile,
+    scaling_policy,
+    sizing_request,
+    workload,
+)
+from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
+from firsttoken_operator.domain import ScaleDown
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
+from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Pricing, Sla
+from tests.operator.api.bad_objects import BENCHMARK, DEPLOYMENT, GOOD, POOL, REMOVED, changed
+
+CALL_CENTER = Path(__file__).parents[3] / "examples" / "call-center.yaml"
+
+
+def deployment(**changes):
+    return InferenceDeployment.model_validate(
+        changed(GOOD[DEPLOYMENT], {k.replace("__", "."): v for k, v in changes.items()})
+    )
+
+
+def pool(**changes):
+    return GPUPool.model_validate(changed(GOOD[POOL], {k.replace("__", "."): v for k, v in changes.items()}))
+
+
+def benchmark(name, **changes):
+    return BenchmarkProfile.model_validate(
+        changed(GOOD[BENCHMARK], {"metadata.name": name} | {k.replace("__", "."): v for k, v in changes.items()})
+    )
+
+
+def test_the_call_center_becomes_the_third_worked_example():
+    documents = load_documents(CALL_CENTER)
+
+    request = sizing_request(documents.deployments[0], documents.pools, documents.benchmarks)
+
+    assert request.workload.average_requests_per_second == 28.54
+    assert request.workload.peak_requests_per_second == 200
+    assert (request.workload.input_tokens, request.workload.output_tokens) == (2000, 200)
+    assert request.sla == Sla(time_to_first_token=Limit(300, Percentile.P95))
+    assert request.arrivals is Arrivals.CLOSED_LOOP
+    assert request.hardware.gpus_per_server == 8
+    assert request.pricing == {
+        "H100-SXM-80GB": Pricing(
+            server_price=320_000, amortization_years=4, hosting_per_year=3000, license_per_gpu_year=4500
+        )
+    }
+    (measured,) = request.profiles
+    assert measured.points[3] == Point(
+        5.1954, concurrency=10, ttft=Latency(mean=220.8, p95=268), itl=Latency(mean=8.56)
+    )
+
+
+def test_arrivals_and_every_percentile_can_be_overridden():
+    asked = deployment(spec__sla={"timeToFirstToken": {"milliseconds": 300}, "interTokenLatency": {"milliseconds": 50}})
+
+    request = sizing_request(asked, {}, [], arrivals=Arrivals.CLOSED_LOOP, percentile=Percentile.MEAN)
+
+    assert request.arrivals is Arrivals.CLOSED_LOOP
+    assert request.sla.time_to_first_token == Limit(300, Percentile.MEAN)
+    assert request.sla.inter_token_latency == Limit(50, Percentile.MEAN)
+
+
+@pytest.mark.parametrize(
+    ("form", "peak", "concurrent"),
+    [
+        pytest.param({"peakRequestsPerSecond": "199780m"}, 199.78, None, id="a rate in thousandths"),
+        pytest.param({"peakToAverage": 7}, 199.78, None, id="a factor"),
+        pytest.param({"peakToAverage": "1.5"}, 42.81, None, id="a broken factor"),
+        pytest.param({"averageRequestsPerSecond": 64, "peakPercentile": 95}, 77, None, id="a Poisson percentile"),
+        pytest.param({"averageRequestsPerSecond": 7, "peakPercentile": 95}, 12, None, id="a Poisson percentile of few"),
+        pytest.param({"concurrentRequests": 40}, None, 40, id="requests in flight"),
+    ],
+)
+def test_every_form_of_the_peak_is_resolved(form, peak, concurrent):
+    changes = {"spec.traffic.peakRequestsPerSecond": REMOVED} | {f"spec.traffic.{k}": v for k, v in form.items()}
+
+    result = workload(InferenceDeployment.model_validate(changed(GOOD[DEPLOYMENT], changes)).spec.traffic)
+
+    assert result.peak_requests_per_second == (None if peak is None else pytest.approx(peak))
+    assert result.concurrent_requests == concurrent
+
+
+def test_a_percentile_of_hardly_any_traffic_is_refused():
+    asked = deployment(
+        spec__traffic={
+            "inputTokens": 1,
+            "outputTokens": 1,
+            "averageRequestsPerSecond": "0.01",
+            "peakPercentile": 95,
+        }
+    )
+
+    with pytest.raises(InvalidInput) as refusal:
+        workload(asked.spec.traffic)
+
+    assert str(refusal.value) == (
+        "spec.traffic.peakPercentile: P95 of a Poisson average of 0.01 requests per second is 0, "
+        "which is below the average; raise it, or declare peakRequestsPerSecond"
+    )
+
+
+def test_words_become_tokens():
+    asked = deployment(spec__traffic={"inputWords": 1500, "outputWords": 100, "peakRequestsPerSecond": 1})
+
+    result = workload(asked.spec.traffic)
+
+    assert (result.input_tokens, result.output_tokens) == (2000, 134)
+
+
+def test_a_pool_that_is_not_there_leaves_prices_unknown():
+    request = sizing_request(deployment(spec__capacity={"pool": "elsewhere"}), {"spare": pool()}, [])
+
+    assert request.pricing == {}
+
+
+def test_prices_are_keyed_by_the_canonical_gpu():
+    spare = pool(spec__gpu="NVIDIA-H100-80GB-HBM3", spec__pricing={"gpuHour": "2.50"}, spec__gpusPerServer=4)
+
+    request = sizing_request(deployment(spec__capacity={"pool": "spare"}), {"spare": spare}, [])
+
+    assert request.pricing == {"H100-SXM-80GB": Pricing(gpu_hour=2.5)}
+    assert request.hardware.gpus_per_server == 4
+
+
+def test_a_named_benchmark_replaces_the_others_of_its_configuration():
+    known = [
+        benchmark("old"),
+        benchmark("new", spec__gpu="h100-sxm"),
+        benchmark("other-gpu", spec__gpu="A100-SXM-80GB"),
+    ]
+
+    request = sizing_request(deployment(spec__sizing={"benchmarks": ["new"]}), {}, known)
+
+    assert [p.name for p in request.profiles] == ["new", "other-gpu"]
+
+
+def test_a_named_benchmark_that_is_not_there_is_refused():
+    with pytest.raises(InvalidInput) as refusal:
+        sizing_request(deployment(spec__sizing={"benchmarks": ["lost"]}), {}, [benchmark("old")])
+
+    assert str(refusal.value) == (
+        "spec.sizing.benchmarks: there is no BenchmarkProfile lost; "
+        "create it, or remove the name to use every profile that matches"
+    )
+
+
+PINNED = {"sizing": {"configuration": {"gpu": "H100-SXM-80GB", "precision": "FP8", "tensorParallel": 2}}}
+
+
+def test_the_configuration_of_a_running_fleet_is_pinned():
+    request = sizing_request(deployment(status=PINNED, spec__model__name="meta/llama3-8b-instruct"), {}, [])
+
+    assert request.pinned == ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8", 2)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param({"spec__hardware__tensorParallel": 4}, id="tensor parallelism"),
+        pytest.param({"spec__hardware__pipelineParallel": 2}, id="pipeline parallelism"),
+        pytest.param({"spec__hardware__gpus": ["A100-SXM-80GB"]}, id="the GPU"),
+        pytest.param({"spec__model__precision": "FP16"}, id="the precision"),
+        pytest.param({"spec__model__allowedPrecisions": ["FP16"]}, id="the precisions allowed"),
+    ],
+)
+def test_a_choice_of_the_user_ends_the_pin(choice):
+    assert sizing_request(deployment(status=PINNED, **choice), {}, []).pinned is None
+
+
+def test_a_choice_that_agrees_keeps_the_pin():
+    agreeing = deployment(status=PINNED, spec__hardware={"gpus": ["A100-SXM-80GB", "h100-sxm"], "tensorParallel": 2})
+
+    assert sizing_request(agreeing, {}, []).pinned is not None
+
+
+@pytest.mark.parametrize(
+    ("pool_of", "declared", "expected"),
+    [
+        pytest.param(None, None, ScaleDown.ALWAYS, id="without a pool"),
+        pytest.param("Cloud", None, ScaleDown.ALWAYS, id="in the cloud"),
+        pytest.param("OnPrem", None, ScaleDown.WHEN_POOL_SHORT, id="on-prem"),
+        pytest.param("OnPrem", "Always", ScaleDown.ALWAYS, id="on-prem, declared"),
+        pytest.param("Cloud", "Never", ScaleDown.NEVER, id="in the cloud, declared"),
+    ],
+)
+def test_when_gpus_are_given_back_depends_on_who_pays_for_idle_ones(pool_of, declared, expected):
+    asked = deployment(**({"spec__scaling": {"scaleDown": declared}} if declared else {}))
+    places = {
+        None: None,
+        "Cloud": pool(),
+        "OnPrem": pool(spec__location="OnPrem", spec__baseGPUs=REMOVED, spec__burstGPUs=REMOVED),
+    }
+
+    assert scaling_policy(asked, places[pool_of]).scale_down is expected
+
+
+def test_one_time_scale_divides_every_duration_and_nothing_else():
+    asked = deployment(spec__scaling={"maxReplicas": 64, "minReplicas": 4})
+    policy = scaling_policy(asked, None)
+
+    assert scaling_policy(asked, None, time_scale=10) == replace(
+        policy, stabilization_seconds=30, backlog_drain_seconds=6, metrics_loss_grace_seconds=90
+    )
+
+
+def test_a_benchmark_survives_the_way_to_a_resource_and_back():
+    measured = Profile(
+        name="llama-3-8b",
+        key=ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8", 2),
+        input_tokens=1999.5,
+        output_tokens=200,
+        load=Load.POISSON,
+        points=(
+            Point(3.9, offered_requests_per_second=4, ttft=Latency(p50=80, p99=140.5), end_to_end=Latency(mean=2000)),
+            Point(7.5, offered_requests_per_second=8),
+        ),
+        engine="vLLM",
+        source="our lab",
+    )
+
+    document = benchmark_document(measured)
+
+    assert profile(BenchmarkProfile.model_validate(document)) == measured
+    assert document["spec"]["outputTokens"] == 200
+    assert isinstance(document["spec"]["outputTokens"], int)
+    assert "engineVersion" not in document["spec"]
+
+
+def test_a_name_that_kubernetes_would_refuse_is_respelled():
+    measured = profile(benchmark("x"))
+
+    document = benchmark_document(replace(measured, name="meta/Llama-3_8B (H100) v1..2"))
+
+    assert document["metadata"]["name"] == "meta-llama-3-8b-h100-v1.2"
+
+
+def test_points_that_no_resource_may_hold_are_refused():
+    measured = replace(profile(benchmark("x")), points=(Point(1.0),))
+
+    with pytest.raises(InvalidDocument) as refusal:
+        benchmark_document(measured)
+
+    assert str(refusal.value) == (
+        "x: BenchmarkProfile: spec.points: load ClosedLoop needs concurrency at every point; "
+        "add points[].concurrency, or set load: Poisson"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        pytest.param({"peakGPUs": REMOVED, "baseGPUs": 32, "burstGPUs": 32}, 64, id="base and burst"),
+        pytest.param({"burstGPUs": REMOVED}, 32, id="base alone"),
+        pytest.param({"baseGPUs": REMOVED, "burstGPUs": REMOVED}, None, id="the inventory"),
+        pytest.param({"location": "OnPrem", "baseGPUs": REMOVED, "burstGPUs": REMOVED, "peakGPUs": 16}, 16, id="peak"),
+    ],
+)
+def test_the_budget_of_a_pool_is_what_it_declares(declared, expected):
+    changes = {
+        f"spec__{name}": value for name, value in declared.items() if not (name == "peakGPUs" and value is REMOVED)
+    }
+
+    assert pool(**changes).spec.declared_gpus == expected
+
+
+@given(st.floats(min_value=0, max_value=MAX_INTEGER, allow_nan=False))
+def test_a_number_written_as_a_rate_is_read_back_to_a_thousandth(value):
+    assert number(decimal_string(value)) == pytest.approx(value, abs=5.001e-4, rel=1e-15)
