@@ -1,0 +1,47 @@
+# `make test` and `make demo` set up what they need: a virtual environment from uv.lock, and the local control plane,
+# built once (about 7 minutes) into ~/.cache/firsttoken. They need make, Python >= 3.11 with venv, and the registries
+# of Python and Go modules. With KUBECONFIG and PROMETHEUS_URL set, the demo uses that cluster and builds nothing.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint demo control-plane crds clean
+
+help:  ## Show these targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
+
+test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes options on
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.synced  ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests/cluster tests/conftest.py tests/skip_gate.py
+	$(BIN)/lint-imports
+
+demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane)  ## A burst, live, in six minutes
+	$(BIN)/python -m demo
+
+control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubectl
+	@$(BIN)/python -m tests.cluster
+
+crds: $(VENV)/.synced  ## Write crds/ from the pydantic models
+	$(BIN)/python -m firsttoken_operator.api.crd crds/
+
+clean:  ## Remove the virtual environment and tool caches; the control plane's cache stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.synced: pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: $(PYTHON) is missing or older than 3.11; install Python >= 3.11 or set PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' \
+	  || { echo "error: $(PYTHON) has no venv; install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || { echo "installing uv $(UV_VERSION) into $(VENV)"; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	$(BIN)/uv sync --frozen --all-extras
+	@touch $@

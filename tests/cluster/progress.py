@@ -1,0 +1,65 @@
+"""Running a long command so that whoever waits sees that it lives, and sees why when it fails.
+
+A line when the command starts, one every few seconds while it runs, one when it ends; the command's own output is kept
+back and shown only where it fails.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+TICK_SECONDS = 10.0
+SHOWN_LINES = 20
+
+
+class SetupError(RuntimeError):
+    """Something the tests and the demo need is missing or could not be made; the message is one clear line first."""
+
+
+def run_with_progress(
+    what: str, command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> None:
+    """Run `command` and report on standard error under the name `what`.
+
+    Raises `SetupError` with the end of its output where it cannot be started or does not exit 0.
+    """
+    started = time.monotonic()
+    report(f"{what} ...")
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                cwd=cwd,
+            )
+        except OSError as error:
+            raise SetupError(f"{what}: {command[0]}: {error.strerror}") from error
+        with process:
+            try:
+                while True:
+                    try:
+                        code = process.wait(TICK_SECONDS)
+                        break
+                    except subprocess.TimeoutExpired:
+                        report(f"  {what}: {time.monotonic() - started:.0f} s so far")
+            except BaseException:
+                process.kill()
+                raise
+        if code != 0:
+            output.seek(0)
+            lines = output.read().decode(errors="replace").splitlines()[-SHOWN_LINES:]
+            raise SetupError(f"{what}: {command[0]} exited with code {code}\n" + "\n".join(lines))
+    report(f"  {what}: done in {time.monotonic() - started:.1f} s")
+
+
+def report(line: str) -> None:
+    """One line of progress, seen at once also through a pipe."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,36 @@
+"""Fixtures for all tests: the built control plane, and one running cluster for each module that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster, PrometheusOptions, build, tools
+
+pytest_plugins = ["tests.skip_gate"]
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Path:
+    """The directory with etcd, the Kubernetes servers, kwok and Prometheus; built here where it is missing."""
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+    assert capture is not None
+    # Minutes of building must not look like a test that hangs.
+    with capture.global_and_fixture_disabled():
+        tools.kubectl()
+        return build.control_plane()
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster for this module: 8 servers with 8 GPUs, pods ready in half a second, Prometheus.
+
+    Its logs are kept where a test of the module failed. A module that needs another shape defines its own fixture.
+    """
+    failed_before = request.session.testsfailed
+    with Cluster(prometheus=PrometheusOptions(scrape_interval_seconds=0.5, discovery_interval_seconds=0.2)) as running:
+        yield running
+        if request.session.testsfailed > failed_before:
+            running.keep_logs()
