@@ -1,4 +1,104 @@
 """Sizing of LLM inference: how many GPUs, which parallelism and precision, what latency, what cost, and why.
 
-Pure: knows no Kubernetes, no network and no clock. Usable alone in a notebook.
+Pure: knows no Kubernetes, no network and no clock. Usable alone in a notebook:
+
+    from firsttoken_sizing import Hardware, Limit, Percentile, SizingRequest, Sla, Workload, size
+
+    answer = size(SizingRequest(
+        model="meta/llama3-8b-instruct", precision="FP8",
+        workload=Workload(input_tokens=2000, output_tokens=200, peak_requests_per_second=200),
+        sla=Sla(time_to_first_token=Limit(300, Percentile.P95)),
+        hardware=Hardware(gpus=("H100-SXM-80GB",)),
+    ))
+
+Names are imported when they are first used (PEP 562): what needs one module does not wait for all of them.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.errors import (
+        InvalidInput,
+        NoBenchmark,
+        SizingError,
+        UnknownGPU,
+        UnknownModel,
+        UnreadableBenchmark,
+    )
+    from firsttoken_sizing.optimize import size
+    from firsttoken_sizing.performance.table import CapacityTable, Operating
+    from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
+    from firsttoken_sizing.report import sizing_json
+    from firsttoken_sizing.request import Alternative, Basis, Cost, Infeasible, Memory, Sizing, SizingRequest
+    from firsttoken_sizing.step import StepModel, step_model
+    from firsttoken_sizing.workload import (
+        Arrivals,
+        Hardware,
+        Limit,
+        Percentile,
+        Pricing,
+        Routing,
+        Sla,
+        SlaMode,
+        Workload,
+    )
+
+__all__ = [
+    "Alternative",
+    "Arrivals",
+    "Basis",
+    "CapacityTable",
+    "ConfigurationKey",
+    "Cost",
+    "Hardware",
+    "Infeasible",
+    "InvalidInput",
+    "Latency",
+    "Limit",
+    "Load",
+    "Memory",
+    "NoBenchmark",
+    "Operating",
+    "Percentile",
+    "Point",
+    "Pricing",
+    "Profile",
+    "Routing",
+    "Sizing",
+    "SizingError",
+    "SizingRequest",
+    "Sla",
+    "SlaMode",
+    "StepModel",
+    "UnknownGPU",
+    "UnknownModel",
+    "UnreadableBenchmark",
+    "Workload",
+    "size",
+    "sizing_json",
+    "step_model",
+]
+
+_MODULES = {
+    "errors": ("InvalidInput", "NoBenchmark", "SizingError", "UnknownGPU", "UnknownModel", "UnreadableBenchmark"),
+    "optimize": ("size",),
+    "performance.table": ("CapacityTable", "Operating"),
+    "profile": ("ConfigurationKey", "Latency", "Load", "Point", "Profile"),
+    "report": ("sizing_json",),
+    "request": ("Alternative", "Basis", "Cost", "Infeasible", "Memory", "Sizing", "SizingRequest"),
+    "step": ("StepModel", "step_model"),
+    "workload": ("Arrivals", "Hardware", "Limit", "Percentile", "Pricing", "Routing", "Sla", "SlaMode", "Workload"),
+}
+"""Where each public name lives."""
+
+if not TYPE_CHECKING:  # A type checker reads the imports above, and so still knows a name that does not exist.
+
+    def __getattr__(name: str) -> Any:
+        home = next((module for module, names in _MODULES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+        return value

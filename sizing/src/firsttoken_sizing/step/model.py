@@ -1,7 +1,7 @@
 """The step model: five numbers that say how long one iteration of an in-flight batching engine takes.
 
-`T_step = w0 + b1*B + k*C + p1*tok + p2*sum(s^2)`: B running sequences, C their context tokens, tok prefill tokens in the
-step, s the prefill lengths. All in seconds. See docs/design/sizing.md.
+`T_step = w0 + b1*B + k*C + p1*tok + p2*sum(s^2)`: B running sequences, C their context tokens, tok prefill tokens in
+the step, s the prefill lengths. All in seconds. See docs/design/sizing.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""From operating points to the monotone table that the operator reads.
+
+Both readings end here: points of a closed loop by concurrency, or of Poisson traffic by rate. Measured curves are not
+always monotone; the table is their running envelope, so that more load never looks better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firsttoken_sizing.performance import closed_loop, poisson
+from firsttoken_sizing.performance.closed_loop import Lengths
+from firsttoken_sizing.performance.table import STATISTICS, CapacityTable
+from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP
+from firsttoken_sizing.step.model import StepModel
+
+_LOADS = 24
+_HIGHEST_SHARE = 0.98
+"""Of the stable rate: above it Poisson latencies have no useful scale."""
+
+
+def closed_loop_points(step: StepModel, lengths: Lengths) -> tuple[Point, ...]:
+    """The model's closed-loop curve from concurrency 1 to the batch limit, evenly in log concurrency."""
+    grid = np.unique(np.round(np.geomspace(1, step.max_batch, _LOADS)).astype(int))
+    return tuple(closed_loop.predict(step, lengths, int(c), PREFILL_TOKENS_PER_STEP) for c in grid)
+
+
+def poisson_points(step: StepModel, lengths: Lengths, capacity: float) -> tuple[Point, ...]:
+    """The model's Poisson curve up to nearly the stable rate, with a point at `capacity` (requests a second)."""
+    highest = _HIGHEST_SHARE * poisson.saturation_rate(step, lengths)
+    # Evenly in 1 - rho: latencies grow as its inverse, so that is where the curve bends.
+    rates = set(highest * (1 - np.geomspace(1, 1 - _HIGHEST_SHARE, _LOADS)[1:])) | {highest}
+    if 0 < capacity < highest:
+        rates.add(capacity)
+    return tuple(poisson.predict(step, lengths, float(rate)) for rate in sorted(rates))
+
+
+def capacity_table(
+    points: Sequence[Point],
+    *,
+    capacity: float,
+    saturation: float,
+    lengths: Lengths,
+    kv_cache_tokens: int | None,
+) -> CapacityTable:
+    """The table of at least one point. `capacity`, `saturation`: requests a second of one replica.
+
+    `kv_cache_tokens` is what a replica holds (None: not known, KV use is then NaN). A column in which no point has a
+    value is NaN.
+    """
+    ordered: list[Point] = []
+    for point in sorted(points, key=lambda p: p.requests_per_second):
+        if not ordered or point.requests_per_second > ordered[-1].requests_per_second * (1 + 1e-9):
+            ordered.append(point)
+    return CapacityTable(
+        rates=np.array([p.requests_per_second for p in ordered]),
+        ttft=_columns([p.ttft for p in ordered]),
+        itl=_columns([p.itl for p in ordered]),
+        end_to_end=_columns([p.end_to_end for p in ordered]),
+        kv_percent=np.maximum.accumulate([_kv_percent(p, lengths, kv_cache_tokens) for p in ordered]),
+        capacity_requests_per_second=capacity,
+        saturation_requests_per_second=saturation,
+    )
+
+
+def _columns(latencies: Sequence[Latency]) -> NDArray[np.float64]:
+    rows = [[getattr(latency, s) for s in STATISTICS] for latency in latencies]
+    columns = np.array([[math.nan if v is None else v for v in row] for row in rows])
+    # NB: fmax keeps what is known; with maximum one missing value would blank the rest of its column.
+    columns = np.fmax.accumulate(columns, axis=0)
+    columns[:, 1:] = np.where(np.isnan(columns[:, 1:]), np.nan, np.fmax.accumulate(columns[:, 1:], axis=1))
+    return columns
+
+
+def _kv_percent(point: Point, lengths: Lengths, kv_cache_tokens: int | None) -> float:
+    if not kv_cache_tokens or point.concurrency is None:
+        return math.nan
+    return min(100.0, 100 * point.concurrency * lengths.context_tokens / kv_cache_tokens)

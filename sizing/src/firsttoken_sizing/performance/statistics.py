@@ -1,0 +1,24 @@
+"""From samples of a latency to the statistics that an SLA names."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firsttoken_sizing.profile import Latency
+
+_QUANTILES = np.array([0.5, 0.9, 0.95, 0.99])
+
+
+def latency_of(samples: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Latency:
+    """Mean and percentiles of samples (any unit), with weights >= 0 where samples do not count alike."""
+    if weights is None:
+        values = np.quantile(samples, _QUANTILES)
+        mean = float(samples.mean())
+    else:
+        order = np.argsort(samples)
+        cumulative = np.cumsum(weights[order])
+        values = samples[order][np.searchsorted(cumulative, _QUANTILES * cumulative[-1])]
+        mean = float(np.average(samples, weights=weights))
+    p50, p90, p95, p99 = (float(v) for v in values)
+    return Latency(mean=mean, p50=p50, p90=p90, p95=p95, p99=p99)

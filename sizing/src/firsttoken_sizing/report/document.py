@@ -1,0 +1,149 @@
+"""A sizing as the JSON document that `firsttoken size -o json` prints. The names are a public contract (api.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firsttoken_sizing.performance.table import STATISTICS
+from firsttoken_sizing.profile import ConfigurationKey, Latency
+from firsttoken_sizing.request import Alternative, Cost, Memory, Sizing
+
+_DIGITS = 6
+
+
+def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> dict[str, Any]:
+    """The document of one sizing. Rates are requests a second, latencies milliseconds, memory GiB.
+
+    `other_reading` is the same question under the other kind of arrivals, or why there is none. What is not known is
+    null, never 0; of an infeasible sizing only the reason, the cause and the question are set.
+    """
+    key = sizing.configuration
+    per_replica = sizing.requests_per_second_per_replica
+    return {
+        "feasible": sizing.feasible,
+        "reason": sizing.reason,
+        "cause": sizing.cause.value if sizing.cause else None,
+        "arrivals": sizing.arrivals.value,
+        "replicas": sizing.replicas,
+        "replicasForAverage": sizing.replicas_for_average,
+        "gpus": sizing.gpus,
+        "servers": sizing.servers,
+        "gpusPerReplica": key.gpus_per_replica if key else None,
+        "model": key.model if key else None,
+        "gpu": key.gpu if key else None,
+        "precision": key.precision if key else None,
+        "tensorParallel": key.tensor_parallel if key else None,
+        "pipelineParallel": key.pipeline_parallel if key else None,
+        "peakRequestsPerSecond": _round(sizing.peak_requests_per_second),
+        "requestsPerSecondPerReplica": _round(per_replica),
+        "requestsPerSecondPerGPU": _round(per_replica / key.gpus_per_replica) if key else 0.0,
+        "requestsPerSecondPerServer": _round(sizing.requests_per_second_per_server),
+        "concurrencyPerReplica": _round(sizing.concurrency_per_replica),
+        "ttftMilliseconds": latency_json(sizing.ttft),
+        "itlMilliseconds": latency_json(sizing.itl),
+        "endToEndMilliseconds": latency_json(sizing.end_to_end),
+        "bindingConstraint": sizing.binding_constraint,
+        "basis": sizing.basis.value,
+        "errorBandPercent": _round(sizing.error_band_percent),
+        "utilizationCapPercent": _round(sizing.utilization_cap_percent),
+        "otherReading": other_reading if isinstance(other_reading, str) else _reading(other_reading),
+        "predictions": predictions_json(sizing),
+        "memory": _memory(sizing.memory),
+        "engineSettings": dict(sizing.engine_settings),
+        "cost": _cost(sizing.cost),
+        "warnings": list(sizing.warnings),
+        "alternatives": [_alternative(a) for a in sizing.alternatives],
+    }
+
+
+def latency_json(latency: Latency) -> dict[str, float | None]:
+    """Every statistic by name; null where it is not known."""
+    return {s: _round(getattr(latency, s)) for s in STATISTICS}
+
+
+def predictions_json(sizing: Sizing) -> list[dict[str, Any]]:
+    """What to expect at the declared peak with one replica fewer, as sized, and one more."""
+    table, peak = sizing.table, sizing.peak_requests_per_second
+    if table is None:
+        return []
+    result: list[dict[str, Any]] = []
+    for replicas in (sizing.replicas - 1, sizing.replicas, sizing.replicas + 1):
+        if replicas < 1:
+            continue
+        at = table.at(peak / replicas)
+        result.append(
+            {
+                "replicas": replicas,
+                "requestsPerSecondPerReplica": _round(peak / replicas),
+                "ttftMilliseconds": latency_json(at.ttft),
+                "itlMilliseconds": latency_json(at.itl),
+                "endToEndMilliseconds": latency_json(at.end_to_end),
+                "insideCapacity": table.replicas_for(peak) <= replicas,
+                "saturated": at.saturated,
+            }
+        )
+    return result
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+def _reading(sizing: Sizing | None) -> dict[str, Any] | None:
+    if sizing is None:
+        return None
+    return {
+        "arrivals": sizing.arrivals.value,
+        "feasible": sizing.feasible,
+        "replicas": sizing.replicas,
+        "requestsPerSecondPerReplica": _round(sizing.requests_per_second_per_replica),
+        "basis": sizing.basis.value,
+        "errorBandPercent": _round(sizing.error_band_percent),
+        "bindingConstraint": sizing.binding_constraint,
+    }
+
+
+def _memory(memory: Memory | None) -> dict[str, float | int] | None:
+    if memory is None:
+        return None
+    return {
+        "totalGiB": round(memory.total_gib, 2),
+        "weightsGiB": round(memory.weights_gib, 2),
+        "otherGiB": round(memory.other_gib, 2),
+        "kvCacheGiB": round(memory.kv_cache_gib, 2),
+        "kvCacheTokens": memory.kv_cache_tokens,
+        "maxConcurrency": memory.max_concurrency,
+    }
+
+
+def _cost(cost: Cost | None) -> dict[str, float | str | None] | None:
+    if cost is None:
+        return None
+    return {
+        "currency": cost.currency,
+        "perHour": _round(cost.per_hour),
+        "perYear": _round(cost.per_year),
+        "perThousandRequestsAtPeak": _round(cost.per_thousand_requests_at_peak),
+        "perThousandRequestsAtPeakFractional": _round(cost.per_thousand_requests_at_peak_fractional),
+        "perThousandRequestsAtAverage": _round(cost.per_thousand_requests_at_average),
+        "perMillionTokensAtPeak": _round(cost.per_million_tokens_at_peak),
+    }
+
+
+def _alternative(alternative: Alternative) -> dict[str, Any]:
+    return {
+        **_key(alternative.configuration),
+        "feasible": alternative.feasible,
+        "gpus": alternative.gpus,
+        "reason": alternative.reason,
+    }
+
+
+def _key(key: ConfigurationKey) -> dict[str, Any]:
+    return {
+        "model": key.model,
+        "gpu": key.gpu,
+        "precision": key.precision,
+        "tensorParallel": key.tensor_parallel,
+        "pipelineParallel": key.pipeline_parallel,
+    }

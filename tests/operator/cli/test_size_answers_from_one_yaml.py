@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from firsttoken_operator.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+CALL_CENTER = ROOT / "examples/call-center.yaml"
+
+
+def documents() -> list[dict[str, object]]:
+    return list(yaml.safe_load_all(CALL_CENTER.read_text(encoding="utf-8")))
+
+
+def sized(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main(["size", "-f", str(CALL_CENTER), "-o", "json", *arguments]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize("arguments", [(), ("--percentile", "Mean")], ids=["as declared", "mean"])
+def test_the_call_center_takes_39_replicas(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    document = sized(capsys, *arguments)
+
+    assert document["tensorParallel"] == 1
+    assert document["concurrencyPerReplica"] == 10
+    assert document["requestsPerSecondPerServer"] == pytest.approx(41.56, abs=0.01)
+    assert document["replicas"] == 39
+    assert document["servers"] == 5
+    assert document["basis"] == "Measured"
+
+
+def test_in_poisson_it_takes_about_16_and_says_on_what_basis(capsys: pytest.CaptureFixture[str]) -> None:
+    document = sized(capsys, "--arrivals", "Poisson")
+
+    assert document["replicas"] in (15, 16, 17)
+    assert document["basis"] == "Fitted"
+    assert isinstance(document["otherReading"], dict)
+    assert document["otherReading"]["replicas"] == 39
+
+
+def test_standard_input_and_yaml_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(CALL_CENTER.read_text(encoding="utf-8")))
+
+    assert main(["size", "-f", "-", "-o", "yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["replicas"] == 39
+
+
+def test_the_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", "-f", str(CALL_CENTER)]) == 0
+    out = capsys.readouterr().out
+    assert "ClosedLoop (asked)" in out
+    assert "41.56" in out
+
+
+def test_benchmarks_may_come_from_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    rest = [d for d in documents() if d["kind"] != "BenchmarkProfile"]
+    profiles = [d for d in documents() if d["kind"] == "BenchmarkProfile"]
+    (tmp_path / "deployment.yaml").write_text(yaml.safe_dump_all(rest), encoding="utf-8")
+    (folder / "measured.yaml").write_text(yaml.safe_dump_all(profiles), encoding="utf-8")
+
+    for arguments, basis in (((), "Fitted"), (("--benchmarks", str(folder)), "Measured")):
+        assert main(["size", "-f", str(tmp_path / "deployment.yaml"), "-o", "json", *arguments]) == 0
+        assert json.loads(capsys.readouterr().out)["basis"] == basis
+
+
+def test_several_deployments_give_a_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    all_documents = documents()
+    deployment = next(d for d in all_documents if d["kind"] == "InferenceDeployment")
+    second = {**deployment, "metadata": {"name": "second", "namespace": "call-center"}}
+    file = tmp_path / "two.yaml"
+    file.write_text(yaml.safe_dump_all([*all_documents, second]), encoding="utf-8")
+
+    assert main(["size", "-f", str(file), "-o", "json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [a["name"] for a in answers] == ["support-rag", "second"]
+    assert [a["replicas"] for a in answers] == [39, 39]
+
+
+def test_an_impossible_limit_exits_3_and_says_what_would_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "tight.yaml"
+    file.write_text(CALL_CENTER.read_text(encoding="utf-8").replace("milliseconds: 300", "milliseconds: 10"))
+
+    assert main(["size", "-f", str(file), "-o", "json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["feasible"] is False
+    assert "raise the limit to at least" in document["reason"]
+
+
+@pytest.mark.parametrize(
+    ("replace", "expected"),
+    [
+        (("H100-SXM-80GB", "ABACUS-1"), "ABACUS-1"),
+        (("kind: InferenceDeployment", "kind: Deployment"), "InferenceDeployment"),
+    ],
+    ids=["unknown GPU", "no deployment"],
+)
+def test_bad_input_exits_2_with_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, replace: tuple[str, str], expected: str
+) -> None:
+    file = tmp_path / "bad.yaml"
+    text = CALL_CENTER.read_text(encoding="utf-8").replace(*replace)
+    file.write_text(text.replace("firsttoken.dev/v1alpha1\nkind: Deployment", "apps/v1\nkind: Deployment"))
+
+    assert main(["size", "-f", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert len(err.strip().splitlines()) == 1
+    assert expected in err
+
+
+def test_a_missing_file_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", "-f", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml" in capsys.readouterr().err
