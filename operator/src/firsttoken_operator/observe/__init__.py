@@ -1,1 +1,39 @@
-"""To be described by its first module."""
+"""What is there: the cluster from watch events, live metrics from Prometheus, together one frozen snapshot a tick.
+
+One tick: `collect` each source once, `measure` each resource from its reading and the store's live pods, then
+`build_snapshot`. Nothing is decided and nothing is written here.
+"""
+
+from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
+from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
+from firsttoken_operator.observe.measure import measure, nothing
+from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
+from firsttoken_operator.observe.readiness import TimeToReady
+from firsttoken_operator.observe.resources import Stored
+from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.source import MetricsSource, Sample, Vector
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.observe.targets import autoscaler_on, target_name
+
+__all__ = [
+    "LivePod",
+    "MeasureSettings",
+    "MetricsSource",
+    "PrometheusSource",
+    "Sample",
+    "SnapshotTimes",
+    "SourceConfig",
+    "SourceReading",
+    "Store",
+    "Stored",
+    "TimeToReady",
+    "Vector",
+    "autoscaler_on",
+    "build_snapshot",
+    "collect",
+    "measure",
+    "nothing",
+    "query_deadline_seconds",
+    "target_name",
+    "unavailable",
+]

@@ -1,0 +1,236 @@
+"""`firsttoken emulate`: an OpenAI-compatible server, or a whole fleet, whose timing follows the sizing's step model.
+
+Reads the same YAML as `size`; which engine to emulate is what `size` answers. The work is in
+`firsttoken_operator.emulate`; here are only the arguments and the translation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firsttoken_operator.api.inference_deployment import InferenceDeployment
+    from firsttoken_operator.emulate.fleet import EngineSpec
+    from firsttoken_operator.emulate.traffic import Traffic
+    from firsttoken_sizing.request import SizingRequest
+
+ROUTINGS = {"random": "Random", "round-robin": "RoundRobin", "least-loaded": "LeastLoaded"}
+ENGINE_MAX_BATCH = 256
+"""Where neither memory nor measurements say less: the default of TensorRT-LLM and vLLM."""
+EXIT_LATE = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("-f", "--file", type=Path, required=True, help="YAML with the InferenceDeployment to emulate")
+    parser.add_argument("--name", help="which InferenceDeployment of the file, where it has several")
+    parser.add_argument("--runtime", choices=("nim", "vllm"), default="nim", help="whose metric names (default: nim)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one (default: 0)")
+    parser.add_argument("--port-file", type=Path, help="write the port that was bound into this file")
+    parser.add_argument("--seconds", type=_positive, help="end after this long (fleet: default 300; server: never)")
+    parser.add_argument("--max-prefill-tokens", type=int, help="prompt tokens an engine computes in one step")
+
+    fleet = parser.add_argument_group("fleet", "engines for the ready pods of a Deployment, and the traffic to them")
+    fleet.add_argument("--fleet", action="store_true", help="emulate a fleet in place of one server")
+    fleet.add_argument("--kubeconfig", help="kubeconfig of the cluster (default: the usual places)")
+    fleet.add_argument("--namespace", help="namespace of the Deployment (default: the InferenceDeployment's)")
+    fleet.add_argument("--deployment", help="Deployment to follow (default: targetRef, else the resource's name)")
+    fleet.add_argument("--rate", type=_rate, help="requests a second (default: the declared average, else the peak)")
+    fleet.add_argument(
+        "--phase",
+        type=_phase,
+        action="append",
+        default=[],
+        metavar="SECOND:RATE",
+        help="change the rate; repeatable",
+    )
+    fleet.add_argument("--trace", type=Path, help="CSV arrival_s,input_tokens,output_tokens in place of --rate")
+    fleet.add_argument("--length-cv", type=_rate, default=0.0, help="variation of generated lengths (default: 0)")
+    fleet.add_argument("--routing", choices=sorted(ROUTINGS), help="default: traffic.routing")
+    fleet.add_argument("--seed", type=int, default=1, help="seed of arrivals, lengths and routing (default: 1)")
+    fleet.add_argument("--drain-seconds", type=_rate, default=30.0, help="grace of a terminating pod (default: 30)")
+    fleet.add_argument("--gateway-timeout", type=_rate, default=30.0, help="wait for a ready replica (default: 30)")
+    fleet.add_argument("--start-when-ready", type=int, default=0, help="traffic waits for so many replicas")
+    fleet.add_argument("--truth", type=Path, help="write what happened to every request here (JSON lines)")
+    fleet.add_argument(
+        "--allow-control", action="store_true", help="serve /load and /fault, for tests; loopback addresses only"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Emulate until the end of the run. Exit status 1 if the emulation could not keep up with its own clock."""
+    from firsttoken_sizing.errors import InvalidInput
+
+    if args.allow_control and not _is_loopback(args.host):
+        raise InvalidInput("--allow-control", f"{args.host} is not a loopback address", "use --host 127.0.0.1")
+    deployment, question = _question(args)
+    spec = engine_spec(question, runtime=args.runtime, max_prefill_tokens=args.max_prefill_tokens)
+    return _run_fleet(args, deployment, question, spec) if args.fleet else _run_server(args, question, spec)
+
+
+def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: int | None = None) -> EngineSpec:
+    """What one replica of the sized configuration is.
+
+    Raises:
+        InvalidInput: the question cannot be sized, or nothing is known about the configuration's step times.
+
+    """
+    from firsttoken_operator.emulate.fleet import EngineSpec
+    from firsttoken_operator.emulate.metrics import MetricsRuntime
+    from firsttoken_sizing.catalog import resolve_model
+    from firsttoken_sizing.errors import InvalidInput
+    from firsttoken_sizing.optimize import size
+    from firsttoken_sizing.optimize.question import check
+    from firsttoken_sizing.step import fitted_step, no_benchmark
+    from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP
+
+    sizing = size(question)
+    if sizing.configuration is None or sizing.memory is None:
+        raise InvalidInput("spec", sizing.reason, "make the sizing feasible first (`firsttoken size`)")
+    workload = question.workload
+    lengths = (workload.input_tokens, workload.output_tokens)
+    fitted = fitted_step(sizing.configuration, check(question).profiles, lengths)
+    if fitted is None:
+        raise no_benchmark(sizing.configuration)
+    # NB: not the fit's own batch limit: that is the highest concurrency that was measured, not what the engine can do.
+    batch = min(ENGINE_MAX_BATCH, sizing.memory.max_concurrency)
+    return EngineSpec(
+        model=replace(fitted.model, max_batch=batch),
+        model_name=question.model,
+        runtime=MetricsRuntime(runtime),
+        kv_tokens=sizing.memory.kv_cache_tokens,
+        max_prefill_tokens=max_prefill_tokens or PREFILL_TOKENS_PER_STEP,
+        max_model_tokens=resolve_model(question.model).max_context_tokens,
+        cached_input_percent=workload.cached_input_percent,
+    )
+
+
+def _question(args: argparse.Namespace) -> tuple[InferenceDeployment, SizingRequest]:
+    from firsttoken_operator.api.convert import sizing_request
+    from firsttoken_operator.api.documents import load_documents
+    from firsttoken_sizing.errors import InvalidInput
+
+    documents = load_documents(args.file)
+    found = [item for item in documents.deployments if args.name in (None, item.metadata.name)]
+    if len(found) != 1:
+        names = ", ".join(item.metadata.name for item in documents.deployments) or "none"
+        raise InvalidInput("--name", f"{args.file} has these InferenceDeployments: {names}", "name exactly one of them")
+    return found[0], sizing_request(found[0], documents.pools, documents.benchmarks)
+
+
+def _run_server(args: argparse.Namespace, question: SizingRequest, spec: EngineSpec) -> int:
+    from firsttoken_operator.emulate.server import ServerRun, run_server
+
+    natural = max(1, round(question.workload.output_tokens))
+    lateness = asyncio.run(
+        run_server(
+            ServerRun(spec, natural, host=args.host, port=args.port, port_file=args.port_file, seconds=args.seconds)
+        )
+    )
+    return _verdict(lateness.percentile(99), lateness.acceptable)
+
+
+def _run_fleet(
+    args: argparse.Namespace, deployment: InferenceDeployment, question: SizingRequest, spec: EngineSpec
+) -> int:
+    from firsttoken_operator.emulate.fleet import GatewayPolicy
+    from firsttoken_operator.emulate.service import FleetRun, run_fleet
+    from firsttoken_sizing.workload import Routing
+
+    target = deployment.spec.target_ref.name if deployment.spec.target_ref else deployment.metadata.name
+    report = asyncio.run(
+        run_fleet(
+            FleetRun(
+                spec=spec,
+                traffic=_traffic(args, question),
+                sla=question.sla,
+                gateway=GatewayPolicy(
+                    routing=Routing(ROUTINGS[args.routing]) if args.routing else question.workload.routing,
+                    timeout_seconds=args.gateway_timeout,
+                    drain_seconds=args.drain_seconds,
+                    seed=args.seed,
+                ),
+                namespace=args.namespace or deployment.metadata.namespace,
+                deployment=args.deployment or target,
+                kubeconfig=args.kubeconfig,
+                host=args.host,
+                port=args.port,
+                port_file=args.port_file,
+                truth_file=args.truth,
+                allow_control=args.allow_control,
+                start_when_ready=args.start_when_ready,
+            )
+        )
+    )
+    share = (
+        "no request ended" if report.attainment_percent is None else f"{report.attainment_percent:.2f} % inside the SLA"
+    )
+    print(f"{report.requests} requests, {report.failed} failed, {share}", flush=True)
+    return _verdict(report.lateness_p99_seconds, report.in_time)
+
+
+def _traffic(args: argparse.Namespace, question: SizingRequest) -> Traffic:
+    from firsttoken_operator.emulate.traffic import Lengths, Phase, PoissonTraffic, read_trace
+    from firsttoken_sizing.errors import InvalidInput
+
+    if args.trace is not None:
+        return read_trace(args.trace, args.seconds)
+    workload = question.workload
+    rate = args.rate
+    if rate is None:
+        rate = workload.average_requests_per_second or workload.peak_requests_per_second
+    if rate is None:
+        raise InvalidInput("--rate", "the file declares requests in flight, not a rate", "give --rate or --trace")
+    return PoissonTraffic(
+        [Phase(0.0, rate), *(Phase(*phase) for phase in args.phase)],
+        args.seconds or 300.0,
+        Lengths(workload.input_tokens, workload.output_tokens, args.length_cv),
+        args.seed,
+    )
+
+
+def _verdict(lateness_p99_seconds: float, in_time: bool) -> int:
+    line = f"emulation lateness p99 {lateness_p99_seconds * 1000:.0f} ms"
+    if in_time:
+        print(line, flush=True)
+        return 0
+    print(f"{line}: above the limit of 500 ms, so this run says nothing; give the machine more CPU", file=sys.stderr)
+    return EXIT_LATE
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _positive(text: str) -> float:
+    value = _rate(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return value
+
+
+def _rate(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number >= 0")
+    return value
+
+
+def _phase(text: str) -> tuple[float, float]:
+    second, colon, rate = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not SECOND:RATE, such as 120:200")
+    return _rate(second), _rate(rate)

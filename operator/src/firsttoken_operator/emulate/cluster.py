@@ -1,0 +1,127 @@
+"""Follows the pods of a Deployment, so that the emulated fleet is what the cluster says it is.
+
+Reads only: one list and one watch of the Deployment's selector, on raw JSON (a typed pod costs a millisecond to parse,
+and four fields are needed). Every interruption ends in a new list, so a missed event cannot last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import client
+
+from firsttoken_operator.emulate.fleet import Pod
+
+RETRY_SECONDS = 1.0
+WATCH_SECONDS = 240
+
+_log = logging.getLogger(__name__)
+
+
+def pod_of(manifest: dict[str, Any]) -> Pod:
+    """The few fields of a pod object that matter here."""
+    metadata = manifest["metadata"]
+    conditions = manifest.get("status", {}).get("conditions") or []
+    return Pod(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ready=any(item["type"] == "Ready" and item["status"] == "True" for item in conditions),
+        terminating="deletionTimestamp" in metadata,
+    )
+
+
+def selector_of(deployment: dict[str, Any]) -> str:
+    """`spec.selector` of a Deployment in the form that a list request takes."""
+    selector = deployment["spec"]["selector"]
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for rule in selector.get("matchExpressions") or []:
+        key, operator, values = rule["key"], rule["operator"], ",".join(rule.get("values") or [])
+        spelled = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append(spelled[operator])
+    return ",".join(parts)
+
+
+async def _body(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    """The JSON of an answer; raw calls do not raise by themselves on an HTTP error."""
+    body: dict[str, Any] = json.loads(await response.read())
+    if response.status >= 400:
+        raise client.ApiException(status=response.status, reason=body.get("message", ""))
+    return body
+
+
+class PodFollower:
+    """Keeps `changed` told about the pods of one Deployment until cancelled."""
+
+    def __init__(
+        self, api: client.ApiClient, namespace: str, deployment: str, changed: Callable[[Iterable[Pod]], None]
+    ) -> None:
+        """`changed` gets all pods of the Deployment after every change."""
+        self._apps = client.AppsV1Api(api)
+        self._core = client.CoreV1Api(api)
+        self._namespace = namespace
+        self._deployment = deployment
+        self._changed = changed
+        self._pods: dict[str, Pod] = {}
+
+    async def run(self) -> None:
+        """List and watch for ever; an unreachable API server is retried and logged, the pods stay as last seen."""
+        while True:
+            try:
+                await self._list_and_watch()
+            except client.ApiException as error:
+                if error.status != 410:
+                    _log.warning("pods of %s/%s: %s %s", self._namespace, self._deployment, error.status, error.reason)
+                    await asyncio.sleep(RETRY_SECONDS)
+            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                _log.warning("pods of %s/%s: %s", self._namespace, self._deployment, error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _list_and_watch(self) -> None:
+        selector = selector_of(
+            await _body(
+                await self._apps.read_namespaced_deployment_without_preload_content(self._deployment, self._namespace)
+            )
+        )
+        listed = await _body(
+            await self._core.list_namespaced_pod_without_preload_content(self._namespace, label_selector=selector)
+        )
+        self._pods = {pod.uid: pod for pod in map(pod_of, listed["items"])}
+        self._changed(self._pods.values())
+        response = await self._core.list_namespaced_pod_without_preload_content(
+            self._namespace,
+            label_selector=selector,
+            watch=True,
+            resource_version=listed["metadata"]["resourceVersion"],
+            timeout_seconds=WATCH_SECONDS,
+        )
+        if response.status >= 400:
+            await _body(response)
+        try:
+            async for line in response.content:
+                self._take(json.loads(line))
+        finally:
+            response.close()
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["type"] == "ERROR":
+            status = event["object"]
+            raise client.ApiException(status=status.get("code"), reason=status.get("message"))
+        if event["type"] == "BOOKMARK":
+            return
+        pod = pod_of(event["object"])
+        if event["type"] == "DELETED":
+            self._pods.pop(pod.uid, None)
+        else:
+            self._pods[pod.uid] = pod
+        self._changed(self._pods.values())

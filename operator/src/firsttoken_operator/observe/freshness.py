@@ -1,0 +1,142 @@
+"""How far each pod of a resource can be believed right now, before any of its numbers is read.
+
+A pod that has been Ready for less than one window is not asked to prove anything; every other ready pod is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from firsttoken_operator.observe.collect import PodSample, SourceReading
+from firsttoken_operator.observe.families import Signal
+
+TIMESTAMP_RESOLUTION_SECONDS = 1.0
+"""Kubernetes writes condition times in whole seconds, so a pod can look up to one second older than it is."""
+
+PROMETHEUS_DISCOVERY_SECONDS = 7.5
+"""Prometheus passes a changed list of targets on to its scraper every 5 s, half of that earlier or later."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSettings:
+    """Times that say what is current and what is complete, already divided by the time scale.
+
+    `discovery_seconds`: how long a new pod may stay unknown to Prometheus. `margin_seconds` is added to the age limit
+    for the journey from the scrape to the query. Neither is scaled: they are Prometheus' own.
+    """
+
+    window_seconds: float
+    scrape_interval_seconds: float
+    discovery_seconds: float = PROMETHEUS_DISCOVERY_SECONDS
+    margin_seconds: float = 0.5
+
+    @property
+    def maximum_age_seconds(self) -> float:
+        """A sample older than this is stale: two scrapes were missed."""
+        return 2.5 * self.scrape_interval_seconds + self.margin_seconds
+
+    @property
+    def expected_samples(self) -> float:
+        """Samples of a full window."""
+        return self.window_seconds / self.scrape_interval_seconds
+
+    @property
+    def complete_samples(self) -> int:
+        """Samples that a window needs after its start. A third may be missing: counters lose nothing in a gap."""
+        return max(2, math.ceil(2 / 3 * math.floor(self.expected_samples)))
+
+    @property
+    def warm_up_seconds(self) -> float:
+        """How long after Ready a pod needs to fill its first window."""
+        return (
+            self.window_seconds + self.scrape_interval_seconds + self.discovery_seconds + TIMESTAMP_RESOLUTION_SECONDS
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LivePod:
+    """A pod in the live owner chain of a target. `ready_seconds`: for how long it has been Ready; None: it is not."""
+
+    namespace: str
+    name: str
+    ready_seconds: float | None
+    terminating: bool = False
+
+
+class Trust(IntEnum):
+    """What a pod's samples are worth; higher is better."""
+
+    LOST = 0
+    """No sample now or in the window, or its last scrape failed."""
+    STALE = 1
+    """There are samples, none of them current."""
+    SHORT = 2
+    """Current, but the window is not filled: rates are too low."""
+    COMPLETE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """A live pod, what it said, and how far to believe it."""
+
+    pod: LivePod
+    sample: PodSample
+    trust: Trust
+    up: bool
+    warming: bool
+    filled: float
+    """Share of the window that its samples cover, 0..1."""
+
+    @property
+    def current(self) -> bool:
+        """Whether its numbers may be used at all."""
+        return self.trust >= Trust.SHORT
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes traffic."""
+        return self.pod.ready_seconds is not None and not self.pod.terminating
+
+    @property
+    def required(self) -> bool:
+        """Whether data without it is partial: it takes traffic and had the time to report."""
+        return self.ready and not self.warming
+
+
+NOTHING = PodSample(family="")
+
+
+def look_at(reading: SourceReading, pods: Iterable[LivePod], settings: MeasureSettings) -> tuple[SeenPod, ...]:
+    """Join live pods to what they said. Series of other pods (deleted ones, look-alikes) are left behind."""
+    return tuple(_seen(reading, pod, settings) for pod in pods)
+
+
+def _seen(reading: SourceReading, pod: LivePod, settings: MeasureSettings) -> SeenPod:
+    key = (pod.namespace, pod.name)
+    sample = reading.pods.get(key, NOTHING)
+    up = reading.up.get(key)
+    count = sample.values.get(Signal.SAMPLES, 0.0)
+    count = count if math.isfinite(count) and count > 0 else 0.0
+    return SeenPod(
+        pod=pod,
+        sample=sample,
+        trust=_trust(sample, up, count, settings),
+        up=up == 1,
+        warming=pod.ready_seconds is not None and pod.ready_seconds < settings.warm_up_seconds,
+        filled=min(1.0, count / settings.expected_samples),
+    )
+
+
+def _trust(sample: PodSample, up: float | None, count: float, settings: MeasureSettings) -> Trust:
+    age = sample.values.get(Signal.AGE)
+    # NB: an age that is NaN fails the comparison; one below zero means Prometheus was given samples of the future.
+    if age is not None and up != 0 and abs(age) <= settings.maximum_age_seconds:
+        start = sample.values.get(Signal.START_AGE, math.inf) - settings.window_seconds
+        began_before = abs(start) <= settings.maximum_age_seconds
+        return Trust.COMPLETE if began_before and count >= settings.complete_samples else Trust.SHORT
+    if up != 0 and (age is not None or count):
+        return Trust.STALE
+    return Trust.LOST

@@ -1,0 +1,67 @@
+"""What one GPUPool may give and what others already take of it, from its declaration, the nodes and the pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from functools import lru_cache
+
+from firsttoken_operator.api.gpu_pool import GPUPool, Location
+from firsttoken_operator.domain import PoolSnapshot
+from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL, NodeView, PodView
+from firsttoken_operator.observe.resources import Stored
+from firsttoken_sizing.catalog import resolve_gpu
+from firsttoken_sizing.errors import SizingError
+
+
+def pool_snapshot(
+    pool: Stored[GPUPool],
+    nodes: Iterable[NodeView],
+    pods: Iterable[PodView],
+    own_pod_uids: Set[str],
+    brake_window_seconds: float,
+) -> PoolSnapshot:
+    """One pool at one tick. `own_pod_uids`: pods of the resources that are in this pool.
+
+    The budget is what was declared, else the inventory; a pool that does not parse has no known budget.
+    """
+    if pool.parsed is None:
+        return PoolSnapshot(
+            name=pool.name, budget_gpus=None, inventory_gpus=None, on_prem=True, scale_down_limit_percent=1,
+            brake_window_seconds=brake_window_seconds,
+        )  # fmt: skip
+    spec = pool.parsed.spec
+    members = [node for node in nodes if belongs(node, pool.parsed)]
+    inventory = inventory_gpus(members)
+    names = {node.name for node in members}
+    return PoolSnapshot(
+        name=pool.name,
+        budget_gpus=inventory if spec.declared_gpus is None else spec.declared_gpus,
+        inventory_gpus=inventory,
+        on_prem=spec.location is Location.ON_PREM,
+        scale_down_limit_percent=spec.scale_down_limit_percent,
+        brake_window_seconds=brake_window_seconds,
+        charged_elsewhere_gpus=sum(pod.gpus for pod in pods if pod.node in names and pod.uid not in own_pod_uids),
+    )
+
+
+def belongs(node: NodeView, pool: GPUPool) -> bool:
+    """Whether a node is one of the pool's: by its selector, or, without one, by the GPU type that it reports."""
+    selector = pool.spec.node_selector
+    if selector:
+        return all(node.labels.get(key) == value for key, value in selector.items())
+    product = node.labels.get(GPU_PRODUCT_LABEL)
+    return product is not None and _canonical(product) == _canonical(pool.spec.gpu)
+
+
+def inventory_gpus(members: Iterable[NodeView]) -> int | None:
+    """GPUs of the nodes; None where none of them reports any: unknown is neither zero nor unlimited."""
+    reported = [node.gpus for node in members if node.gpus is not None]
+    return sum(reported) if reported else None
+
+
+@lru_cache(maxsize=256)
+def _canonical(name: str) -> str:
+    try:
+        return resolve_gpu(name).name
+    except SizingError:
+        return name

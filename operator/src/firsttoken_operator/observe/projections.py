@@ -1,0 +1,235 @@
+"""Small projections of Kubernetes objects: the few fields that a decision needs, read once when an event arrives.
+
+Bodies are never kept. Every reader takes what the API server sent and survives what it did not send; times are seconds
+since the epoch, on the clocks of the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Body = Mapping[str, Any]
+
+GPU_RESOURCE = "nvidia.com/gpu"
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
+
+OWN_PREFIX = "firsttoken.dev/"
+"""Annotations that are kept; others (last-applied-configuration) hold whole bodies."""
+
+FAILING_REASONS = frozenset(
+    {
+        "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError",
+        "CreateContainerError", "RunContainerError", "ErrImageNeverPull",
+    }
+)  # fmt: skip
+"""Why a container waits when it will not start by waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of an object."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod that has not finished. Times are None where the condition has not come true."""
+
+    uid: str
+    namespace: str
+    name: str
+    owner_uid: str
+    node: str
+    created_seconds: float
+    scheduled_seconds: float | None
+    ready_seconds: float | None
+    terminating: bool
+    gpus: int
+    unschedulable: bool
+    failing: str
+    """Why a container will not start by waiting (`CrashLoopBackOff`...); empty: nothing is known to be wrong."""
+    restarts: int
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes traffic."""
+        return self.ready_seconds is not None and not self.terminating
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentView:
+    """One Deployment: what it wants, what it has, and who owns it."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str
+    generation: int
+    observed_generation: int
+    replicas: int
+    status_replicas: int
+    updated_replicas: int
+    gpus_per_replica: int
+    owner: Owner | None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    selector: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSetView:
+    """The link between a Deployment and its pods."""
+
+    uid: str
+    owner_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node. `gpus` None: it does not report any number of GPUs."""
+
+    name: str
+    labels: Mapping[str, str]
+    gpus: int | None
+    ready: bool
+    schedulable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerView:
+    """A HorizontalPodAutoscaler and what it scales."""
+
+    uid: str
+    namespace: str
+    name: str
+    target_kind: str
+    target_name: str
+
+
+def project_pod(body: Body) -> PodView:
+    """A pod; one that is not owned by a controller has an empty `owner_uid`."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    scheduled = conditions.get("PodScheduled") or {}
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    waiting = [((entry.get("state") or {}).get("waiting") or {}).get("reason", "") for entry in containers]
+    owner = controller_of(body)
+    return PodView(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        owner_uid=owner.uid if owner else "",
+        node=spec.get("nodeName") or "",
+        created_seconds=epoch_seconds(metadata.get("creationTimestamp")) or 0.0,
+        scheduled_seconds=_true_since(scheduled),
+        ready_seconds=_true_since(conditions.get("Ready") or {}),
+        terminating=bool(metadata.get("deletionTimestamp")),
+        gpus=gpus_of(spec),
+        unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
+        failing=next((reason for reason in waiting if reason in FAILING_REASONS), ""),
+        restarts=sum(count(entry.get("restartCount")) for entry in containers),
+    )
+
+
+def is_finished(body: Body) -> bool:
+    """Whether a pod has ended and holds nothing any more."""
+    return (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def project_deployment(body: Body) -> DeploymentView:
+    """A Deployment; `spec.replicas` that is absent is 1, as the API server says."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    template = spec.get("template") or {}
+    return DeploymentView(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        resource_version=str(metadata.get("resourceVersion", "")),
+        generation=count(metadata.get("generation")),
+        observed_generation=count(status.get("observedGeneration")),
+        replicas=count(spec.get("replicas", 1)),
+        status_replicas=count(status.get("replicas")),
+        updated_replicas=count(status.get("updatedReplicas")),
+        gpus_per_replica=gpus_of(template.get("spec") or {}),
+        owner=controller_of(body),
+        annotations={k: v for k, v in (metadata.get("annotations") or {}).items() if k.startswith(OWN_PREFIX)},
+        selector=dict((spec.get("selector") or {}).get("matchLabels") or {}),
+    )
+
+
+def project_replica_set(body: Body) -> ReplicaSetView:
+    """A ReplicaSet."""
+    owner = controller_of(body)
+    return ReplicaSetView(uid=body["metadata"]["uid"], owner_uid=owner.uid if owner else "")
+
+
+def project_node(body: Body) -> NodeView:
+    """A node."""
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
+    ready = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()}
+    return NodeView(
+        name=metadata.get("name", ""),
+        labels=dict(metadata.get("labels") or {}),
+        gpus=None if reported is None else count(reported),
+        ready=ready.get("Ready") == "True",
+        schedulable=not spec.get("unschedulable", False),
+    )
+
+
+def project_autoscaler(body: Body) -> AutoscalerView:
+    """A HorizontalPodAutoscaler."""
+    metadata, reference = body["metadata"], (body.get("spec") or {}).get("scaleTargetRef") or {}
+    return AutoscalerView(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        target_kind=reference.get("kind", ""),
+        target_name=reference.get("name", ""),
+    )
+
+
+def controller_of(body: Body) -> Owner | None:
+    """The owner that controls an object (there is at most one)."""
+    for owner in body["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return Owner(owner.get("kind", ""), owner.get("name", ""), owner.get("uid", ""))
+    return None
+
+
+def gpus_of(pod_spec: Body) -> int:
+    """GPUs of one pod: containers run together, init containers one after the other before them."""
+    running = sum(_gpu_limit(container) for container in pod_spec.get("containers") or ())
+    return max([running, *(_gpu_limit(container) for container in pod_spec.get("initContainers") or ())])
+
+
+def _gpu_limit(container: Body) -> int:
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    return count(limits.get(GPU_RESOURCE, requests.get(GPU_RESOURCE)))
+
+
+def count(value: Any) -> int:
+    """A whole number of things, as JSON or as a Quantity (`"8"`, `"1k"`); 0 where there is none."""
+    if isinstance(value, int):
+        return max(0, value)
+    match = re.fullmatch(r"(\d{1,12})(k?)", str(value or ""))
+    return int(match[1]) * (1000 if match[2] else 1) if match else 0
+
+
+def epoch_seconds(timestamp: Any) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time, None for none or nonsense."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def _true_since(condition: Body) -> float | None:
+    return epoch_seconds(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None

@@ -1,0 +1,171 @@
+"""`MetricsSource` on `prometheus-api-client`, with our own session, threads and deadline.
+
+The client is blocking, retries by default, drops warnings and has no total time limit; what it may do is therefore
+bounded here: four threads a source, one attempt, one deadline for waiting and answering together. A query past its
+deadline is abandoned: its connection is shut and a late answer is dropped. No PromQL is made here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_api_client import PrometheusConnect
+
+from firsttoken_operator.domain import Missing, Reason
+from firsttoken_operator.observe.session import BoundedSession, RequestFailed
+from firsttoken_operator.observe.source import Sample, Vector
+
+THREADS_PER_SOURCE = 4
+MAXIMUM_DEADLINE_SECONDS = 10.0
+DEFAULT_BYTE_CAP = 64 * 1024 * 1024
+WARNING_CHARACTERS = 200
+WARNINGS_KEPT = 3
+
+
+def query_deadline_seconds(tick_seconds: float) -> float:
+    """How long one query may take, waiting included: half a tick, at most 10 s."""
+    return min(MAXIMUM_DEADLINE_SECONDS, tick_seconds / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """One source as the cluster administrator configured it. `repr` hides the URL, which may hold credentials."""
+
+    name: str
+    url: str = field(repr=False)
+    bearer_token_file: Path | None = None
+    certificate_authority_file: Path | None = None
+    byte_cap: int = DEFAULT_BYTE_CAP
+
+
+@dataclass(slots=True)
+class _Call:
+    """One query on its way through a thread. `session` is set while a thread works on it."""
+
+    promql: str
+    deadline: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    session: BoundedSession | None = None
+    abandoned: bool = False
+
+    def begin(self, session: BoundedSession) -> bool:
+        with self.lock:
+            self.session = session
+            return not self.abandoned
+
+    def end(self) -> None:
+        with self.lock:
+            self.session = None
+
+    def abandon(self) -> None:
+        with self.lock:
+            self.abandoned = True
+            if self.session is not None:
+                self.session.abort()
+
+
+class PrometheusSource:
+    """A Prometheus, or anything with its query API. `outcomes` counts answers by `ok` or the reason they lack."""
+
+    def __init__(self, config: SourceConfig, *, deadline_seconds: float) -> None:
+        self.name = config.name
+        self.outcomes: Counter[str] = Counter()
+        self._config = config
+        self._deadline_seconds = deadline_seconds
+        self._silent_until = 0.0
+        self._executor = ThreadPoolExecutor(THREADS_PER_SOURCE, thread_name_prefix=f"metrics-{config.name}")
+        self._local = threading.local()
+        self._sessions: list[BoundedSession] = []
+
+    async def query(self, promql: str) -> Vector | Missing:
+        """Evaluate one instant query now, within the deadline."""
+        answer = await self._ask(promql)
+        self.outcomes["ok" if isinstance(answer, Vector) else answer.reason.value] += 1
+        return answer
+
+    def close(self) -> None:
+        """Drop queued queries and connections; threads end with the answers they wait for."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for session in self._sessions:
+            session.abort()
+            session.close()
+
+    async def _ask(self, promql: str) -> Vector | Missing:
+        now = time.monotonic()
+        if now < self._silent_until:
+            return Missing(Reason.THROTTLED, f"asked to wait {self._silent_until - now:.0f} s more (Retry-After)")
+        call = _Call(promql, now + self._deadline_seconds)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, self._answer, call)
+        try:
+            return await asyncio.wait_for(future, self._deadline_seconds)
+        except TimeoutError:
+            return Missing(Reason.SOURCE_UNREACHABLE, f"no complete answer within {self._deadline_seconds:g} s")
+        except RequestFailed as failure:
+            self._silent_until = time.monotonic() + failure.retry_after_seconds
+            return Missing(failure.reason, failure.detail)
+        finally:
+            call.abandon()
+
+    def _answer(self, call: _Call) -> Vector | Missing:
+        """Run in a thread."""
+        client, session = self._client()
+        remaining = call.deadline - time.monotonic()
+        if not call.begin(session) or remaining <= 0:
+            raise RequestFailed(Reason.SOURCE_UNREACHABLE, "every connection is busy")
+        try:
+            # NB: the client's own result has lost `warnings` and `resultType`; what it stumbles over is judged below.
+            with contextlib.suppress(KeyError, TypeError, IndexError):
+                client.custom_query(call.promql, timeout=remaining)
+            return parse_vector(session.document)
+        finally:
+            call.end()
+
+    def _client(self) -> tuple[PrometheusConnect, BoundedSession]:
+        """The client of this thread; a `requests.Session` must not be shared between threads."""
+        if not hasattr(self._local, "client"):
+            session = BoundedSession(
+                byte_cap=self._config.byte_cap,
+                bearer_token_file=self._config.bearer_token_file,
+                certificate_authority_file=self._config.certificate_authority_file,
+            )
+            self._sessions.append(session)
+            self._local.client = (PrometheusConnect(url=self._config.url.rstrip("/"), session=session), session)
+        client: tuple[PrometheusConnect, BoundedSession] = self._local.client
+        return client
+
+
+def parse_vector(document: Any) -> Vector | Missing:
+    """Read the document of an instant query; `BadResponse` for every shape that is not a vector of numbers."""
+    if not isinstance(document, dict):
+        return Missing(Reason.BAD_RESPONSE, "the answer is not an object")
+    if document.get("status") != "success":
+        kind = document.get("errorType")
+        return Missing(Reason.BAD_RESPONSE, f"status is not success (errorType {str(kind)[:40]})")
+    data = document.get("data")
+    if not isinstance(data, dict) or data.get("resultType") != "vector" or not isinstance(data.get("result"), list):
+        return Missing(Reason.BAD_RESPONSE, "the answer is not an instant vector")
+    try:
+        samples = tuple(_sample(element) for element in data["result"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return Missing(Reason.BAD_RESPONSE, "an element of the vector has no labels or no number")
+    warnings = document.get("warnings")
+    kept = warnings if isinstance(warnings, list) else [] if warnings is None else [warnings]
+    return Vector(samples, tuple(str(warning)[:WARNING_CHARACTERS] for warning in kept[:WARNINGS_KEPT]))
+
+
+def _sample(element: Any) -> Sample:
+    timestamp, value = element["value"]
+    if not isinstance(value, str):
+        raise TypeError("Prometheus writes numbers as strings; anything else is not Prometheus")
+    labels = element["metric"]
+    if not all(isinstance(label, str) for label in labels.values()):
+        raise TypeError("a label is not a string")
+    return Sample(labels, float(value), float(timestamp))

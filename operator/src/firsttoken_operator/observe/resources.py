@@ -1,0 +1,65 @@
+"""Custom resources as the store keeps them: parsed, or with the problem that keeps them from being parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from firsttoken_operator.api.base import ApiModel
+from firsttoken_operator.api.problems import problems_of
+from firsttoken_operator.observe.projections import Body, count
+
+PROBLEM_CHARACTERS = 300
+
+Parsed = TypeVar("Parsed", bound=ApiModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[Parsed]):
+    """A custom resource; `parsed` is None where `problem` is set. `spec`, `status`: as the API server has them."""
+
+    uid: str
+    namespace: str
+    name: str
+    generation: int
+    created: str
+    deleting: bool
+    parsed: Parsed | None
+    problem: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_resource(model: type[Parsed], body: Body) -> Stored[Parsed]:
+    """Parse a custom resource; never raises for what its author wrote."""
+    metadata, spec, status = body["metadata"], body.get("spec"), body.get("status")
+    parsed, problem = _parse(model, body)
+    if parsed is None and status:
+        # A newer operator may have written a status in a form that this one does not know.
+        parsed, problem = _parse(model, {key: value for key, value in body.items() if key != "status"})
+    return Stored(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        generation=count(metadata.get("generation")),
+        created=str(metadata.get("creationTimestamp", "")),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        parsed=parsed,
+        problem=problem,
+        spec=spec if isinstance(spec, Mapping) else {},
+        status=status if isinstance(status, Mapping) else {},
+    )
+
+
+def _parse(model: type[Parsed], body: Body) -> tuple[Parsed | None, str]:
+    """The object, or its first problem (field, problem, fix) and how many more there are."""
+    try:
+        return model.model_validate(body), ""
+    except ValidationError as error:
+        problems = problems_of(error)
+        first = problems[0]
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        return None, f"{first.field}: {first.problem}; {first.fix}"[:PROBLEM_CHARACTERS] + more

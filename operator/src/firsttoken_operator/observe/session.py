@@ -1,0 +1,201 @@
+"""An HTTP session that a faulty or hostile server cannot hold for ever, fill up or send elsewhere.
+
+No proxies or credentials from the environment, no redirects, no compression (a small answer cannot unpack into a large
+one), a byte cap, and `abort`, with which another thread ends a read that is past its deadline. It knows JSON but not
+Prometheus, and maps every failure to one `Reason`; texts never carry a URL, which may hold credentials.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
+from urllib3.response import HTTPResponse
+
+from firsttoken_operator.domain import Reason
+
+CHUNK_BYTES = 64 * 1024
+MAXIMUM_RETRY_AFTER_SECONDS = 300.0
+
+
+class RequestFailed(Exception):
+    """The request gave no usable document: why, in a text without addresses or credentials."""
+
+    def __init__(self, reason: Reason, detail: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+        self.retry_after_seconds = retry_after_seconds
+
+
+class JsonResponse(requests.Response):
+    """A response that was read to its end within the limits and parsed once."""
+
+    def __init__(self, document: Any) -> None:
+        super().__init__()
+        self.status_code = 200
+        self.document = document
+
+    def json(self, **_: Any) -> Any:
+        """The parsed document."""
+        return self.document
+
+
+_MISCONFIGURED = (
+    requests.exceptions.SSLError,
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.MissingSchema,
+)
+
+_thread = threading.local()
+"""Which session the thread is working for: connections are made by urllib3, far from it."""
+
+
+class _Connection(HTTPConnection):
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        _thread.session.watch(self.sock)
+        return super().getresponse()
+
+
+class _SecureConnection(HTTPSConnection):
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        _thread.session.watch(self.sock)
+        return super().getresponse()
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+
+
+class BoundedSession(requests.Session):
+    """A session for one thread. Requests return a `JsonResponse` or raise `RequestFailed`."""
+
+    def __init__(
+        self, *, byte_cap: int, bearer_token_file: Path | None = None, certificate_authority_file: Path | None = None
+    ) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.verify = str(certificate_authority_file) if certificate_authority_file else True
+        self.headers["Accept-Encoding"] = "identity"
+        self.document: Any = None
+        """What the last request returned (the client that asks hands out only a part of it)."""
+        self._socket: socket.socket | None = None
+        self._aborted = False
+        self._byte_cap = byte_cap
+        self._bearer_token_file = bearer_token_file
+        self._adapter = _Adapter(pool_connections=1, pool_maxsize=1, max_retries=0)
+
+    def get_adapter(self, url: str | bytes) -> _Adapter:
+        """Always our own adapter: a client that mounts one with retries cannot bring them in."""
+        return self._adapter
+
+    def close(self) -> None:
+        """Close the kept connection."""
+        super().close()
+        self._adapter.close()
+
+    def abort(self) -> None:
+        """End the request in progress, from another thread: it then fails as unreachable."""
+        self._aborted = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def watch(self, opened: socket.socket | None) -> None:
+        """Take note of the socket that the request in progress reads from. Called by its connection."""
+        self._socket = opened
+        if self._aborted:
+            raise TimeoutError("aborted before the answer began")
+
+    def request(self, method: str | bytes, url: str | bytes, **kwargs: Any) -> JsonResponse:  # type: ignore[override]
+        """Ask once and read the whole answer; `RequestFailed` for everything that is not a JSON document with 200."""
+        kwargs.update(stream=True, allow_redirects=False)
+        kwargs["headers"] = {**(kwargs.get("headers") or {}), **self._authorization()}
+        _thread.session = self
+        self._aborted, self.document = False, None
+        try:
+            with super().request(method, url, **kwargs) as response:
+                _refuse_status(response)
+                self.document = _parse(self._read(response))
+                return JsonResponse(self.document)
+        except _MISCONFIGURED as error:
+            raise RequestFailed(Reason.SOURCE_MISCONFIGURED, f"not connected: {type(error).__name__}") from None
+        except requests.exceptions.Timeout:
+            raise RequestFailed(Reason.SOURCE_UNREACHABLE, "no answer in time") from None
+        except (requests.exceptions.RequestException, HTTPError, OSError, ValueError) as error:
+            raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"connection failed: {type(error).__name__}") from None
+        finally:
+            self._socket = None
+
+    def _authorization(self) -> dict[str, str]:
+        # NB: read for every request, because mounted tokens are rotated under a running process.
+        if self._bearer_token_file is None:
+            return {}
+        try:
+            return {"Authorization": f"Bearer {self._bearer_token_file.read_text().strip()}"}
+        except OSError as error:
+            raise RequestFailed(Reason.UNAUTHORIZED, f"bearer token file: {error.strerror}") from None
+
+    def _read(self, response: requests.Response) -> bytes:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
+            raise RequestFailed(Reason.BAD_RESPONSE, "compressed answer although none was accepted")
+        body = bytearray()
+        while chunk := response.raw.read(CHUNK_BYTES, decode_content=False):
+            body += chunk
+            if len(body) > self._byte_cap:
+                raise RequestFailed(Reason.BAD_RESPONSE, f"answer larger than {self._byte_cap} bytes")
+        return bytes(body)
+
+
+def _refuse_status(response: requests.Response) -> None:
+    """Raise for everything but 200, with a reason that tells whose fault it is."""
+    status = response.status_code
+    if status == 200:
+        return
+    reason, what = Reason.BAD_RESPONSE, "query refused"
+    if 300 <= status < 400:
+        reason, what = Reason.SOURCE_MISCONFIGURED, "redirects are not followed"
+    elif status in (401, 403, 407):
+        reason, what = Reason.UNAUTHORIZED, "credentials refused"
+    elif status in (404, 405):
+        reason, what = Reason.SOURCE_MISCONFIGURED, "no query API at this address"
+    elif status == 429:
+        reason, what = Reason.THROTTLED, "too many requests"
+    elif status >= 500:
+        reason, what = Reason.SERVER_ERROR, "server error"
+    raise RequestFailed(reason, f"HTTP {status}, {what}", _retry_after_seconds(response.headers.get("Retry-After")))
+
+
+def _retry_after_seconds(header: str | None) -> float:
+    """Seconds of a `Retry-After` header, bounded; 0 for none, for a date and for nonsense."""
+    if header is None or not header.isascii() or not header.isdigit():
+        return 0.0
+    return min(float(header), MAXIMUM_RETRY_AFTER_SECONDS)
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestFailed(Reason.BAD_RESPONSE, "the answer is not JSON") from None

@@ -1,0 +1,181 @@
+"""One frozen picture of the fleet for one tick, from the store, the live metrics and the sizings. Reads no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firsttoken_operator.api.convert import scaling_policy
+from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    Metrics,
+    Missing,
+    Reason,
+    ResourceSnapshot,
+    ScaleDown,
+    ScalingMode,
+    ScalingPolicy,
+    Sized,
+    Target,
+    TargetMissing,
+    Unsized,
+)
+from firsttoken_operator.observe.measure import nothing
+from firsttoken_operator.observe.pools import pool_snapshot
+from firsttoken_operator.observe.resources import Stored
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.observe.targets import (
+    autoscaler_on,
+    conflict_on,
+    target_name,
+    target_of,
+    younger_claims,
+)
+
+UNREADABLE_POLICY = ScalingPolicy(
+    mode=ScalingMode.PAUSED,
+    min_replicas=1,
+    max_replicas=None,
+    burst_headroom_percent=0,
+    scale_down=ScaleDown.NEVER,
+    stabilization_seconds=300.0,
+    scale_down_step_percent=1,
+    backlog_drain_seconds=60.0,
+    metrics_loss_grace_seconds=900.0,
+)
+"""Of a resource whose spec does not parse: what it wants is not known, so nothing is done."""
+
+NOT_MEASURED = Missing(Reason.NO_READY_PODS, "there are no pods to measure")
+NOT_SIZED = Unsized(Reason.UNKNOWN, "not sized yet")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTimes:
+    """The times of one tick in seconds: `now` of the monotonic clock, `wall` since the epoch; durations are scaled."""
+
+    now_seconds: float
+    wall_seconds: float
+    tick_seconds: float
+    brake_window_seconds: float
+    time_scale: float = 1.0
+
+
+def build_snapshot(
+    store: Store,
+    metrics_by_uid: Mapping[str, Metrics],
+    sized_by_uid: Mapping[str, Sized | Unsized],
+    conflicts: Mapping[str, str],
+    times: SnapshotTimes,
+) -> FleetSnapshot:
+    """The fleet at one tick; all mappings are by the uid of the InferenceDeployment.
+
+    `conflicts` says who else writes a target's replicas; owners, autoscalers and second claims are found here.
+    Resources that are being deleted are left out: their targets stay as they are.
+    """
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, conflicts, times)
+    resources = tuple(
+        builder.resource(stored)
+        for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
+        if not stored.deleting
+    )
+    own_pods = builder.pod_uids_by_pool(resources)
+    pools = {
+        stored.name: pool_snapshot(
+            stored,
+            store.nodes.values(),
+            store.pods(),
+            own_pods.get(stored.name, set()),
+            times.brake_window_seconds,
+        )
+        for stored in store.pools.values()
+    }
+    return FleetSnapshot(times.now_seconds, times.tick_seconds, resources, pools)
+
+
+class _Builder:
+    def __init__(
+        self,
+        store: Store,
+        metrics_by_uid: Mapping[str, Metrics],
+        sized_by_uid: Mapping[str, Sized | Unsized],
+        conflicts: Mapping[str, str],
+        times: SnapshotTimes,
+    ) -> None:
+        self._store = store
+        self._metrics = metrics_by_uid
+        self._sized = sized_by_uid
+        self._conflicts = conflicts
+        self._times = times
+        self._pools = {stored.name: stored.parsed for stored in store.pools.values()}
+        self._younger = younger_claims(store.resources.values())
+
+    def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
+        """One resource, readable or not."""
+        metrics = self._metrics.get(stored.uid) or nothing(NOT_MEASURED, 0.0)
+        if stored.parsed is None:
+            return ResourceSnapshot(
+                uid=stored.uid, namespace=stored.namespace, name=stored.name, generation=stored.generation,
+                policy=UNREADABLE_POLICY, sized=Unsized(Reason.INVALID_SPEC, stored.problem),
+                target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
+            )  # fmt: skip
+        resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
+        policy = scaling_policy(resource, self._pool(pool_name), time_scale=self._times.time_scale)
+        target = target_of(
+            self._store, resource, wall_seconds=self._times.wall_seconds, time_scale=self._times.time_scale
+        )
+        return ResourceSnapshot(
+            uid=stored.uid,
+            namespace=stored.namespace,
+            name=stored.name,
+            generation=stored.generation,
+            policy=policy,
+            sized=fitting(self._sized.get(stored.uid, NOT_SIZED), target),
+            target=target,
+            metrics=metrics,
+            pool=pool_name,
+            priority=resource.spec.capacity.priority,
+            created=stored.created,
+            conflict=self._conflict(resource, policy.mode),
+        )
+
+    def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
+        """Pods that the pool's own resources are charged for already."""
+        owned: dict[str, set[str]] = {}
+        for resource in resources:
+            if resource.pool is not None and isinstance(resource.target, Target):
+                uids = owned.setdefault(resource.pool, set())
+                uids.update(pod.uid for pod in self._store.pods_of(resource.target.uid))
+        return owned
+
+    def _pool(self, name: str | None) -> GPUPool | None:
+        return None if name is None else self._pools.get(name)
+
+    def _conflict(self, resource: InferenceDeployment, mode: ScalingMode) -> str:
+        """Who has a better claim on the replicas; the first that objects is named."""
+        metadata, name = resource.metadata, target_name(resource)
+        claim = self._younger.get(metadata.uid) or conflict_on(
+            resource, self._store.deployment(metadata.namespace, name)
+        )
+        if claim or mode is ScalingMode.ADVISORY:
+            # An Advisory resource writes nothing: whoever scales on its advice is no rival.
+            return claim
+        autoscaler = autoscaler_on(self._store.autoscalers.values(), metadata.namespace, name)
+        if autoscaler:
+            return f"{autoscaler} scales this target; delete it or set scaling.mode: Advisory"
+        return self._conflicts.get(metadata.uid, "")
+
+
+def fitting(sized: Sized | Unsized, target: Target | TargetMissing) -> Sized | Unsized:
+    """The sizing, unless the pods of the target have another number of GPUs than it was made for."""
+    if isinstance(sized, Unsized) or isinstance(target, TargetMissing):
+        return sized
+    wanted = sized.configuration.gpus_per_replica
+    if wanted == target.gpus_per_replica:
+        return sized
+    return Unsized(
+        Reason.TENSOR_PARALLEL_MISMATCH,
+        f"sized for {wanted} GPUs a replica, the pods of {target.name} have {target.gpus_per_replica}; "
+        "set hardware.tensorParallel to what they run",
+    )

@@ -1,0 +1,192 @@
+"""What the cluster looks like, in memory: fed by watch events, read by the snapshot of each tick.
+
+It keeps projections, never bodies, and one bad object never hides another: a custom resource that does not parse is
+kept with its problem. It calls nobody; who feeds it is the business of `run`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
+from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.observe.freshness import LivePod
+from firsttoken_operator.observe.projections import (
+    AutoscalerView,
+    Body,
+    DeploymentView,
+    NodeView,
+    PodView,
+    ReplicaSetView,
+    is_finished,
+    project_autoscaler,
+    project_deployment,
+    project_node,
+    project_pod,
+    project_replica_set,
+)
+from firsttoken_operator.observe.readiness import ReadinessHistory, TimeToReady
+from firsttoken_operator.observe.resources import Stored, read_resource
+
+DELETED = "DELETED"
+
+
+class Store:
+    """The cluster as the watches told it. Not thread-safe: fed and read on one event loop.
+
+    `revisions` counts the changes of each kind, so that a sizing is made anew only when what it reads has changed.
+    `rejected` counts events of objects that could not be read at all.
+    """
+
+    def __init__(self) -> None:
+        self.resources: dict[str, Stored[InferenceDeployment]] = {}
+        """By uid, as are the next two."""
+        self.pools: dict[str, Stored[GPUPool]] = {}
+        self.profiles: dict[str, Stored[BenchmarkProfile]] = {}
+        self.nodes: dict[str, NodeView] = {}
+        """By uid, as is the next."""
+        self.autoscalers: dict[str, AutoscalerView] = {}
+        self.revisions: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
+        self._deployments: dict[str, DeploymentView] = {}
+        self._deployment_uids: dict[tuple[str, str], str] = {}
+        self._sets: dict[str, ReplicaSetView] = {}
+        self._pods: dict[str, PodView] = {}
+        self._set_uids: dict[str, set[str]] = defaultdict(set)
+        self._pod_uids: dict[str, set[str]] = defaultdict(set)
+        self._readiness = ReadinessHistory()
+        self._handlers: dict[str, tuple[Callable[[Body], None], Callable[[str], object]]] = {
+            "InferenceDeployment": (self._put_resource, lambda uid: self.resources.pop(uid, None)),
+            "GPUPool": (self._put_pool, lambda uid: self.pools.pop(uid, None)),
+            "BenchmarkProfile": (self._put_profile, lambda uid: self.profiles.pop(uid, None)),
+            "Deployment": (self._put_deployment, self._drop_deployment),
+            "ReplicaSet": (self._put_set, self._drop_set),
+            "Pod": (self._put_pod, self._drop_pod),
+            "Node": (self._put_node, lambda uid: self.nodes.pop(uid, None)),
+            "HorizontalPodAutoscaler": (self._put_autoscaler, lambda uid: self.autoscalers.pop(uid, None)),
+        }
+
+    def feed(self, kind: str, event_type: str | None, body: Body) -> None:
+        """Take one watch event: the kind, its type (None for a listed object, ADDED, MODIFIED, DELETED) and the object.
+
+        Raises nothing for what is in the object: one that cannot be read is counted in `rejected`.
+        """
+        put, drop = self._handlers[kind]
+        self.revisions[kind] += 1
+        try:
+            if event_type == DELETED:
+                drop(body["metadata"]["uid"])
+            else:
+                put(body)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            self.rejected[kind] += 1
+
+    def deployment(self, namespace: str, name: str) -> DeploymentView | None:
+        """A Deployment by its name."""
+        return self._deployments.get(self._deployment_uids.get((namespace, name), ""))
+
+    def pods_of(self, deployment_uid: str) -> tuple[PodView, ...]:
+        """Pods in the live owner chain Pod -> ReplicaSet -> Deployment, terminating ones included."""
+        return tuple(
+            self._pods[pod]
+            for replica_set in sorted(self._set_uids.get(deployment_uid, ()))
+            for pod in sorted(self._pod_uids.get(replica_set, ()))
+        )
+
+    def pods(self) -> Iterable[PodView]:
+        """Every pod that has not finished."""
+        return self._pods.values()
+
+    def live_pods(self, deployment_uid: str, wall_seconds: float) -> tuple[LivePod, ...]:
+        """What `measure` needs of a Deployment's pods; `wall_seconds`: now, seconds since the epoch."""
+        return tuple(
+            LivePod(
+                pod.namespace,
+                pod.name,
+                None if pod.ready_seconds is None else max(0.0, wall_seconds - pod.ready_seconds),
+                pod.terminating,
+            )
+            for pod in self.pods_of(deployment_uid)
+        )
+
+    def time_to_ready(self, deployment_uid: str) -> TimeToReady | None:
+        """How long this Deployment's pods took to become Ready."""
+        return self._readiness.of(deployment_uid)
+
+    def _put_resource(self, body: Body) -> None:
+        stored = read_resource(InferenceDeployment, body)
+        self.resources[stored.uid] = stored
+
+    def _put_pool(self, body: Body) -> None:
+        stored = read_resource(GPUPool, body)
+        self.pools[stored.uid] = stored
+
+    def _put_profile(self, body: Body) -> None:
+        stored = read_resource(BenchmarkProfile, body)
+        self.profiles[stored.uid] = stored
+
+    def _put_node(self, body: Body) -> None:
+        self.nodes[body["metadata"]["uid"]] = project_node(body)
+
+    def _put_autoscaler(self, body: Body) -> None:
+        view = project_autoscaler(body)
+        self.autoscalers[view.uid] = view
+
+    def _put_deployment(self, body: Body) -> None:
+        view = project_deployment(body)
+        self._deployments[view.uid] = view
+        self._deployment_uids[view.namespace, view.name] = view.uid
+
+    def _drop_deployment(self, uid: str) -> None:
+        view = self._deployments.pop(uid, None)
+        # NB: one that was created anew under the same name may have been told before this deletion.
+        if view is not None and self._deployment_uids.get((view.namespace, view.name)) == uid:
+            del self._deployment_uids[view.namespace, view.name]
+        self._readiness.forget_deployment(uid)
+
+    def _put_set(self, body: Body) -> None:
+        view = project_replica_set(body)
+        self._drop_set(view.uid)
+        self._sets[view.uid] = view
+        self._set_uids[view.owner_uid].add(view.uid)
+        # Pods may have been told before the ReplicaSet that owns them.
+        for pod in self._pod_uids.get(view.uid, ()):
+            self._learn(self._pods[pod])
+
+    def _drop_set(self, uid: str) -> None:
+        view = self._sets.pop(uid, None)
+        if view is not None:
+            _unlink(self._set_uids, view.owner_uid, uid)
+
+    def _put_pod(self, body: Body) -> None:
+        if is_finished(body):
+            self._drop_pod(body["metadata"]["uid"])
+            return
+        view = project_pod(body)
+        before = self._pods.get(view.uid)
+        if before is not None:
+            _unlink(self._pod_uids, before.owner_uid, view.uid)
+        self._pods[view.uid] = view
+        self._pod_uids[view.owner_uid].add(view.uid)
+        self._learn(view)
+
+    def _drop_pod(self, uid: str) -> None:
+        view = self._pods.pop(uid, None)
+        if view is not None:
+            _unlink(self._pod_uids, view.owner_uid, uid)
+        self._readiness.forget_pod(uid)
+
+    def _learn(self, pod: PodView) -> None:
+        replica_set = self._sets.get(pod.owner_uid)
+        if replica_set is not None and replica_set.owner_uid:
+            self._readiness.learn(replica_set.owner_uid, pod)
+
+
+def _unlink(index: dict[str, set[str]], owner: str, member: str) -> None:
+    members = index.get(owner)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del index[owner]

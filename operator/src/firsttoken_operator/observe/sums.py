@@ -1,0 +1,167 @@
+"""Sums of signals over the pods of one resource, with the share of the pods that they speak for.
+
+Demand is what arrived, never what was completed: first tokens + slope(waiting), or ended + slope(running + waiting).
+Both are exact for a queue (what came in either left or is still there); they are never mixed, because their terms count
+different requests. Slopes are read only from full windows: a pod that appears or goes is not demand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from firsttoken_operator.domain import Measurement, Missing, Reason, Value
+from firsttoken_operator.observe.families import Signal
+from firsttoken_operator.observe.freshness import SeenPod, Trust
+
+PLAUSIBLE_MAXIMUM = 1e6
+"""Requests, or requests a second, that one pod cannot exceed: above it a number is an accident, not a load."""
+
+PLAUSIBLE_KV_USAGE = 1.5
+"""KV cache usage is a fraction; a little above 1 is an engine's rounding, more is another unit."""
+
+SCALABLE_SAMPLES = 3
+"""A young pod's rate is scaled to the time that it covers only with this many samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One pod's part of a sum. With a `doubt` the value is a lower bound, or None where nothing is known."""
+
+    value: float | None
+    doubt: Reason | None = None
+
+
+Read = Callable[[SeenPod], Term]
+
+
+class Sums:
+    """Sums over the pods whose samples are current. `cap`: the most coverage that a sum may claim."""
+
+    def __init__(self, seen: Sequence[SeenPod], cap: float = 1.0) -> None:
+        self._current = [pod for pod in seen if pod.current]
+        # Pods that must speak; where none is old enough, those that do.
+        self._asked = [pod for pod in seen if pod.required] or self._current
+        self._cap = cap
+        self._age_seconds = max((abs(pod.sample.values[Signal.AGE]) for pod in self._current), default=0.0)
+        self.doubts: list[Reason] = []
+        """Why numbers of current pods were not believed, in the order in which they were met."""
+
+    @property
+    def possible_coverage(self) -> float:
+        """Coverage of a sum that every current pod contributes to: less than 1 where pods or samples are missing."""
+        return self._coverage(self._current)
+
+    def arrivals(self) -> Measurement:
+        """Requests a second that arrived. Failed and rejected ones are demand, whether or not they had a token."""
+        ways = (_arrivals_by_first_tokens, _arrivals_by_ended)
+        certain = [sum(way(pod).doubt is None for pod in self._current) for way in ways]
+        # First tokens unless the other way knows more pods: they tell of a request seconds before its end does.
+        return self._total(ways[1] if certain[1] > certain[0] else ways[0])
+
+    def first_tokens(self) -> Measurement:
+        """Requests a second that got their first token."""
+        return self._total(_first_tokens)
+
+    def gauge(self, signal: Signal) -> Measurement:
+        """Requests now."""
+        return self._total(lambda pod: _term(pod.sample.values.get(signal)))
+
+    def error_share(self) -> Measurement:
+        """Failed / ended requests of the window, 0..1; 0 where the counters exist and nothing ended."""
+        ended, failed = self._total(_ended), self._total(_failed)
+        if not (isinstance(ended, Value) and isinstance(failed, Value)):
+            return ended if isinstance(ended, Missing) else failed
+        share = min(1.0, failed.value / ended.value) if ended.value else 0.0
+        return Value(share, self._age_seconds, min(ended.coverage, failed.coverage))
+
+    def kv_percent(self) -> Measurement:
+        """KV cache use of the fullest pod, percent."""
+        return self._fold(_kv_usage, lambda values: 100 * max(values))
+
+    def _total(self, read: Read) -> Measurement:
+        # A draining backlog makes a slope negative; what arrives cannot be.
+        return self._fold(read, lambda values: max(0.0, math.fsum(values)))
+
+    def _fold(self, read: Read, fold: Callable[[list[float]], float]) -> Measurement:
+        terms = [(pod, read(pod)) for pod in self._current]
+        self.doubts += [term.doubt for _, term in terms if term.doubt is not None]
+        values = [term.value for _, term in terms if term.value is not None]
+        if not values:
+            why = next((term.doubt for _, term in terms if term.doubt is not None), Reason.NO_SERIES)
+            return Missing(why, f"no pod of {len(self._current)} says it")
+        coverage = self._coverage([pod for pod, term in terms if term.doubt is None])
+        return Value(fold(values), self._age_seconds, min(coverage, self._cap))
+
+    def _coverage(self, certain: Sequence[SeenPod]) -> float:
+        """Share of the asked pods that are certain; a window that is filled by half counts half."""
+        names = {(pod.pod.namespace, pod.pod.name) for pod in certain}
+        covered = [
+            1.0 if pod.trust is Trust.COMPLETE else pod.filled
+            for pod in self._asked
+            if (pod.pod.namespace, pod.pod.name) in names
+        ]
+        return math.fsum(covered) / len(self._asked) if self._asked else 0.0
+
+
+def _term(value: float | None, *, signed: bool = False, maximum: float = PLAUSIBLE_MAXIMUM) -> Term:
+    """A number as far as it can be believed."""
+    if value is None:
+        return Term(None, Reason.NO_SERIES)
+    if math.isnan(value):
+        return Term(None, Reason.NOT_A_NUMBER)
+    if abs(value) > maximum or (value < 0 and not signed):
+        return Term(None, Reason.OUT_OF_RANGE)
+    return Term(value)
+
+
+def _rate(pod: SeenPod, value: float | None) -> Term:
+    """A rate over the window; over the covered part of it for a pod that is too young to have filled it.
+
+    Prometheus divides by the whole window, so a pod with 3 of 8 samples would show 3/8 of its rate.
+    """
+    term = _term(value)
+    count = pod.sample.values.get(Signal.SAMPLES, 0.0)
+    if term.value is None or not pod.warming or pod.trust is not Trust.SHORT or count < SCALABLE_SAMPLES:
+        return term
+    return Term(term.value / pod.filled)
+
+
+def _first_tokens(pod: SeenPod) -> Term:
+    return _rate(pod, pod.sample.values.get(Signal.FIRST_TOKENS))
+
+
+def _ended(pod: SeenPod) -> Term:
+    return _rate(pod, pod.sample.ended_rate)
+
+
+def _failed(pod: SeenPod) -> Term:
+    return _rate(pod, pod.sample.failed_rate)
+
+
+def _kv_usage(pod: SeenPod) -> Term:
+    return _term(pod.sample.values.get(Signal.KV_USAGE), maximum=PLAUSIBLE_KV_USAGE)
+
+
+def _slope(pod: SeenPod, signal: Signal) -> Term:
+    if pod.trust is not Trust.COMPLETE:
+        return Term(0.0)
+    return _term(pod.sample.values.get(signal), signed=True)
+
+
+def _added(first: Term, *others: Term) -> Term:
+    """The sum; unknown with its first term, a lower bound without one of the others."""
+    if first.value is None:
+        return first
+    doubt = next((term.doubt for term in (first, *others) if term.doubt is not None), None)
+    return Term(math.fsum(term.value for term in (first, *others) if term.value is not None), doubt)
+
+
+def _arrivals_by_first_tokens(pod: SeenPod) -> Term:
+    failed = _failed(pod) if pod.sample.ended else Term(0.0)
+    return _added(_first_tokens(pod), _slope(pod, Signal.WAITING_SLOPE), failed)
+
+
+def _arrivals_by_ended(pod: SeenPod) -> Term:
+    return _added(_ended(pod), _slope(pod, Signal.WAITING_SLOPE), _slope(pod, Signal.RUNNING_SLOPE))

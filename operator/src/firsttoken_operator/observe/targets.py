@@ -1,0 +1,101 @@
+"""What a resource scales: the Deployment, the state of its pods, and who else has a claim on its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.domain import Reason, Target, TargetMissing
+from firsttoken_operator.observe.projections import AutoscalerView, DeploymentView, PodView
+from firsttoken_operator.observe.readiness import patience_seconds
+from firsttoken_operator.observe.resources import Stored
+from firsttoken_operator.observe.store import Store
+
+KIND = "Deployment"
+
+
+def target_name(resource: InferenceDeployment) -> str:
+    """Name of the Deployment that is scaled: the one referred to, else the rendered one, named as the resource."""
+    reference = resource.spec.target_ref
+    return resource.metadata.name if reference is None else reference.name
+
+
+def target_of(
+    store: Store, resource: InferenceDeployment, *, wall_seconds: float, time_scale: float
+) -> Target | TargetMissing:
+    """The scaled object with its pods counted. `wall_seconds`: now, seconds since the epoch."""
+    name = target_name(resource)
+    view = store.deployment(resource.metadata.namespace, name)
+    if view is None:
+        return TargetMissing(Reason.TARGET_NOT_FOUND, f"Deployment {name} not found in {resource.metadata.namespace}")
+    pods = store.pods_of(view.uid)
+    patience = patience_seconds(store.time_to_ready(view.uid), time_scale)
+    waiting = [pod for pod in pods if not pod.ready and not pod.terminating]
+    stuck = [pod for pod in waiting if _waited_seconds(pod, wall_seconds) > patience]
+    return Target(
+        uid=view.uid,
+        kind=KIND,
+        name=view.name,
+        replicas=view.replicas,
+        resource_version=view.resource_version,
+        ready=sum(pod.ready for pod in pods),
+        starting=len(waiting) - len(stuck),
+        stuck=len(stuck),
+        terminating=sum(pod.terminating for pod in pods),
+        unschedulable=sum(pod.unschedulable for pod in waiting),
+        failing=sum(bool(pod.failing) for pod in waiting),
+        rollout=is_rolling_out(view, pods),
+        gpus_per_replica=view.gpus_per_replica,
+    )
+
+
+def is_rolling_out(view: DeploymentView, pods: Sequence[PodView]) -> bool:
+    """Whether the Deployment is between two pod templates, or its controller has not seen its newest spec."""
+    generations = {pod.owner_uid for pod in pods if not pod.terminating}
+    return (
+        view.observed_generation < view.generation
+        or view.updated_replicas < view.status_replicas
+        or len(generations) > 1
+    )
+
+
+def conflict_on(resource: InferenceDeployment, view: DeploymentView | None) -> str:
+    """Who owns a target, so that its replicas are not ours to set; empty: nobody does."""
+    owner = view.owner if view is not None else None
+    if owner is None or (resource.spec.target_ref is None and owner.uid == resource.metadata.uid):
+        return ""
+    return f"owned by {owner.kind} {owner.name}; point targetRef at it"
+
+
+def autoscaler_on(autoscalers: Iterable[AutoscalerView], namespace: str, name: str) -> str:
+    """The HorizontalPodAutoscaler of a Deployment, as `HorizontalPodAutoscaler x`; empty: there is none."""
+    names = sorted(
+        autoscaler.name
+        for autoscaler in autoscalers
+        if (autoscaler.namespace, autoscaler.target_kind, autoscaler.target_name) == (namespace, KIND, name)
+    )
+    return f"HorizontalPodAutoscaler {names[0]}" if names else ""
+
+
+def younger_claims(resources: Iterable[Stored[InferenceDeployment]]) -> dict[str, str]:
+    """For each resource whose target an older one names too: what to say to it, by uid.
+
+    The oldest keeps the target (by creation time, then uid), whatever the order of the events was.
+    """
+    oldest: dict[tuple[str, str], str] = {}
+    refused: dict[str, str] = {}
+    for resource in sorted(resources, key=lambda stored: (stored.created, stored.uid)):
+        if resource.parsed is None or resource.deleting:
+            continue
+        key = (resource.namespace, target_name(resource.parsed))
+        if key in oldest:
+            refused[resource.uid] = f"InferenceDeployment {oldest[key]} scales {KIND} {key[1]} already; delete one"
+        else:
+            oldest[key] = resource.name
+    return refused
+
+
+def _waited_seconds(pod: PodView, wall_seconds: float) -> float:
+    """For how long a pod has been starting; one that was never scheduled has waited since it was made."""
+    began = pod.created_seconds if pod.scheduled_seconds is None else pod.scheduled_seconds
+    return wall_seconds - began

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from firsttoken_operator.cli import main
+from firsttoken_operator.cli.emulate import configure, engine_spec
+from firsttoken_operator.emulate.metrics import MetricsRuntime
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.workload import Hardware, Limit, Percentile, Sla, Workload
+
+ROOT = Path(__file__).parents[3]
+CALL_CENTER = ROOT / "examples" / "call-center.yaml"
+
+
+def a_question(**changes):
+    values = {
+        "model": "meta-llama/Meta-Llama-3-70B-Instruct",
+        "workload": Workload(2000, 200, peak_requests_per_second=1, cached_input_percent=10),
+        "sla": Sla(time_to_first_token=Limit(2000, Percentile.P95)),
+        "hardware": Hardware(("H100-SXM-80GB",), tensor_parallel=4),
+        "precision": "FP16",
+    }
+    return SizingRequest(**{**values, **changes})
+
+
+def test_the_engine_is_the_configuration_that_the_sizing_chose():
+    spec = engine_spec(a_question(), runtime="vllm")
+
+    assert spec.runtime is MetricsRuntime.VLLM
+    assert spec.model_name == "meta-llama/Meta-Llama-3-70B-Instruct"
+    assert 0.015 < spec.model.base_seconds < 0.025, "70B on 4 H100: about 20 ms a step"
+    assert 1 <= spec.model.max_batch <= 256
+    assert spec.kv_tokens >= spec.model.max_batch * 2200
+    assert spec.max_model_tokens == 8192
+    assert spec.cached_input_percent == 10
+
+
+def test_a_deployment_that_cannot_be_sized_is_refused_with_the_reason(capsys, tmp_path):
+    source = CALL_CENTER.read_text().replace("inputTokens: 2000            #", "inputTokens: 9000            #")
+    assert source != CALL_CENTER.read_text()
+    path = tmp_path / "too-long.yaml"
+    path.write_text(source)
+
+    assert main(["emulate", "-f", str(path)]) == 2
+    assert "context window" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--phase", "200"], "'200' is not SECOND:RATE, such as 120:200"),
+        (["--phase", "x:200"], "'x' is not a number >= 0"),
+        (["--rate", "-3"], "'-3' is not a number >= 0"),
+        (["--seconds", "0"], "'0' is not above 0"),
+        (["--runtime", "triton"], "invalid choice: 'triton'"),
+    ],
+)
+def test_a_bad_argument_is_refused_with_the_form_that_is_needed(capsys, arguments, says):
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    with pytest.raises(SystemExit) as refused:
+        parser.parse_args(["-f", "x.yaml", *arguments])
+    assert refused.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_control_endpoints_are_refused_on_an_address_that_others_can_reach(capsys):
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--allow-control", "--host", "0.0.0.0"]) == 2
+    assert "--allow-control: 0.0.0.0 is not a loopback address; use --host 127.0.0.1" in capsys.readouterr().err
+
+
+def test_a_name_that_is_not_in_the_file_is_refused_with_those_that_are(capsys):
+    assert main(["emulate", "-f", str(CALL_CENTER), "--name", "other"]) == 2
+    assert "support-rag" in capsys.readouterr().err
+
+
+def test_the_server_says_its_port_serves_and_ends_on_sigterm(tmp_path):
+    command = [sys.executable, "-m", "firsttoken_operator.cli", "emulate", "-f", str(CALL_CENTER)]
+    with subprocess.Popen(
+        [*command, "--port-file", str(tmp_path / "port")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (tmp_path / "port").exists():
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            url = f"http://127.0.0.1:{int((tmp_path / 'port').read_text())}/v1/models"
+            with urllib.request.urlopen(url, timeout=10) as response:
+                assert json.load(response)["data"][0]["id"] == "meta-llama/Meta-Llama-3-8B-Instruct"
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "emulation lateness p99" in output

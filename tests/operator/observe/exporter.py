@@ -1,0 +1,112 @@
+"""Pods with steady traffic for a real Prometheus: service discovery at `/targets/<job>`, metrics by pod.
+
+Counters are a function of the time since the exporter began, so that rates are known exactly and never drift.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+NAMESPACE = "call-center"
+TTFT_SECONDS = 0.29
+BOUNDS = ("0.001", "0.1", "0.25", "0.5", "1.0", "10.0", "+Inf")
+
+
+@dataclass
+class ExportedPod:
+    """What one pod exposes. Two `engines` share the load; `kv_metric` is the name of the KV gauge."""
+
+    prefix: str
+    requests_per_second: float
+    waiting_growth_per_second: float = 0.0
+    failed_per_second: float = 0.0
+    engines: int = 1
+    kv_metric: str = "gpu_cache_usage_perc"
+    running: float = 3.0
+    answers: bool = True
+
+    def render(self, seconds: float) -> str:
+        lines: list[str] = []
+        for engine in range(self.engines):
+            labels = 'model_name="m"' + (f',engine="{engine}"' if self.prefix else "")
+            served = self.requests_per_second * seconds / self.engines
+            failed = self.failed_per_second * seconds / self.engines
+            p, ttft = self.prefix, f"{self.prefix}time_to_first_token_seconds"
+            for bound in BOUNDS:
+                inside = served if float(bound) >= TTFT_SECONDS else 0.0
+                lines.append(f'{ttft}_bucket{{{labels},le="{bound}"}} {inside}')
+            lines += [
+                f"{ttft}_count{{{labels}}} {served}",
+                f"{ttft}_sum{{{labels}}} {served * TTFT_SECONDS}",
+                f"{p}num_requests_waiting{{{labels}}} {self.waiting_growth_per_second * seconds / self.engines}",
+                f"{p}num_requests_running{{{labels}}} {self.running / self.engines}",
+                f"{p}{self.kv_metric}{{{labels}}} {0.5 + 0.25 * engine}",
+            ]
+            if self.prefix:
+                lines += [
+                    f'{p}request_success_total{{{labels},finished_reason="stop"}} {served / 2}',
+                    f'{p}request_success_total{{{labels},finished_reason="length"}} {served / 2}',
+                    f'{p}request_success_total{{{labels},finished_reason="error"}} {failed}',
+                ]
+            else:
+                lines += [
+                    f"request_success_total{{{labels}}} {served}",
+                    f"request_failure_total{{{labels}}} {failed}",
+                ]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass
+class Exporter:
+    """Serves all pods from one port; use as a context manager."""
+
+    pods: dict[str, ExportedPod]
+    began: float = field(default_factory=time.monotonic)
+
+    def __enter__(self) -> Exporter:
+        exporter = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                kind, _, name = self.path.lstrip("/").partition("/")
+                content = exporter.targets(name) if kind == "targets" else exporter.metrics(name)
+                self.send_response(503 if content is None else 200)
+                self.send_header("Content-Type", "application/json" if kind == "targets" else "text/plain")
+                self.send_header("Content-Length", str(len(content or b"")))
+                self.end_headers()
+                self.wfile.write(content or b"")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def discovery_url(self, job: str) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/targets/{job}"
+
+    def targets(self, job: str) -> bytes:
+        address = f"127.0.0.1:{self._server.server_port}"
+        shared = {"namespace": NAMESPACE, "monitor": job}
+        targets = [
+            {"targets": [address], "labels": {**shared, "pod": name, "__metrics_path__": f"/pods/{name}"}}
+            for name in self.pods
+        ]
+        return json.dumps(targets).encode()
+
+    def metrics(self, name: str) -> bytes | None:
+        pod = self.pods[name]
+        return pod.render(time.monotonic() - self.began).encode() if pod.answers else None

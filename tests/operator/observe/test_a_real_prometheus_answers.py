@@ -1,0 +1,216 @@
+"""The templates, the collection and the health of the data against a real Prometheus that scrapes known pods."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from firsttoken_operator.domain import Metrics, Reason, Value
+from firsttoken_operator.observe.collect import FAMILIES, SourceReading, collect
+from firsttoken_operator.observe.families import DETECTION, UP_QUERY, Family, Signal
+from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
+from firsttoken_operator.observe.measure import measure
+from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
+from firsttoken_operator.observe.source import Vector
+from firsttoken_sizing.workload import Percentile
+from tests.cluster import Prometheus, PrometheusOptions
+from tests.operator.observe.exporter import NAMESPACE, ExportedPod, Exporter
+
+pytestmark = pytest.mark.cluster
+
+SETTINGS = MeasureSettings(window_seconds=2.0, scrape_interval_seconds=0.25)
+PATIENCE_SECONDS = 30.0
+"""Prometheus hands a changed list of targets on only every 2.5 to 7.5 s."""
+
+NIM = ("nim-0", "nim-1")
+RUNNING_OUT = {Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.RECOVERING}
+
+
+@pytest.fixture(scope="module")
+def exporter() -> Iterator[Exporter]:
+    pods = {
+        "nim-0": ExportedPod("", 40.0),
+        "nim-1": ExportedPod("", 20.0, waiting_growth_per_second=4.0, failed_per_second=2.0),
+        "vllm-new": ExportedPod("vllm:", 40.0, engines=2, kv_metric="kv_cache_usage_perc", failed_per_second=10.0),
+        "vllm-old": ExportedPod("vllm:", 30.0),
+        "idle": ExportedPod("", 0.0, running=0.0),
+    }
+    with Exporter(pods) as exporter:
+        yield exporter
+
+
+@pytest.fixture(scope="module")
+def prometheus(
+    control_plane: Path, tmp_path_factory: pytest.TempPathFactory, exporter: Exporter
+) -> Iterator[Prometheus]:
+    options = PrometheusOptions(scrape_interval_seconds=0.25, discovery_interval_seconds=0.2)
+    server = Prometheus(control_plane / "prometheus", tmp_path_factory.mktemp("prometheus"), options)
+    server.start()
+    try:
+        # Two jobs that scrape the same pods: every series exists twice.
+        server.add_http_sd(exporter.discovery_url("pods"), job="pods")
+        server.add_http_sd(exporter.discovery_url("services"), job="services")
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+async def source(prometheus: Prometheus) -> AsyncIterator[PrometheusSource]:
+    source = PrometheusSource(SourceConfig("default", prometheus.url), deadline_seconds=5.0)
+    yield source
+    source.close()
+
+
+async def read(source: PrometheusSource) -> SourceReading:
+    return await collect(source, window_seconds=SETTINGS.window_seconds)
+
+
+async def look(source: PrometheusSource, *names: str) -> Metrics:
+    live = [LivePod(NAMESPACE, name, 3600.0) for name in names]
+    return measure(await read(source), live, Percentile.P95, SETTINGS)
+
+
+async def until(
+    observe: Callable[[], Awaitable[Metrics]], *wanted: Reason, within_seconds: float = PATIENCE_SECONDS
+) -> list[Reason]:
+    """Look until the health is one of `wanted`; every health that was seen on the way."""
+    seen: list[Reason] = []
+    ends = time.monotonic() + within_seconds
+    while not seen or seen[-1] not in wanted:
+        assert time.monotonic() < ends, f"not {wanted} within {within_seconds} s: {seen[-5:]}"
+        metrics = await observe()
+        seen.append(metrics.health)
+        await asyncio.sleep(0.05)
+    return seen
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+async def test_every_template_is_answered_with_values_and_without_warnings(
+    family: Family, source: PrometheusSource
+) -> None:
+    await until(lambda: look(source, "nim-0", "vllm-new"), Reason.PRESENT)
+    for signal in Signal:
+        answer = await source.query(family.query(signal, SETTINGS.window_seconds))
+
+        assert isinstance(answer, Vector), (signal, answer)
+        assert answer.samples, signal
+        assert not answer.warnings
+
+
+def test_a_family_costs_at_most_fourteen_queries() -> None:
+    assert len(Signal) + 1 <= 14
+    assert set(DETECTION) <= set(Signal)
+
+
+async def test_rates_of_pods_that_are_scraped_twice_are_counted_once(source: PrometheusSource) -> None:
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+    up = await source.query('count by (namespace, pod) (up{pod!=""})')
+
+    metrics = await look(source, *NIM)
+
+    assert isinstance(up, Vector)
+    assert {sample.value for sample in up.samples} == {2.0}, "both jobs scrape every pod"
+    assert isinstance(metrics.arrivals, Value)
+    # 60 first tokens, 2 failures, and a queue that grows by 4 each second.
+    assert metrics.arrivals.value == pytest.approx(66.0, rel=0.05)
+    assert isinstance(metrics.first_tokens, Value)
+    assert metrics.first_tokens.value == pytest.approx(60.0, rel=0.05)
+    assert isinstance(metrics.error_share, Value)
+    assert metrics.error_share.value == pytest.approx(2 / 62, rel=0.05)
+    assert isinstance(metrics.running, Value)
+    assert metrics.running.value == 6.0
+    assert metrics.arrivals.age_seconds < 1.0
+
+
+async def test_ttft_at_290_ms_is_read_as_its_bucket_and_its_exact_mean(source: PrometheusSource) -> None:
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+
+    ttft = (await look(source, *NIM)).ttft
+
+    assert ttft is not None
+    assert (ttft.low_milliseconds, ttft.high_milliseconds) == (250.0, 500.0)
+    assert ttft.mean_milliseconds == pytest.approx(290.0, rel=0.02)
+    assert ttft.requests == pytest.approx(120.0, rel=0.1)
+
+
+async def test_engines_of_a_vllm_pod_are_added_and_both_kv_names_are_read(source: PrometheusSource) -> None:
+    await until(lambda: look(source, "vllm-new", "vllm-old"), Reason.PRESENT)
+
+    new, old = await look(source, "vllm-new"), await look(source, "vllm-old")
+
+    assert isinstance(new.first_tokens, Value)
+    assert new.first_tokens.value == pytest.approx(40.0, rel=0.05)
+    assert isinstance(new.error_share, Value)
+    assert new.error_share.value == pytest.approx(0.2, rel=0.05)
+    assert isinstance(new.kv_percent, Value)
+    assert new.kv_percent.value == 75.0, "the fuller of two engines"
+    assert isinstance(old.kv_percent, Value)
+    assert old.kv_percent.value == 50.0
+
+
+async def test_the_family_is_what_a_pod_exposes(source: PrometheusSource) -> None:
+    await until(lambda: look(source, "vllm-new", "nim-0"), Reason.PRESENT)
+
+    pods = (await read(source)).pods
+
+    assert {name: pods[NAMESPACE, name].family for name in ("nim-0", "vllm-new", "vllm-old")} == {
+        "nim-0": "NIM 1.x", "vllm-new": "vLLM", "vllm-old": "vLLM",
+    }  # fmt: skip
+
+
+async def test_counters_that_do_not_move_on_a_pod_that_is_up_are_idle(source: PrometheusSource) -> None:
+    await until(lambda: look(source, "idle"), Reason.IDLE)
+
+
+async def test_a_pod_that_stops_answering_makes_the_data_partial_at_once(
+    source: PrometheusSource, exporter: Exporter
+) -> None:
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+    exporter.pods["nim-1"].answers = False
+    try:
+        await until(lambda: look(source, *NIM), Reason.PARTIAL, within_seconds=3.0)
+        metrics = await look(source, *NIM)
+    finally:
+        exporter.pods["nim-1"].answers = True
+
+    assert isinstance(metrics.arrivals, Value)
+    assert metrics.arrivals.value == pytest.approx(40.0, rel=0.05)
+    assert metrics.arrivals.coverage == 0.5
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+
+
+async def test_scraping_that_stops_while_prometheus_answers_is_noticed(
+    source: PrometheusSource, prometheus: Prometheus
+) -> None:
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+    prometheus.pause_scraping()
+    try:
+        await until(lambda: look(source, *NIM), Reason.MISSING, Reason.STALE, within_seconds=3.0)
+        up = await source.query(UP_QUERY)
+    finally:
+        prometheus.resume_scraping()
+
+    assert isinstance(up, Vector), "Prometheus itself answers"
+    seen = await until(lambda: look(source, *NIM), Reason.PRESENT)
+    assert set(seen[:-1]) <= RUNNING_OUT
+
+
+async def test_a_prometheus_restarted_empty_recovers_over_a_whole_window(
+    source: PrometheusSource, prometheus: Prometheus
+) -> None:
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+    prometheus.stop()
+    down = await look(source, *NIM)
+    prometheus.restart(empty=True)
+
+    seen = await until(lambda: look(source, *NIM), Reason.PRESENT)
+
+    assert down.health is Reason.MISSING
+    assert down.detail.startswith("SourceUnreachable")
+    assert Reason.RECOVERING in seen
+    assert set(seen[:-1]) <= RUNNING_OUT

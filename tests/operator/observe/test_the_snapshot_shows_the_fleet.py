@@ -1,0 +1,289 @@
+"""Targets, rivals and pools of one tick, from what the store was told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    Missing,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScaleDown,
+    ScalingMode,
+    Target,
+    TargetMissing,
+    Unsized,
+)
+from firsttoken_operator.observe.measure import nothing
+from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot, fitting
+from firsttoken_operator.observe.store import Store
+from tests.operator.decide.builders import SIZED
+from tests.operator.observe.bodies import (
+    EPOCH,
+    at,
+    autoscaler,
+    deployment,
+    inference_deployment,
+    node,
+    pod,
+    pool,
+    replica_set,
+)
+
+
+def cluster(*objects: tuple[str, Any]) -> Store:
+    store = Store()
+    for kind, body in (("Deployment", deployment()), ("ReplicaSet", replica_set()), *objects):
+        store.feed(kind, None, body)
+    return store
+
+
+def snapshot(store: Store, *, seconds: float = 100.0, conflicts: dict[str, str] | None = None) -> FleetSnapshot:
+    times = SnapshotTimes(
+        now_seconds=5.0, wall_seconds=EPOCH + seconds, tick_seconds=1.5, brake_window_seconds=60.0, time_scale=10.0
+    )
+    return build_snapshot(store, {}, {}, conflicts or {}, times)
+
+
+def only(store: Store, **options: Any) -> ResourceSnapshot:
+    (resource,) = snapshot(store, **options).resources
+    return resource
+
+
+def target(*objects: tuple[str, Any], seconds: float = 100.0) -> Target:
+    found = only(cluster(("InferenceDeployment", inference_deployment()), *objects), seconds=seconds).target
+    assert isinstance(found, Target)
+    return found
+
+
+def test_pods_are_counted_by_what_they_can_do() -> None:
+    found = target(
+        ("Pod", pod("ready-1", ready=10)),
+        ("Pod", pod("ready-2", ready=10)),
+        ("Pod", pod("starting", scheduled=20)),
+        ("Pod", pod("no-room", unschedulable=True)),
+        ("Pod", pod("no-image", waiting="ImagePullBackOff")),
+        ("Pod", pod("leaving", ready=10, deletionTimestamp=at(60))),
+        ("Pod", pod("stranger", of="other-1", ready=10)),
+        seconds=95,
+    )
+
+    assert (found.ready, found.starting, found.stuck, found.terminating) == (2, 1, 2, 1)
+    assert (found.unschedulable, found.failing) == (1, 1)
+    assert (found.uid, found.replicas, found.resource_version, found.gpus_per_replica) == ("uid-nim", 3, "7", 1)
+
+
+def test_a_pod_that_takes_longer_than_its_deployment_ever_did_is_stuck() -> None:
+    learned = [("Pod", pod(f"ready-{index}", ready=18)) for index in range(5)]
+    slow = ("Pod", pod("slow", scheduled=50))
+
+    assert target(*learned, slow, seconds=50 + 23).starting == 1
+    assert target(*learned, slow, seconds=50 + 24).stuck == 1
+
+
+def test_a_crash_looping_pod_is_starting_first_and_stuck_later_and_failing_always() -> None:
+    pods = ("Pod", pod("crash", waiting="CrashLoopBackOff", restarts=4))
+
+    early, late = target(pods, seconds=30), target(pods, seconds=2000)
+
+    assert (early.starting, early.stuck, early.failing) == (1, 0, 1)
+    assert (late.starting, late.stuck, late.failing) == (0, 1, 1)
+
+
+ROLLOUTS: dict[str, tuple[list[tuple[str, Any]], bool]] = {
+    "nothing is going on": ([("Pod", pod("a", ready=1))], False),
+    "the controller has not seen the spec": ([("Deployment", deployment(generation=2))], True),
+    "some replicas are of the old template": ([("Deployment", deployment(status={"updatedReplicas": 1}))], True),
+    "pods of two ReplicaSets live": (
+        [("ReplicaSet", replica_set("nim-2")), ("Pod", pod("a", ready=1)), ("Pod", pod("b", of="nim-2"))], True,
+    ),
+    "the last old pod is leaving": (
+        [
+            ("ReplicaSet", replica_set("nim-2")), ("Pod", pod("a", ready=1, deletionTimestamp=at(9))),
+            ("Pod", pod("b", of="nim-2")),
+        ],
+        False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ROLLOUTS)
+def test_a_rollout_is_seen_when(case: str) -> None:
+    objects, rollout = ROLLOUTS[case]
+
+    assert target(*objects).rollout is rollout
+
+
+def test_a_target_that_does_not_exist_is_missing() -> None:
+    store = cluster(("InferenceDeployment", inference_deployment(target="absent")))
+
+    assert only(store).target == TargetMissing(Reason.TARGET_NOT_FOUND, "Deployment absent not found in call-center")
+
+
+def test_a_resource_that_does_not_parse_is_paused_with_its_problem_beside_a_good_one() -> None:
+    bad = inference_deployment("bad")
+    bad["spec"]["sla"] = {"timeToFirstToken": "soon"}
+    store = cluster(("InferenceDeployment", bad), ("InferenceDeployment", inference_deployment("good")))
+
+    first, second = snapshot(store).resources
+
+    assert first.policy.mode is ScalingMode.PAUSED
+    assert isinstance(first.sized, Unsized)
+    assert first.sized.reason is Reason.INVALID_SPEC
+    assert "spec.sla.timeToFirstToken" in first.sized.message
+    assert isinstance(second.target, Target)
+
+
+def test_a_resource_that_is_being_deleted_is_left_alone() -> None:
+    store = cluster(("InferenceDeployment", inference_deployment(deletionTimestamp=at(9))))
+
+    assert snapshot(store).resources == ()
+
+
+def test_what_was_not_measured_or_sized_is_missing() -> None:
+    resource = only(cluster(("InferenceDeployment", inference_deployment())))
+
+    assert resource.metrics == nothing(Missing(Reason.NO_READY_PODS, "there are no pods to measure"), 0.0)
+    assert isinstance(resource.sized, Unsized)
+
+
+def test_durations_are_divided_by_the_time_scale_and_on_prem_waits_for_a_short_pool() -> None:
+    resource = only(cluster(("InferenceDeployment", inference_deployment(pool="h100")), ("GPUPool", pool())))
+
+    assert resource.policy.stabilization_seconds == 30.0
+    assert resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT
+    assert resource.pool == "h100"
+
+
+OWNED = deployment(owner=("NIMService", "x", "uid-x"))
+RIVALS: dict[str, tuple[list[tuple[str, Any]], dict[str, str], str]] = {
+    "nobody": ([], {}, ""),
+    "a controller": ([("Deployment", OWNED)], {}, "owned by NIMService x; point targetRef at it"),
+    "an autoscaler": (
+        [("HorizontalPodAutoscaler", autoscaler("hpa"))], {},
+        "HorizontalPodAutoscaler hpa scales this target; delete it or set scaling.mode: Advisory",
+    ),
+    "an autoscaler of another target": ([("HorizontalPodAutoscaler", autoscaler("hpa", target="x"))], {}, ""),
+    "a foreign writer": ([], {"uid-rag": "another writer"}, "another writer"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+def test_the_replicas_are_not_ours_when_they_belong_to(rival: str) -> None:
+    objects, conflicts, text = RIVALS[rival]
+    store = cluster(("InferenceDeployment", inference_deployment()), *objects)
+
+    assert only(store, conflicts=conflicts).conflict == text
+
+
+@pytest.mark.parametrize("rival", ["an autoscaler", "a foreign writer"])
+def test_who_scales_on_the_advice_of_an_advisory_resource_is_no_rival(rival: str) -> None:
+    objects, conflicts, _ = RIVALS[rival]
+    store = cluster(("InferenceDeployment", inference_deployment(scaling={"mode": "Advisory"})), *objects)
+
+    assert only(store, conflicts=conflicts).conflict == ""
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_younger_of_two_claims_is_refused_whatever_the_order_of_events(order: int) -> None:
+    older = inference_deployment("zz-older", creationTimestamp=at(1))
+    younger = inference_deployment("aa-younger", creationTimestamp=at(2))
+    resources = [("InferenceDeployment", older), ("InferenceDeployment", younger)][::order]
+
+    texts = {resource.name: resource.conflict for resource in snapshot(cluster(*resources)).resources}
+
+    refused = "InferenceDeployment zz-older scales Deployment nim already; delete one"
+    assert texts == {"zz-older": "", "aa-younger": refused}
+
+
+def test_a_rendered_deployment_is_owned_by_its_own_resource_without_conflict() -> None:
+    body = inference_deployment()
+    body["spec"].pop("targetRef")
+    body["spec"]["runtime"] = {"type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"}
+    rendered = deployment("rag", owner=("InferenceDeployment", "rag", "uid-rag"))
+
+    resource = only(cluster(("InferenceDeployment", body), ("Deployment", rendered)))
+
+    assert isinstance(resource.target, Target), resource.sized
+    assert (resource.target.name, resource.conflict) == ("rag", "")
+
+
+def test_pods_with_another_number_of_gpus_than_was_sized_are_a_mismatch() -> None:
+    two = Target(uid="u", kind="Deployment", name="nim", replicas=1, resource_version="7", ready=1, gpus_per_replica=2)
+    one = Target(uid="u", kind="Deployment", name="nim", replicas=1, resource_version="7", ready=1, gpus_per_replica=1)
+
+    mismatch = fitting(SIZED, two)
+
+    assert fitting(SIZED, one) is SIZED
+    assert isinstance(mismatch, Unsized)
+    assert mismatch.reason is Reason.TENSOR_PARALLEL_MISMATCH
+
+
+def pool_of(*objects: tuple[str, Any], **spec: Any) -> PoolSnapshot:
+    return snapshot(cluster(("GPUPool", pool(**spec)), *objects)).pools["h100"]
+
+
+NODES = [("Node", node("gpu-0")), ("Node", node("gpu-1")), ("Node", node("l40", product="NVIDIA-L40S"))]
+
+
+def test_the_budget_is_what_was_declared() -> None:
+    assert pool_of(*NODES, peakGPUs=12).budget_gpus == 12
+    assert pool_of(*NODES, location="Cloud", baseGPUs=4, burstGPUs=6).budget_gpus == 10
+
+
+def test_the_budget_is_else_the_inventory_of_the_nodes_that_report_the_gpu() -> None:
+    found = pool_of(*NODES)
+
+    assert (found.budget_gpus, found.inventory_gpus, found.on_prem) == (16, 16, True)
+
+
+def test_a_node_selector_chooses_the_nodes() -> None:
+    nodes = [("Node", node("gpu-0", team="rag")), ("Node", node("gpu-1"))]
+
+    assert pool_of(*nodes, nodeSelector={"team": "rag"}).inventory_gpus == 8
+
+
+@pytest.mark.parametrize("nodes", [[], NODES[2:], [("Node", node("gpu-0", gpus=None))]])
+def test_an_inventory_that_nobody_reports_is_unknown_not_zero(nodes: list[tuple[str, Any]]) -> None:
+    found = pool_of(*nodes)
+
+    assert (found.budget_gpus, found.inventory_gpus) == (None, None)
+
+
+def test_a_pool_that_does_not_parse_has_an_unknown_budget() -> None:
+    assert pool_of(*NODES, peakGPUs=-1).budget_gpus is None
+
+
+def test_gpus_of_strangers_on_the_pool_s_nodes_are_charged() -> None:
+    found = pool_of(
+        *NODES,
+        ("InferenceDeployment", inference_deployment(pool="h100")),
+        ("Pod", pod("own", ready=1)),
+        ("Pod", pod("own-leaving", ready=1, deletionTimestamp=at(9))),
+        ("Pod", pod("notebook", owned=False, gpus=2, node="gpu-1")),
+        ("Pod", pod("leaving", owned=False, gpus=1, deletionTimestamp=at(9))),
+        ("Pod", pod("elsewhere", owned=False, gpus=4, node="l40")),
+        ("Pod", pod("done", owned=False, gpus=8, phase="Succeeded")),
+    )
+
+    assert found.charged_elsewhere_gpus == 3
+
+
+def test_pods_of_a_resource_without_this_pool_are_strangers_to_it() -> None:
+    found = pool_of(*NODES, ("InferenceDeployment", inference_deployment()), ("Pod", pod("own", ready=1)))
+
+    assert found.charged_elsewhere_gpus == 1
+
+
+def test_resources_come_in_a_fixed_order() -> None:
+    def resources(*names: str) -> list[tuple[str, Any]]:
+        return [("InferenceDeployment", inference_deployment(name, target=name)) for name in names]
+
+    one, other = snapshot(cluster(*resources("b", "a", "c"))), snapshot(cluster(*resources("c", "b", "a")))
+
+    assert [resource.name for resource in one.resources] == ["a", "b", "c"]
+    assert one == other

@@ -1,0 +1,204 @@
+"""The store: owner chains in any order of events, bad objects that hide no others, learned start times."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firsttoken_operator.observe.readiness import DEFAULT_PATIENCE_SECONDS, TimeToReady, patience_seconds
+from firsttoken_operator.observe.store import Store
+from tests.operator.observe.bodies import (
+    EPOCH,
+    NAMESPACE,
+    at,
+    autoscaler,
+    deployment,
+    inference_deployment,
+    node,
+    pod,
+    pool,
+    replica_set,
+)
+
+KINDS = (
+    "InferenceDeployment", "GPUPool", "BenchmarkProfile", "Deployment", "ReplicaSet", "Pod", "Node",
+    "HorizontalPodAutoscaler",
+)  # fmt: skip
+CHAIN = (("Deployment", deployment()), ("ReplicaSet", replica_set()), ("Pod", pod("a", ready=30)))
+
+
+def names(store: Store) -> list[str]:
+    return [pod.name for pod in store.pods_of("uid-nim")]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(CHAIN)))
+def test_the_owner_chain_is_found_in_any_order_of_events(order: tuple[tuple[str, Any], ...]) -> None:
+    store = Store()
+    for kind, body in order:
+        store.feed(kind, None, body)
+
+    assert names(store) == ["a"]
+    assert store.time_to_ready("uid-nim") == TimeToReady(30.0, 30.0, 30.0, 1)
+
+
+def test_pods_that_share_labels_but_not_the_owner_are_strangers() -> None:
+    store = Store()
+    for kind, body in CHAIN:
+        store.feed(kind, None, body)
+    store.feed("Pod", "ADDED", pod("job", owned=False, ready=1))
+    store.feed("Pod", "ADDED", pod("other", of="other-1", ready=1))
+
+    assert names(store) == ["a"]
+
+
+def test_deleted_and_finished_pods_are_gone() -> None:
+    store = Store()
+    for kind, body in CHAIN:
+        store.feed(kind, None, body)
+    store.feed("Pod", "ADDED", pod("b"))
+    store.feed("Pod", "DELETED", {"metadata": {"uid": "uid-a"}})
+    store.feed("Pod", "MODIFIED", pod("b", phase="Succeeded"))
+
+    assert names(store) == []
+
+
+def test_a_target_that_was_made_anew_is_found_although_the_old_one_is_deleted_later() -> None:
+    store = Store()
+    store.feed("Deployment", "ADDED", deployment())
+    store.feed("Deployment", "ADDED", deployment(uid="uid-new", replicas=9))
+    store.feed("Deployment", "DELETED", deployment())
+
+    found = store.deployment(NAMESPACE, "nim")
+
+    assert found is not None
+    assert (found.uid, found.replicas) == ("uid-new", 9)
+
+
+def test_an_event_told_twice_changes_nothing() -> None:
+    store = Store()
+    for kind, body in (*CHAIN, *CHAIN):
+        store.feed(kind, None, body)
+
+    assert names(store) == ["a"]
+    known = store.time_to_ready("uid-nim")
+    assert known is not None
+    assert known.pods == 1
+
+
+def test_a_resource_that_does_not_parse_is_kept_with_field_and_fix() -> None:
+    store = Store()
+    bad = inference_deployment("bad")
+    bad["spec"]["traffic"]["inputTokens"] = -1
+    store.feed("InferenceDeployment", "ADDED", bad)
+    store.feed("InferenceDeployment", "ADDED", inference_deployment("good"))
+
+    assert store.resources["uid-bad"].parsed is None
+    assert store.resources["uid-bad"].problem.startswith("spec.traffic.inputTokens: ")
+    assert store.resources["uid-bad"].spec["targetRef"] == {"name": "nim"}
+    assert store.resources["uid-good"].parsed is not None
+    assert store.resources["uid-good"].problem == ""
+
+
+def test_a_status_of_a_newer_operator_does_not_spoil_the_spec() -> None:
+    store = Store()
+    body = inference_deployment() | {"status": {"replicas": "many", "conditions": 7}}
+    store.feed("InferenceDeployment", "ADDED", body)
+
+    assert store.resources["uid-rag"].parsed is not None
+
+
+def test_annotations_that_hold_whole_bodies_are_not_kept() -> None:
+    store = Store()
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 10_000, "firsttoken.dev/note": "kept"}
+    store.feed("Deployment", "ADDED", deployment(annotations=annotations))
+
+    found = store.deployment(NAMESPACE, "nim")
+
+    assert found is not None
+    assert found.annotations == {"firsttoken.dev/note": "kept"}
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=8,
+)
+BODIES: dict[str, Any] = {
+    "InferenceDeployment": inference_deployment(), "GPUPool": pool(), "BenchmarkProfile": pool(),
+    "Deployment": deployment(), "ReplicaSet": replica_set(), "Pod": pod("a", ready=1), "Node": node("n"),
+    "HorizontalPodAutoscaler": autoscaler("h"),
+}  # fmt: skip
+
+
+@given(st.sampled_from(KINDS), st.data())
+@settings(max_examples=400, deadline=None)
+def test_a_poisoned_object_never_raises_and_hides_no_other(kind: str, data: st.DataObject) -> None:
+    store = Store()
+    for other, body in CHAIN:
+        store.feed(other, None, body)
+    part = data.draw(st.sampled_from(["metadata", "spec", "status"]))
+    poisoned = {**BODIES[kind], "metadata": {**BODIES[kind]["metadata"], "uid": "uid-poison"}}
+    inner = poisoned.get(part)
+    keys = sorted(inner) if isinstance(inner, dict) and inner else [""]
+    poisoned[part] = {**(inner or {}), data.draw(st.sampled_from(keys)): data.draw(JSON)}
+    if data.draw(st.booleans()) and part != "metadata":
+        poisoned[part] = data.draw(JSON)
+
+    store.feed(kind, "ADDED", poisoned)
+    store.feed(kind, "MODIFIED", poisoned)
+    store.feed(kind, "DELETED", poisoned)
+
+    assert "a" in names(store)
+
+
+def test_a_restarted_container_teaches_no_start_time() -> None:
+    store = Store()
+    for kind, body in (*CHAIN[:2], ("Pod", pod("a", ready=9000, restarts=1))):
+        store.feed(kind, None, body)
+
+    assert store.time_to_ready("uid-nim") is None
+
+
+def test_only_the_last_fifty_starts_count() -> None:
+    store = Store()
+    for kind, body in CHAIN[:2]:
+        store.feed(kind, None, body)
+    for index in range(60):
+        store.feed("Pod", None, pod(f"p{index}", ready=1000 if index < 10 else index))
+
+    known = store.time_to_ready("uid-nim")
+
+    assert known == TimeToReady(p50_seconds=34.0, p90_seconds=54.0, p99_seconds=59.0, pods=50)
+
+
+@pytest.mark.parametrize(
+    ("known", "time_scale", "patience"),
+    [
+        (None, 1.0, DEFAULT_PATIENCE_SECONDS),
+        (None, 10.0, DEFAULT_PATIENCE_SECONDS / 10),
+        (TimeToReady(20, 30, 40, 4), 1.0, DEFAULT_PATIENCE_SECONDS),
+        (TimeToReady(20, 30, 4000, 4), 1.0, 5001.0),
+        (TimeToReady(20, 30, 40, 5), 1.0, 51.0),
+        (TimeToReady(20, 30, 40, 5), 10.0, 51.0),
+    ],
+)
+def test_a_pod_is_credited_as_long_as_its_own_deployment_taught(
+    known: TimeToReady | None, time_scale: float, patience: float
+) -> None:
+    assert patience_seconds(known, time_scale) == patience
+
+
+def test_how_long_a_pod_has_been_ready_is_told_to_measure() -> None:
+    store = Store()
+    for kind, body in CHAIN:
+        store.feed(kind, None, body)
+    store.feed("Pod", "ADDED", pod("b"))
+    store.feed("Pod", "ADDED", pod("c", ready=10, deletionTimestamp=at(40)))
+
+    live = {pod.name: (pod.ready_seconds, pod.terminating) for pod in store.live_pods("uid-nim", EPOCH + 50)}
+
+    assert live == {"a": (20.0, False), "b": (None, False), "c": (40.0, True)}
