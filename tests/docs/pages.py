@@ -1,0 +1,66 @@
+"""Markdown as far as these tests need it: pages, fenced blocks, links, tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+_HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced block: where it starts in its page, its language, its text."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Page and line, for test ids."""
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def file(self) -> str | None:
+        """The file name that a first line such as `# first.yaml` gives the block."""
+        named = re.match(r"# ([\w.-]+\.\w+)\n", self.text)
+        return named[1] if named else None
+
+
+def blocks(page: Path, *languages: str) -> list[Block]:
+    """The fenced blocks of a page in any of these languages."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2])
+        for found in _FENCE.finditer(text)
+        if found[1] in languages
+    ]
+
+
+def links(page: Path) -> list[str]:
+    """Targets of all links and images outside of fenced blocks."""
+    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return [target or attribute for target, attribute in _LINK.findall(prose)]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    headings = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+
+
+def table(page: Path, heading: str) -> list[tuple[str, ...]]:
+    """The rows below the header of the first table after a heading; cells without backticks."""
+    text = page.read_text(encoding="utf-8")
+    section = text.split(f"\n{heading}\n", 1)[1]
+    section = re.split(r"^#+ ", section, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [tuple(cell.strip().replace("`", "") for cell in line[1:-1].split("|")) for line in lines[2:]]
