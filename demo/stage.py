@@ -53,8 +53,8 @@ class Stage:
         self.documents: Documents = load_documents(example)
         self.deployment = self.documents.deployments[0]
         self.namespace = self.deployment.metadata.namespace or "default"
-        assert self.deployment.spec.target_ref is not None, "the stage scales an existing Deployment"
-        self.target = self.deployment.spec.target_ref.name
+        reference = self.deployment.spec.target_ref
+        self.target = reference.name if reference is not None else self.deployment.metadata.name
         self._leases: dict[str, PortLease] = {"operator": lease_port(), "fleet": lease_port()}
         self.operator: Component | None = None
         self.fleet: Component | None = None
@@ -88,10 +88,9 @@ class Stage:
         return f"http://127.0.0.1:{self._leases['operator'].port}"
 
     def set_up(self) -> None:
-        """Install the chart's resources and rights, the target with its first replicas, and the custom resources."""
+        """Install the chart's resources and rights, the custom resources, and what they point at."""
         rendered = subprocess.run(
-            # The image is the chart's one required value; nothing pulls it here.
-            [helm(), "template", "firsttoken", CHART, "--namespace", SYSTEM_NAMESPACE, "--set", "image.repository=none"],
+            [helm(), "template", "firsttoken", CHART, "--namespace", SYSTEM_NAMESPACE],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         parts = [d for d in yaml.safe_load_all(rendered) if d and d["kind"] in INSTALLED_KINDS]
@@ -99,13 +98,14 @@ class Stage:
         namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in sorted(names)]
         self.apply([*namespaces, *parts])
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-        self.apply([self._target_manifest()])
+        if self.deployment.spec.target_ref is not None:
+            self.apply([self._target_manifest()])
         self.kubectl("apply", "-f", str(self.example))
 
     def wait_until_ready(self, seconds: float) -> None:
         """Wait until the first replicas are ready."""
         replicas = self.scenario.initial_replicas
-        wait_until(lambda: self.ready_replicas() == replicas, seconds, f"{replicas} replicas of {self.target} ready")
+        wait_until(lambda: self.ready_replicas() >= replicas, seconds, f"{replicas} replicas of {self.target} ready")
 
     def expectation(self) -> Expectation:
         """What the sizing says about the scenario."""
@@ -131,7 +131,9 @@ class Stage:
     # -- the actors -------------------------------------------------------------------------------------------------
 
     def start_operator(self, kubeconfig: Path, *, advisory: bool = False) -> Component:
-        """Start `firsttoken operator` under the given identity and wait until it is ready."""
+        """Start `firsttoken operator` under the given identity, in place of an earlier one; wait until it is ready."""
+        if self.operator is not None:
+            self.operator.stop()
         s = self.scenario
         settings = {
             "prometheus": {"default": self.place.prometheus_url},
@@ -228,8 +230,9 @@ class Stage:
         return int(scale.spec.replicas or 0)
 
     def ready_replicas(self) -> int:
-        """Ready replicas of the target."""
-        return int(self.apps.read_namespaced_deployment(self.target, self.namespace).status.ready_replicas or 0)
+        """Ready replicas of the target; 0 while it is not there."""
+        found = self.apps.list_namespaced_deployment(self.namespace, field_selector=f"metadata.name={self.target}")
+        return sum(int(deployment.status.ready_replicas or 0) for deployment in found.items)
 
     def scale_by_hand(self, replicas: int) -> None:
         """What a person's `kubectl scale` does."""

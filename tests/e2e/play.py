@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demo.record import Record, ReplicaEvent
 from demo.scenario import Phase, Scenario
-from demo.stage import SYSTEM_NAMESPACE, Place, Stage
+from demo.stage import EXAMPLE, SYSTEM_NAMESPACE, Place, Stage
 from demo.watching import TargetWatch
 from tests.cluster import Cluster, PrometheusOptions
 
@@ -60,22 +60,23 @@ class Play:
 
 
 @contextmanager
-def play(scenario: Scenario, *, initial_load: float = 80) -> Iterator[Play]:
+def play(scenario: Scenario, *, initial_load: float = 80, example: Path = EXAMPLE) -> Iterator[Play]:
     """Cluster, stage, operator and fleet, with `initial_load` running."""
     options = PrometheusOptions(
         scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
         discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
     )
-    with Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options) as cluster:
+    cold_start_seconds = scenario.scaled(scenario.cold_start_seconds)
+    with Cluster(nodes=scenario.servers, ready_delay_seconds=cold_start_seconds, prometheus=options) as cluster:
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
-        with Stage(place, scenario) as stage:
+        with Stage(place, scenario, example=example) as stage:
             stage.set_up()
             cluster.add_http_sd(stage.discovery_url)
             record = Record()
             watching = TargetWatch(stage, record)
-            stage.wait_until_ready(60 + scenario.scaled(scenario.cold_start_seconds))
             identity = cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "firsttoken")
             stage.start_operator(identity)
+            stage.wait_until_ready(60 + cold_start_seconds)
             stage.start_fleet((Phase(0, initial_load),), LONG_SECONDS, control=True)
             stats = stage.stats()
             assert stats is not None

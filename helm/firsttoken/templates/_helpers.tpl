@@ -1,0 +1,59 @@
+{{- define "firsttoken.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "firsttoken.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "firsttoken.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "firsttoken.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "firsttoken.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "firsttoken.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "firsttoken.labels" -}}
+{{ include "firsttoken.selectorLabels" . }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "firsttoken.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "firsttoken.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: name an existing account, or set serviceAccount.create: true" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "firsttoken.image" -}}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* The operator's configuration file; its keys are those of run/settings.py. */ -}}
+{{- define "firsttoken.config" -}}
+prometheus:
+  {{- toYaml .Values.prometheus | nindent 2 }}
+tickSeconds: {{ .Values.tickSeconds }}
+scrapeIntervalSeconds: {{ .Values.scrapeIntervalSeconds }}
+advisory: {{ .Values.advisory }}
+namespaces:
+  {{- toYaml .Values.namespaces | nindent 2 }}
+initialStreaming: {{ .Values.initialStreaming }}
+logLevel: {{ .Values.logLevel }}
+render: {{ .Values.render.enabled }}
+podMonitorLabels:
+  {{- toYaml .Values.render.podMonitorLabels | nindent 2 }}
+port: 8080
+{{- end }}

@@ -1,0 +1,56 @@
+"""Which Events a tick gives rise to: what changed since the status that was written before. Pure.
+
+The previous state is read from the object itself, so a restart neither repeats an Event nor swallows one.
+"""
+
+from __future__ import annotations
+
+from firsttoken_operator.act.conditions import timestamp
+from firsttoken_operator.act.ownership import ForeignWrite
+from firsttoken_operator.act.scale import Write
+from firsttoken_operator.act.sentences import scaling_sentence
+from firsttoken_operator.act.status import Observed
+from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from firsttoken_operator.api.status import InferenceDeploymentStatus
+from firsttoken_operator.domain import Reason, Sized
+
+Event = tuple[Reason, str]
+"""Reason and message."""
+
+_ANNOUNCED_WHEN_FALSE = (ConditionType.SIZING_READY, ConditionType.CAPACITY_AVAILABLE, ConditionType.SCALING_ACTIVE)
+
+
+def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
+    """What was done to the replicas, by us or by somebody else."""
+    found: list[Event] = []
+    if foreign is not None:
+        text = f"another writer changed the replicas from {foreign.from_replicas} to {foreign.to_replicas}; adopted"
+        found.append((Reason.FOREIGN_WRITE, text))
+    if seen.result.write is Write.DONE and seen.decision.changes:
+        reason = Reason.SCALED_UP if seen.decision.to_replicas > seen.decision.from_replicas else Reason.SCALED_DOWN
+        sla = seen.resource.sized.sla if isinstance(seen.resource.sized, Sized) else None
+        found.append((reason, scaling_sentence(seen.decision, sla, timestamp(seen.now))))
+    if seen.result.write is Write.FAILED:
+        found.append((Reason.WRITE_FAILED, seen.result.message))
+    return found
+
+
+def transitions(previous: InferenceDeploymentStatus, current: InferenceDeploymentStatus) -> list[Event]:
+    """Which conditions changed in a way that somebody should hear of."""
+    before = {condition.type: condition for condition in previous.conditions}
+    found = (_transition(before.get(condition.type), condition) for condition in current.conditions)
+    return [event for event in found if event is not None]
+
+
+def _transition(before: Condition | None, after: Condition) -> Event | None:
+    was_true = before is not None and before.status is ConditionStatus.TRUE
+    is_true = after.status is ConditionStatus.TRUE
+    if after.type == ConditionType.METRICS_HEALTHY.value and before is not None and was_true != is_true:
+        if is_true:
+            return Reason.METRICS_RECOVERED, "live metrics are complete again"
+        return Reason.METRICS_LOST, f"{after.reason}: {after.message}; replicas are not lowered"
+    changed = before is None or (before.status, before.reason) != (after.status, after.reason)
+    announced = after.type in {kind.value for kind in _ANNOUNCED_WHEN_FALSE}
+    if announced and changed and after.status is ConditionStatus.FALSE:
+        return Reason(after.reason), after.message
+    return None

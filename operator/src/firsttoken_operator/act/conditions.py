@@ -1,0 +1,190 @@
+"""The conditions of an InferenceDeployment, from what a tick saw and decided. Pure.
+
+A condition changes its transition time only with its status, and its message only when the words change: a number that
+moves inside a sentence (an age, a count of pods) is no reason to write to the API server every tick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from firsttoken_operator.decide.capacity import MINIMUM_FACTOR
+from firsttoken_operator.domain import (
+    Decision,
+    Metrics,
+    Reason,
+    ResourceSnapshot,
+    ScalingMode,
+    Sized,
+    Target,
+    TargetMissing,
+    Unsized,
+)
+from firsttoken_sizing.request import Infeasible
+from firsttoken_sizing.workload import Sla
+
+HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
+POOL_LIMITS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND})
+LIMITS = POOL_LIMITS | {
+    Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCALE_DOWN_BRAKE,
+    Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING,
+}  # fmt: skip
+"""What keeps replicas away from what the load asks for; waiting for a window is not a limit."""
+
+_INFEASIBLE = frozenset(cause.value for cause in Infeasible)
+_LONGEST_MESSAGE = 1024
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+Judgement = tuple[ConditionType, bool | None, Reason, str]
+"""Type, whether it holds (None: unknown), reason and message of one condition."""
+
+
+def timestamp(at: datetime) -> str:
+    """RFC 3339 in UTC, whole seconds, as Kubernetes writes it."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def conditions(
+    previous: Iterable[Condition], resource: ResourceSnapshot, decision: Decision | None, now: datetime
+) -> tuple[Condition, ...]:
+    """All conditions, `Ready` first; `previous` keeps the times and messages of what did not change."""
+    judged = [
+        _sizing_ready(resource),
+        _sla_feasible(resource),
+        _metrics_healthy(resource.metrics),
+        _sla_met(resource),
+        _capacity_available(resource, decision),
+        _scaling_active(resource, decision),
+        _scaling_limited(decision),
+        _calibrated(decision),
+    ]
+    before = {condition.type: condition for condition in previous}
+    everything = [_ready(resource), *judged]
+    return tuple(_condition(before.get(j[0].value), j, resource.generation, now) for j in everything)
+
+
+def _condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
+    kind, holds, reason, message = judgement
+    status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+    same = before is not None and before.status is status
+    if same and before is not None and before.reason == reason.value and _words(before.message) == _words(message):
+        message = before.message
+    return Condition(
+        type=kind.value,
+        status=status,
+        reason=reason.value,
+        message=message[:_LONGEST_MESSAGE],
+        last_transition_time=before.last_transition_time if same and before is not None else timestamp(now),
+        observed_generation=generation,
+    )
+
+
+def _words(message: str) -> str:
+    return _NUMBER.sub("#", message)
+
+
+def _ready(resource: ResourceSnapshot) -> Judgement:
+    health = resource.metrics.health
+    if isinstance(resource.sized, Unsized):
+        return ConditionType.READY, False, resource.sized.reason, resource.sized.message
+    if isinstance(resource.target, TargetMissing):
+        return ConditionType.READY, False, resource.target.reason, resource.target.message
+    if resource.conflict:
+        return ConditionType.READY, False, Reason.CONFLICT, resource.conflict
+    if health is Reason.MISSING:
+        return ConditionType.READY, False, health, resource.metrics.detail
+    return ConditionType.READY, True, Reason.READY, "sized, target found, metrics present"
+
+
+def _sizing_ready(resource: ResourceSnapshot) -> Judgement:
+    if isinstance(resource.sized, Unsized):
+        return ConditionType.SIZING_READY, False, resource.sized.reason, resource.sized.message
+    replicas = resource.sized.replicas_for_declared_peak
+    return ConditionType.SIZING_READY, True, Reason.SIZED, f"{replicas} replicas for the declared peak"
+
+
+def _sla_feasible(resource: ResourceSnapshot) -> Judgement:
+    sized = resource.sized
+    if isinstance(sized, Sized):
+        return ConditionType.SLA_FEASIBLE, True, Reason.FEASIBLE, "one request alone meets every limit"
+    if sized.reason.value in _INFEASIBLE:
+        return ConditionType.SLA_FEASIBLE, False, sized.reason, sized.message
+    return ConditionType.SLA_FEASIBLE, None, Reason.UNKNOWN, "nothing is sized"
+
+
+def _metrics_healthy(metrics: Metrics) -> Judgement:
+    return ConditionType.METRICS_HEALTHY, metrics.health in HEALTHY, metrics.health, metrics.detail
+
+
+def _sla_met(resource: ResourceSnapshot) -> Judgement:
+    ttft = resource.metrics.ttft
+    limit = _ttft_limit(resource.sized)
+    if limit is None:
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, "no limit that is measured live is declared"
+    if ttft is None:
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, f"TTFT is not known ({resource.metrics.health})"
+    milliseconds, percentile = limit
+    high = "unbounded" if ttft.high_milliseconds is None else f"{ttft.high_milliseconds:.0f}"
+    text = f"TTFT {percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {milliseconds:.0f} ms"
+    if ttft.low_milliseconds > milliseconds:
+        return ConditionType.SLA_MET, False, Reason.SLA_MISSED, text
+    if ttft.high_milliseconds is not None and ttft.high_milliseconds <= milliseconds:
+        return ConditionType.SLA_MET, True, Reason.SLA_MET, text
+    return ConditionType.SLA_MET, None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit"
+
+
+def _ttft_limit(sized: Sized | Unsized) -> tuple[float, str] | None:
+    sla: Sla | None = sized.sla if isinstance(sized, Sized) else None
+    limit = sla.time_to_first_token if sla else None
+    return (limit.milliseconds, limit.percentile.value) if limit else None
+
+
+def _capacity_available(resource: ResourceSnapshot, decision: Decision | None) -> Judgement:
+    target = resource.target
+    if decision is not None and decision.limited_by in POOL_LIMITS and decision.limited_by is not None:
+        gpus = decision.unmet_replicas * decision.gpus_per_replica
+        unknown = decision.limited_by is not Reason.POOL_EXHAUSTED
+        text = f"pool {resource.pool}: {gpus} GPUs are missing"
+        return ConditionType.CAPACITY_AVAILABLE, None if unknown else False, decision.limited_by, text
+    if isinstance(target, Target) and target.unschedulable:
+        text = f"{target.unschedulable} pods cannot be scheduled"
+        return ConditionType.CAPACITY_AVAILABLE, False, Reason.PODS_UNSCHEDULABLE, text
+    return ConditionType.CAPACITY_AVAILABLE, True, Reason.AVAILABLE, "no GPU is missing"
+
+
+def _scaling_active(resource: ResourceSnapshot, decision: Decision | None) -> Judgement:
+    active = ConditionType.SCALING_ACTIVE
+    if resource.conflict:
+        return active, False, Reason.CONFLICT, resource.conflict
+    if resource.policy.mode is ScalingMode.PAUSED:
+        return active, False, Reason.PAUSED, "spec.scaling.mode is Paused"
+    if resource.policy.mode is ScalingMode.ADVISORY:
+        return active, False, Reason.ADVISORY, "decisions are reported and not written"
+    if isinstance(resource.target, TargetMissing):
+        return active, False, resource.target.reason, resource.target.message
+    if isinstance(resource.sized, Unsized):
+        return active, False, resource.sized.reason, resource.sized.message
+    if decision is not None and decision.reason is Reason.TARGET_AT_ZERO:
+        return active, False, Reason.TARGET_AT_ZERO, "somebody scaled the target to 0; scale it up to resume"
+    return active, True, Reason.ACTIVE, "replicas follow the load"
+
+
+def _scaling_limited(decision: Decision | None) -> Judgement:
+    limited = ConditionType.SCALING_LIMITED
+    if decision is not None and decision.limited_by is not None and decision.limited_by in LIMITS:
+        text = f"{decision.recommended} replicas asked for, {decision.to_replicas} granted"
+        return limited, True, decision.limited_by, text
+    return limited, False, Reason.WITHIN_LIMITS, "no limit is in force"
+
+
+def _calibrated(decision: Decision | None) -> Judgement:
+    calibrated = ConditionType.CALIBRATED
+    if decision is None or decision.capacity_factor >= 1:
+        return calibrated, False, Reason.AS_SIZED, "live traffic has taught nothing else than the sizing says"
+    percent = f"a replica serves {100 * decision.capacity_factor:.0f} % of what was sized"
+    if decision.capacity_factor <= MINIMUM_FACTOR:
+        return calibrated, False, Reason.PEGGED, f"{percent}, the least that is believed; benchmark the deployment"
+    return calibrated, True, Reason.LEARNED, percent

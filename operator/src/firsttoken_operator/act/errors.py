@@ -1,0 +1,36 @@
+"""The exceptions of `act`: what the API server may answer, in the few kinds that call for different behavior.
+
+    ClusterError
+    ├── NotFound      404: the object is gone
+    ├── Conflict      409: another writer was faster, or a precondition (uid, resourceVersion) does not hold
+    ├── Rejected      any other 4xx: the server understood and refused; repeating it unchanged is useless
+    └── Unavailable   timeout, refused connection, 429, 5xx: nothing is known about the outcome; try in the next tick
+
+NB: after `Unavailable` a write may still have been applied (the answer was lost). Read before writing again.
+"""
+
+from __future__ import annotations
+
+
+class ClusterError(Exception):
+    """Base of everything that talking to the API server may raise."""
+
+
+class NotFound(ClusterError):
+    """The object does not exist."""
+
+
+class Conflict(ClusterError):
+    """A precondition of a write does not hold, or the object exists already."""
+
+
+class Rejected(ClusterError):
+    """The server refused for good: forbidden, invalid, denied by admission."""
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Unavailable(ClusterError):
+    """No usable answer; the outcome of a write is unknown."""

@@ -1,0 +1,118 @@
+"""Events on the InferenceDeployment, where `kubectl describe` shows them: on change only, repeats counted.
+
+An Event says what changed and why; it is no heartbeat. The same reason with the same text is one Event whose count
+grows, and its count is written at most every ten minutes: a failure that lasts an hour makes seven writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
+from firsttoken_operator.domain import Reason, ResourceSnapshot
+
+logger = logging.getLogger(__name__)
+
+COMPONENT = "firsttoken-operator"
+REPEAT_SECONDS = 600.0
+_LONGEST_MESSAGE = 1024
+_REMEMBERED = 10_000
+
+WARNINGS = frozenset({
+    Reason.FOREIGN_WRITE, Reason.CONFLICT, Reason.WRITE_CONFLICT, Reason.WRITE_FAILED, Reason.METRICS_LOST,
+    Reason.POOL_EXHAUSTED, Reason.INVALID_SPEC,
+})  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Series:
+    ref: ObjectRef
+    count: int
+    written_at: datetime
+
+
+class EventRecorder:
+    """Writes Events. A failed write is logged and forgotten: an Event is never worth a tick."""
+
+    def __init__(self, cluster: ClusterWriter, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._series: dict[tuple[str, Reason, str], _Series] = {}
+
+    async def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
+        """Publish one Event about the resource."""
+        message = _printable(message)
+        key = (resource.uid, reason, message)
+        series = self._series.get(key)
+        try:
+            if series is None:
+                await self._create(key, resource, reason, message)
+            else:
+                await self._repeat(key, series, resource, reason, message)
+        except ClusterError as error:
+            logger.warning("event %s of %s/%s not written: %s", reason, resource.namespace, resource.name, error)
+
+    async def _create(
+        self, key: tuple[str, Reason, str], resource: ResourceSnapshot, reason: Reason, message: str
+    ) -> None:
+        now = self._now()
+        manifest = event(resource, reason, message, now)
+        await self._cluster.create(manifest)
+        while len(self._series) >= _REMEMBERED:
+            self._series.pop(next(iter(self._series)))
+        self._series[key] = _Series(ObjectRef.of(manifest), 1, now)
+
+    async def _repeat(
+        self, key: tuple[str, Reason, str], series: _Series, resource: ResourceSnapshot, reason: Reason, message: str
+    ) -> None:
+        series.count += 1
+        now = self._now()
+        if (now - series.written_at).total_seconds() < REPEAT_SECONDS:
+            return
+        try:
+            await self._cluster.patch(series.ref, {"count": series.count, "lastTimestamp": _timestamp(now)})
+            series.written_at = now
+        except NotFound:
+            # The server keeps Events for an hour: the series begins anew.
+            await self._create(key, resource, reason, message)
+
+
+def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
+    """The manifest of a new Event about the resource."""
+    at = _timestamp(now)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        # As client-go names them: unique without asking the server.
+        "metadata": {
+            "name": f"{resource.name[:220]}.{int(now.timestamp() * 1e6):x}.{reason.value.lower()[:15]}",
+            "namespace": resource.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": GROUP_VERSION, "kind": "InferenceDeployment", "namespace": resource.namespace,
+            "name": resource.name, "uid": resource.uid,
+        },
+        "type": "Warning" if reason in WARNINGS else "Normal",
+        "reason": reason.value,
+        "message": message,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": COMPONENT,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }  # fmt: skip
+
+
+def _timestamp(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _printable(text: str) -> str:
+    """One line without control characters: part of the text may be what a tenant or a server wrote."""
+    return "".join(c if c.isprintable() else " " for c in text)[:_LONGEST_MESSAGE]

@@ -1,0 +1,262 @@
+"""The few calls that `act` makes to the API server: our own small port, and its implementation on `kubernetes.aio`.
+
+Everything is plain JSON. The typed models of the client are not used: they cost memory, and a server-side apply that
+creates a custom object (HTTP 201) comes back from them as None. What is used of the client is its configuration
+(kubeconfig, in-cluster, token rotation, TLS), its connection pool and its authentication.
+
+Every call has a total deadline. Nothing here retries: the caller knows whether repeating is safe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rejected, Unavailable
+
+Json = dict[str, Any]
+
+REQUEST_TIMEOUT_SECONDS = 10.0
+FIELD_MANAGER = "firsttoken"
+"""Owns the rendered objects and the status."""
+SCALE_FIELD_MANAGER = "firsttoken-scale"
+"""Owns `spec.replicas` of the targets, so that no apply of a rendered object ever touches it."""
+
+GROUP_VERSION = "firsttoken.dev/v1alpha1"
+
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_PLURALS = {
+    "Deployment": "deployments",
+    "StatefulSet": "statefulsets",
+    "Service": "services",
+    "PodMonitor": "podmonitors",
+    "InferenceDeployment": "inferencedeployments",
+    "GPUPool": "gpupools",
+    "BenchmarkProfile": "benchmarkprofiles",
+    "Event": "events",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """One object of the API. `namespace` is empty for a cluster-scoped one."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> ObjectRef:
+        """The identity of a manifest."""
+        metadata = manifest["metadata"]
+        return cls(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+
+    def path(self, subresource: str = "") -> str:
+        """URL path of the object or one of its subresources."""
+        return self.collection() + f"/{quote(self.name, safe='')}" + (f"/{subresource}" if subresource else "")
+
+    def collection(self) -> str:
+        """URL path of all objects of this kind in the namespace."""
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        scope = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
+        return f"{root}{scope}/{_PLURALS[self.kind]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale subresource of a target, as just read. `uid` and `resource_version` are the target's own."""
+
+    uid: str
+    resource_version: str
+    replicas: int
+
+
+class ClusterWriter(Protocol):
+    """What `act` needs of a cluster. Each method raises `ClusterError`."""
+
+    async def read(self, ref: ObjectRef) -> Json:
+        """The object as it is now (a consistent read, not from a cache)."""
+
+    async def read_scale(self, ref: ObjectRef) -> Scale:
+        """The scale subresource as it is now."""
+
+    async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
+        """Set the replicas if the target still has this uid and resourceVersion, else raise `Conflict`."""
+
+    async def replace_status(self, ref: ObjectRef, status: Json, *, uid: str) -> Json:
+        """Make `status` the whole status of the object with this uid; another uid is `Rejected`."""
+
+    async def apply(self, manifest: Json) -> Json:
+        """Server-side apply: we own exactly the fields of `manifest`, also those that somebody else has set."""
+
+    async def create(self, manifest: Json) -> Json:
+        """Create the object; one that exists already is a `Conflict`."""
+
+    async def patch(self, ref: ObjectRef, patch: Json) -> Json:
+        """Merge-patch the object."""
+
+    async def hold_replicas(self, ref: ObjectRef, replicas: int) -> None:
+        """Become an owner of the target's replicas at the value they have, so that an apply without them keeps it."""
+
+    async def serves(self, api_version: str, kind: str) -> bool:
+        """Whether the server knows this kind (its CustomResourceDefinition is installed)."""
+
+
+class KubernetesCluster:
+    """`ClusterWriter` on the client of `kubernetes.aio`. Close it when done."""
+
+    def __init__(self, api_client: client.ApiClient, *, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
+        self._client = api_client
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def read(self, ref: ObjectRef) -> Json:
+        """See `ClusterWriter`."""
+        return await self._request("GET", ref.path())
+
+    async def read_scale(self, ref: ObjectRef) -> Scale:
+        """See `ClusterWriter`."""
+        return _scale(await self._request("GET", ref.path("scale")))
+
+    async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
+        """See `ClusterWriter`."""
+        body = {"metadata": {"uid": uid, "resourceVersion": resource_version}, "spec": {"replicas": replicas}}
+        return _scale(await self._merge_patch(ref.path("scale"), body, SCALE_FIELD_MANAGER))
+
+    async def replace_status(self, ref: ObjectRef, status: Json, *, uid: str) -> Json:
+        """See `ClusterWriter`.
+
+        NB: a uid in a merge-patch of a custom resource's status is silently ignored, so it is tested explicitly.
+        """
+        patch: list[Json] = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._request("PATCH", ref.path("status"), query, patch, "application/json-patch+json")
+
+    async def apply(self, manifest: Json) -> Json:
+        """See `ClusterWriter`."""
+        return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER)
+
+    async def hold_replicas(self, ref: ObjectRef, replicas: int) -> None:
+        """See `ClusterWriter`.
+
+        NB: a merge-patch to the value that is already there records no owner; only an apply does.
+        """
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": ref.name},
+                 "spec": {"replicas": replicas}}  # fmt: skip
+        await self._apply(ref.path("scale"), scale, SCALE_FIELD_MANAGER)
+
+    async def create(self, manifest: Json) -> Json:
+        """See `ClusterWriter`."""
+        path = ObjectRef.of(manifest).collection()
+        return await self._request("POST", path, {"fieldManager": FIELD_MANAGER}, manifest, "application/json")
+
+    async def patch(self, ref: ObjectRef, patch: Json) -> Json:
+        """See `ClusterWriter`."""
+        return await self._merge_patch(ref.path(), patch, FIELD_MANAGER)
+
+    async def serves(self, api_version: str, kind: str) -> bool:
+        """See `ClusterWriter`."""
+        try:
+            found = await self._request("GET", f"/apis/{api_version}")
+        except NotFound:
+            return False
+        return any(resource["kind"] == kind for resource in found.get("resources", ()))
+
+    async def identities(self, path: str, field_selector: str) -> list[Mapping[str, Any]]:
+        """Metadata (no bodies) of every object of a collection, read in pages."""
+        items: list[Mapping[str, Any]] = []
+        query = {"limit": "500"} | ({"fieldSelector": field_selector} if field_selector else {})
+        while True:
+            page = await self._request("GET", path, query, accept=_METADATA_ONLY)
+            items += page.get("items") or ()
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return items
+            query["continue"] = token
+
+    async def _apply(self, path: str, body: Json, manager: str) -> Json:
+        query = {"fieldManager": manager, "force": "true"}
+        return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
+
+    async def _merge_patch(self, path: str, body: Json, manager: str) -> Json:
+        return await self._request("PATCH", path, {"fieldManager": manager}, body, "application/merge-patch+json")
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Json | list[Json] | None = None,
+        media: str = "",
+        accept: str = "application/json",
+    ) -> Json:
+        headers = {"Accept": accept} | ({"Content-Type": media} if media else {})
+        try:
+            _, url, headers, _, _ = await self._client.param_serialize(
+                method, path + (f"?{urlencode(query)}" if query else ""), header_params=headers,
+                query_params=[], auth_settings=["BearerToken"],
+            )  # fmt: skip
+            response = await self._client.call_api(method, url, headers, body, _request_timeout=self._timeout)
+            answer = await response.read()  # type: ignore[no-untyped-call]
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+        if response.status >= 400:
+            raise _error(method, path, response.status, answer)
+        try:
+            document = json.loads(answer)
+        except ValueError as error:
+            raise Unavailable(f"{method} {path}: the answer is not JSON") from error
+        if not isinstance(document, dict):
+            raise Unavailable(f"{method} {path}: the answer is not a JSON object")
+        return document
+
+
+async def load_configuration(kubeconfig: str | None) -> client.Configuration:
+    """Server, trust and credentials from a kubeconfig file, or of the pod's service account where none is named.
+
+    Raises `kubernetes.aio.config.ConfigException` where neither is usable.
+    """
+    configuration = client.Configuration()
+    if kubeconfig:
+        await config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=kubeconfig, client_configuration=configuration, persist_config=False
+        )
+    else:
+        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    return configuration
+
+
+def _scale(document: Json) -> Scale:
+    metadata = document["metadata"]
+    # NB: the server leaves `spec.replicas` out of the JSON when it is 0.
+    replicas = int(document.get("spec", {}).get("replicas", 0))
+    return Scale(uid=metadata["uid"], resource_version=metadata["resourceVersion"], replicas=replicas)
+
+
+def _error(method: str, path: str, status: int, answer: bytes) -> ClusterError:
+    try:
+        message = str(json.loads(answer).get("message", ""))
+    except (ValueError, AttributeError):
+        message = ""
+    text = f"{method} {path}: {status} {message or 'no message'}"
+    if status == 404:
+        return NotFound(text)
+    if status == 409:
+        return Conflict(text)
+    if status == 429 or status >= 500:
+        return Unavailable(text)
+    return Rejected(text, status)

@@ -1,0 +1,86 @@
+"""Writes what a tick has to tell about one resource: its status where it changed, and the Events of the change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from firsttoken_operator.act.changes import deeds, transitions
+from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.events import EventRecorder
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
+from firsttoken_operator.act.ownership import ForeignWrite
+from firsttoken_operator.act.status import Observed, document, status_of
+from firsttoken_operator.api.status import InferenceDeploymentStatus
+from firsttoken_operator.domain import ResourceSnapshot
+
+logger = logging.getLogger(__name__)
+
+UNCONFIRMED_TICKS = 3
+"""For so many ticks our own last status counts, while the watch has not shown it yet."""
+
+
+class Publisher:
+    """Statuses and Events of all resources."""
+
+    def __init__(self, cluster: ClusterWriter, recorder: EventRecorder) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
+        self._failing: dict[str, str] = {}
+
+    async def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
+        """Write what changed. `shown` is the status that the watch shows. Never raises `ClusterError`."""
+        resource = seen.resource
+        previous = self._previous(resource.uid, read_status(shown))
+        current = status_of(previous, seen)
+        happened = deeds(seen, foreign)
+        if current != previous and await self._write(resource, current):
+            # NB: only once the status says so: a transition that could not be written is one again in the next tick.
+            happened += transitions(previous, current)
+        for reason, message in happened:
+            await self._recorder.record(resource, reason, message)
+
+    async def _write(self, resource: ResourceSnapshot, status: InferenceDeploymentStatus) -> bool:
+        ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", resource.namespace, resource.name)
+        try:
+            await self._cluster.replace_status(ref, document(status), uid=resource.uid)
+        except NotFound:
+            return False  # Deleted meanwhile: there is nobody left to tell.
+        except ClusterError as error:
+            self._log_failure(resource.uid, str(error))
+            return False
+        self._failing.pop(resource.uid, None)
+        self._unconfirmed[resource.uid] = (status, UNCONFIRMED_TICKS)
+        return True
+
+    def forget(self, uids: set[str]) -> None:
+        """Drop what is known of all resources but these."""
+        for uid in self._unconfirmed.keys() - uids:
+            del self._unconfirmed[uid]
+        for uid in self._failing.keys() - uids:
+            del self._failing[uid]
+
+    def _previous(self, uid: str, shown: InferenceDeploymentStatus) -> InferenceDeploymentStatus:
+        written, ticks = self._unconfirmed.get(uid, (shown, 0))
+        if written == shown or ticks == 0:
+            self._unconfirmed.pop(uid, None)
+            return shown
+        self._unconfirmed[uid] = (written, ticks - 1)
+        return written
+
+    def _log_failure(self, uid: str, text: str) -> None:
+        if self._failing.get(uid) != text:
+            logger.warning("status not written: %s", text)
+            self._failing[uid] = text
+
+
+def read_status(status: Mapping[str, Any]) -> InferenceDeploymentStatus:
+    """The status as written before; empty where this version cannot read it."""
+    try:
+        return InferenceDeploymentStatus.model_validate(status)
+    except ValidationError:
+        return InferenceDeploymentStatus()

@@ -1,0 +1,122 @@
+"""Creates and updates the objects of `runtime: NIM`, and keeps the hands off their replicas.
+
+**The rule for `replicas`.** Server-side apply removes a field that its only owner no longer sends: a Deployment applied
+with 7 replicas and then without becomes 1; applied again with 7 it resets a fleet that was scaled to 12. So the field
+is sent exactly once, at creation; a second field manager takes hold of it at once through the scale subresource; and
+from then on no apply contains it. A crash between the first two steps is repaired before the next apply.
+
+An object of the same name that somebody else made is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, SCALE_FIELD_MANAGER, ClusterWriter, ObjectRef
+from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
+from firsttoken_operator.act.preconditions import live_mode, objection
+from firsttoken_operator.decide import bounds
+from firsttoken_operator.domain import Reason, ScalingMode, ScalingPolicy, Sized
+
+MONITORING_API = "monitoring.coreos.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderResult:
+    """What became of a rendering.
+
+    `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since) or WriteFailed.
+    """
+
+    reason: Reason
+    message: str
+    created: bool = False
+
+
+def initial_replicas(policy: ScalingPolicy, sized: Sized, *, on_prem: bool) -> int:
+    """How many replicas a new deployment starts with.
+
+    On-prem the GPUs are there: those for the declared peak. In the cloud those for the declared average, where one is
+    declared. Inside the resource's bounds.
+    """
+    average = sized.replicas_for_declared_average
+    wanted = sized.replicas_for_declared_peak if on_prem or average is None else average
+    limits = bounds(policy, sized)
+    return min(max(wanted, limits.lower), limits.upper)
+
+
+class Renderer:
+    """Applies the manifests of one resource at a time."""
+
+    def __init__(self, cluster: ClusterWriter, *, scrape_interval_seconds: float) -> None:
+        self._cluster = cluster
+        self._scrape_interval_seconds = scrape_interval_seconds
+
+    async def render(self, rendering: Rendering, replicas: int) -> RenderResult:
+        """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
+
+        Never raises `ClusterError`: an outcome is a value.
+        """
+        try:
+            return await self._render(rendering, replicas)
+        except ClusterError as error:
+            return RenderResult(Reason.WRITE_FAILED, str(error))
+
+    async def _render(self, rendering: Rendering, replicas: int) -> RenderResult:
+        metadata = rendering.resource.metadata
+        ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
+        live_resource = await self._cluster.read(ref)
+        changed = objection(live_resource, metadata.uid, metadata.generation)
+        if changed or live_mode(live_resource) is ScalingMode.PAUSED:
+            return RenderResult(Reason.WRITE_CONFLICT, changed or "scaling.mode is Paused now")
+        manifests = [service(rendering)]
+        if await self._cluster.serves(MONITORING_API, "PodMonitor"):
+            manifests.append(pod_monitor(rendering, self._scrape_interval_seconds))
+        workload = deployment(rendering)
+        live = {}
+        for manifest in (workload, *manifests):
+            found = await self._find(ObjectRef.of(manifest))
+            if found is not None and not _is_owned_by(found, metadata.uid):
+                text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
+                return RenderResult(Reason.CONFLICT, text)
+            live[manifest["kind"]] = found
+        # The Service first, so that no pod is ready before something leads to it.
+        for manifest in manifests:
+            await self._cluster.apply(manifest)
+        created = live["Deployment"] is None
+        if live["Deployment"] is None:
+            await self._create(workload, replicas)
+        else:
+            await self._update(workload, live["Deployment"])
+        verb = f"created with {replicas} replicas" if created else "updated; its replicas stay as they are"
+        return RenderResult(Reason.RENDERED, f"Deployment {workload['metadata']['name']} {verb}", created)
+
+    async def _create(self, workload: dict[str, Any], replicas: int) -> None:
+        first = workload | {"spec": workload["spec"] | {"replicas": replicas}}
+        await self._cluster.apply(first)
+        await self._cluster.hold_replicas(ObjectRef.of(workload), replicas)
+
+    async def _update(self, workload: dict[str, Any], live: dict[str, Any]) -> None:
+        if not _are_replicas_held(live):
+            await self._cluster.hold_replicas(ObjectRef.of(workload), int(live["spec"].get("replicas", 1)))
+        await self._cluster.apply(workload)
+
+    async def _find(self, ref: ObjectRef) -> dict[str, Any] | None:
+        try:
+            return await self._cluster.read(ref)
+        except NotFound:
+            return None
+
+
+def _is_owned_by(live: dict[str, Any], uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in live["metadata"].get("ownerReferences", ()))
+
+
+def _are_replicas_held(live: dict[str, Any]) -> bool:
+    """Whether an apply without `replicas` leaves them: our scale manager owns the field."""
+    return any(
+        entry.get("manager") == SCALE_FIELD_MANAGER and "f:replicas" in entry.get("fieldsV1", {}).get("f:spec", {})
+        for entry in live["metadata"].get("managedFields", ())
+    )

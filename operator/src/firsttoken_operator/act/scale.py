@@ -1,0 +1,122 @@
+"""Carries out a decision: the only place that writes replicas.
+
+A decision was made on what the watches delivered, which may be seconds or (after an outage) minutes old. So before
+every write the InferenceDeployment and the target's scale subresource are read live, and the write carries the uid
+and resourceVersion just read: whatever changed in between makes it fail, and the next tick decides again. Nothing is
+ever overwritten that the decision did not see.
+
+What it does not do: it never decides, and it never retries a decision on other facts than the ones it was made on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from enum import StrEnum
+
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef, Scale
+from firsttoken_operator.act.preconditions import live_mode, objection
+from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Target
+
+logger = logging.getLogger(__name__)
+
+MAX_WRITES_IN_FLIGHT = 8
+MAX_ATTEMPTS = 3
+TARGET_API_VERSIONS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1"}
+"""Kinds that can be scaled, with the API that serves their scale subresource."""
+
+
+class Write(StrEnum):
+    """What became of a decision."""
+
+    NONE = "none"
+    """Nothing to write: the decision keeps the replicas, or the mode forbids writing."""
+    DONE = "done"
+    """The target has the replicas decided (written now, or found so after a lost answer)."""
+    REDECIDE = "redecide"
+    """The world changed since the decision; nothing was written, the next tick decides anew."""
+    FAILED = "failed"
+    """The server did not accept it; nothing is known to have changed, the next tick tries again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleResult:
+    """What became of one decision, why in one sentence, and the replicas last read (None: not read)."""
+
+    write: Write
+    reason: Reason | None = None
+    message: str = ""
+    replicas: int | None = None
+
+
+class ScaleWriter:
+    """Writes `/scale` of targets, at most `MAX_WRITES_IN_FLIGHT` at once."""
+
+    def __init__(self, cluster: ClusterWriter) -> None:
+        self._cluster = cluster
+        self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
+
+    async def execute(self, decision: Decision, resource: ResourceSnapshot) -> ScaleResult:
+        """Write `decision.to_replicas` where that is a change that the live resource still allows.
+
+        Never raises `ClusterError`: an outcome is a value.
+        """
+        if not decision.changes:
+            return ScaleResult(Write.NONE)
+        if (mode := resource.policy.mode) is not ScalingMode.ACTIVE:
+            return ScaleResult(Write.NONE, Reason(mode.value), f"scaling.mode is {mode}")
+        if not isinstance(resource.target, Target) or resource.conflict:
+            return ScaleResult(Write.REDECIDE, Reason.CONFLICT, resource.conflict or "there is no target")
+        async with self._slots:
+            try:
+                return await self._write(decision, resource, resource.target)
+            except NotFound as error:
+                return ScaleResult(Write.REDECIDE, Reason.TARGET_NOT_FOUND, str(error))
+            except ClusterError as error:
+                logger.warning("scale %s/%s failed: %s", decision.namespace, decision.name, error)
+                return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, str(error))
+
+    async def _write(self, decision: Decision, resource: ResourceSnapshot, target: Target) -> ScaleResult:
+        resource_ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", decision.namespace, decision.name)
+        target_ref = ObjectRef(TARGET_API_VERSIONS[target.kind], target.kind, decision.namespace, target.name)
+        for _ in range(MAX_ATTEMPTS):
+            live = await self._cluster.read(resource_ref)
+            changed = objection(live, resource.uid, resource.generation)
+            if changed:
+                return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, changed)
+            if (mode := live_mode(live)) is not ScalingMode.ACTIVE:
+                return ScaleResult(Write.NONE, Reason(mode.value), f"scaling.mode is {mode} now")
+            scale = await self._cluster.read_scale(target_ref)
+            early = _already_settled(scale, decision, target)
+            if early is not None:
+                return early
+            try:
+                written = await self._cluster.patch_scale(
+                    target_ref, decision.to_replicas, uid=scale.uid, resource_version=scale.resource_version
+                )
+            except Conflict:
+                # The target's status changes all the time (pods becoming ready), which is a conflict as well. Reading
+                # again tells that apart from a rival: repeat only while the replicas are what the decision saw.
+                continue
+            if written.replicas != decision.to_replicas:
+                text = f"the server took {decision.to_replicas} replicas but shows {written.replicas}"
+                return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, text, written.replicas)
+            return ScaleResult(Write.DONE, decision.reason, decision.message, written.replicas)
+        text = f"{MAX_ATTEMPTS} writes in a row met a newer {target.kind} {target.name}"
+        return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text)
+
+
+def _already_settled(scale: Scale, decision: Decision, target: Target) -> ScaleResult | None:
+    """What the live scale says before any write; None: it is what the decision was made on."""
+    if scale.uid != target.uid:
+        text = f"{target.kind} {target.name} was deleted and recreated"
+        return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text, scale.replicas)
+    if scale.replicas == decision.to_replicas:
+        # An earlier write was applied and its answer lost: the decision is already true.
+        return ScaleResult(Write.DONE, decision.reason, decision.message, scale.replicas)
+    if scale.replicas != decision.from_replicas:
+        text = f"{target.kind} {target.name} has {scale.replicas} replicas, decided on {decision.from_replicas}"
+        return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text, scale.replicas)
+    return None

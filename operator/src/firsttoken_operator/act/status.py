@@ -1,0 +1,239 @@
+"""The status document: what a platform engineer asks of the object, written on change only. Pure.
+
+A status write comes back as a watch event to everybody, so noise is kept out: live values have two digits and move only
+by more than a tenth, predictions move with them or with the decision. Exact values are metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+
+from firsttoken_operator.act.conditions import conditions, timestamp
+from firsttoken_operator.act.scale import ScaleResult, Write
+from firsttoken_operator.act.sentences import scaling_sentence
+from firsttoken_operator.api.quantities import decimal_string
+from firsttoken_operator.api.status import (
+    CalibrationStatus,
+    CapacityStatus,
+    Configuration,
+    DecisionRecord,
+    InferenceDeploymentStatus,
+    PredictedLatency,
+    PredictionAt,
+    PredictionStatus,
+    SizingStatus,
+    TimingStatus,
+    TrafficFigures,
+    TrafficStatus,
+)
+from firsttoken_operator.decide import charged_gpus
+from firsttoken_operator.decide.capacity import MINIMUM_FACTOR
+from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target
+from firsttoken_sizing.performance.table import Operating
+from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.request import Sizing
+from firsttoken_sizing.workload import Limit, Sla, Workload
+
+KEPT_DECISIONS = 10
+HYSTERESIS = 0.1
+_LONGEST_MESSAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one tick knows about one resource. `sizing` and `declared` are None where it could not be sized."""
+
+    resource: ResourceSnapshot
+    decision: Decision
+    result: ScaleResult
+    sizing: Sizing | None
+    declared: Workload | None
+    now: datetime
+    time_to_ready_seconds: tuple[float, float] | None = None
+    """Median and 90th percentile of this target's own pods; None: not known yet."""
+
+
+def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceDeploymentStatus:
+    """The whole new status. Equal to `previous` where nothing is worth a write."""
+    resource, decision = seen.resource, seen.decision
+    target = resource.target if isinstance(resource.target, Target) else None
+    live = _live(previous, decision)
+    decided = _is_change(previous, seen)
+    written = seen.result.replicas if seen.result.write is Write.DONE else None
+    return InferenceDeploymentStatus(
+        observed_generation=resource.generation,
+        replicas=written if written is not None else target.replicas if target else None,
+        ready_replicas=target.ready if target else None,
+        desired_replicas=decision.to_replicas if target else None,
+        replica_limit=decision.limit,
+        last_decision_reason=decision.reason.value,
+        sizing=_sizing(previous, seen.sizing),
+        traffic=TrafficStatus(declared=_declared(seen.declared), live=live),
+        prediction=_prediction(previous, seen, live),
+        capacity=_capacity(resource, decision, target),
+        timing=_timing(previous, seen, scaled=decided and written is not None),
+        calibration=_calibration(decision),
+        decisions=_decisions(previous, seen) if decided else previous.decisions,
+        scorecard=previous.scorecard,
+        conditions=conditions(previous.conditions, resource, decision, seen.now),
+    )
+
+
+def document(status: InferenceDeploymentStatus) -> dict[str, object]:
+    """The status as JSON, unknown fields absent."""
+    return status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
+    """Whether this decision belongs into the list: replicas were written, or would have been and differently so."""
+    if not seen.decision.changes:
+        return False
+    if seen.resource.policy.mode is ScalingMode.ACTIVE:
+        return seen.result.write is Write.DONE
+    return previous.desired_replicas != seen.decision.to_replicas
+
+
+def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[DecisionRecord, ...]:
+    decision = seen.decision
+    record = DecisionRecord(
+        time=timestamp(seen.now),
+        from_replicas=decision.from_replicas,
+        to_replicas=decision.to_replicas,
+        reason=decision.reason.value,
+        limited_by=decision.limited_by.value if decision.limited_by else None,
+        message=scaling_sentence(decision, _sla(seen.resource), timestamp(seen.now))[:_LONGEST_MESSAGE],
+    )
+    return (record, *previous.decisions)[:KEPT_DECISIONS]
+
+
+def _sla(resource: ResourceSnapshot) -> Sla | None:
+    return resource.sized.sla if isinstance(resource.sized, Sized) else None
+
+
+def _sizing(previous: InferenceDeploymentStatus, sizing: Sizing | None) -> SizingStatus | None:
+    if sizing is None or sizing.configuration is None or not sizing.feasible:
+        # The pinned configuration of a running fleet outlives a sizing that fails.
+        pinned = previous.sizing.configuration if previous.sizing else None
+        return SizingStatus(configuration=pinned) if pinned else None
+    key = sizing.configuration
+    return SizingStatus(
+        configuration=Configuration(
+            gpu=key.gpu,
+            precision=key.precision,
+            tensor_parallel=key.tensor_parallel,
+            pipeline_parallel=key.pipeline_parallel,
+        ),
+        recommended=previous.sizing.recommended if previous.sizing else None,
+        replicas_for_declared_peak=sizing.replicas,
+        replicas_for_declared_average=sizing.replicas_for_average,
+        gpus_per_replica=key.gpus_per_replica,
+        gpus=sizing.gpus,
+        servers=sizing.servers,
+        requests_per_second_per_replica=decimal_string(sizing.requests_per_second_per_replica),
+        utilization_cap_percent=round(sizing.utilization_cap_percent),
+        binding_constraint=sizing.binding_constraint,
+        basis=sizing.basis,
+        error_band_percent=math.ceil(sizing.error_band_percent),
+    )
+
+
+def _declared(workload: Workload | None) -> TrafficFigures | None:
+    if workload is None:
+        return None
+    average, peak = workload.average_requests_per_second, workload.peak_requests_per_second
+    return TrafficFigures(
+        average_requests_per_second=decimal_string(average) if average is not None else None,
+        peak_requests_per_second=decimal_string(peak) if peak is not None else None,
+        input_tokens=round(workload.input_tokens),
+        output_tokens=round(workload.output_tokens),
+    )
+
+
+def _live(previous: InferenceDeploymentStatus, decision: Decision) -> TrafficFigures | None:
+    rate = decision.arrival_requests_per_second
+    if rate is None:
+        return None
+    shown = previous.traffic.live if previous.traffic else None
+    if shown is not None and shown.requests_per_second is not None:
+        before = float(shown.requests_per_second)
+        if abs(rate - before) <= HYSTERESIS * before:
+            return shown
+    return TrafficFigures(requests_per_second=decimal_string(_two_digits(rate)))
+
+
+def _two_digits(value: float) -> float:
+    """Round to two significant digits (83.2 -> 83, 0.4567 -> 0.46)."""
+    return 0.0 if value <= 0 else round(value, 1 - math.floor(math.log10(value)))
+
+
+def _prediction(
+    previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None
+) -> PredictionStatus | None:
+    decision, sla = seen.decision, _sla(seen.resource)
+    predicted = decision.prediction
+    if predicted is None or sla is None:
+        return None
+    shown = previous.prediction
+    unmoved = live is not None and previous.traffic is not None and live == previous.traffic.live
+    if shown is not None and shown.n is not None and shown.n.replicas == decision.to_replicas and unmoved:
+        return shown
+    n = decision.to_replicas
+    return PredictionStatus(
+        n_minus_1=_at(n - 1, predicted.n_minus_1, sla),
+        n=_at(n, predicted.n, sla),
+        n_plus_1=_at(n + 1, predicted.n_plus_1, sla),
+    )
+
+
+def _at(replicas: int, point: Operating | None, sla: Sla) -> PredictionAt | None:
+    if point is None:
+        return None
+    return PredictionAt(
+        replicas=replicas,
+        time_to_first_token=_latency(point.ttft, sla.time_to_first_token),
+        inter_token_latency=_latency(point.itl, sla.inter_token_latency),
+        end_to_end=_latency(point.end_to_end, sla.end_to_end),
+        kv_cache_percent=round(point.kv_percent),
+        saturated=point.saturated,
+    )
+
+
+def _latency(latency: Latency, limit: Limit | None) -> PredictedLatency | None:
+    milliseconds = latency.at(limit.percentile) if limit else None
+    if limit is None or milliseconds is None:
+        return None
+    return PredictedLatency(milliseconds=round(milliseconds), percentile=limit.percentile)
+
+
+def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool) -> TimingStatus:
+    before = previous.timing or TimingStatus()
+    p50, p90 = seen.time_to_ready_seconds or (None, None)
+    return TimingStatus(
+        time_to_ready_p50_seconds=_steady(before.time_to_ready_p50_seconds, p50),
+        time_to_ready_p90_seconds=_steady(before.time_to_ready_p90_seconds, p90),
+        last_scale_time=timestamp(seen.now) if scaled else before.last_scale_time,
+    )
+
+
+def _steady(before: int | None, now: float | None) -> int | None:
+    """The value to show: the one shown before while the new one is within a tenth of it."""
+    if now is None or (before is not None and abs(now - before) <= HYSTERESIS * before):
+        return before
+    return round(now)
+
+
+def _capacity(resource: ResourceSnapshot, decision: Decision, target: Target | None) -> CapacityStatus:
+    return CapacityStatus(
+        pool=resource.pool,
+        charged_gpus=charged_gpus(target) if target else None,
+        unmet_replicas=decision.unmet_replicas,
+        unmet_gpus=decision.unmet_replicas * decision.gpus_per_replica,
+    )
+
+
+def _calibration(decision: Decision) -> CalibrationStatus:
+    factor = decision.capacity_factor
+    state = Reason.AS_SIZED if factor >= 1 else Reason.PEGGED if factor <= MINIMUM_FACTOR else Reason.LEARNED
+    return CalibrationStatus(state=state.value, service_factor_percent=round(100 * factor))

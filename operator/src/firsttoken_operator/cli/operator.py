@@ -1,0 +1,87 @@
+"""`firsttoken operator`: runs the operator until it is told to stop.
+
+Exit status: 0 after SIGTERM or SIGINT; 1 when a part of it died (whoever supervises it starts it again); 2 for settings
+that cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments. Flags win over the configuration file."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the settings, as the chart renders it")
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        default=os.environ.get("KUBECONFIG"),
+        help="default: $KUBECONFIG, else the pod's service account",
+    )
+    parser.add_argument("--prometheus-url", metavar="URL", help="the Prometheus called `default`")
+    parser.add_argument("--tick-seconds", type=float, metavar="S", help="interval of the control loop (default 15)")
+    parser.add_argument("--scrape-interval-seconds", type=float, metavar="S", help="of the inference pods (default 15)")
+    parser.add_argument("--rate-window-seconds", type=float, metavar="S", help="default 60, at least four scrapes")
+    parser.add_argument(
+        "--time-scale",
+        type=float,
+        metavar="N",
+        help="divide every duration of the control loop by N, for demonstrations; never a latency (default 1)",
+    )
+    parser.add_argument("--namespace", action="append", dest="namespaces", metavar="NAME", help="watch only this one")
+    parser.add_argument("--host", help="address of /metrics, /healthz and /readyz (default 0.0.0.0)")
+    parser.add_argument("--port", type=int, help="port of the same; 0 takes a free one (default 8080)")
+    parser.add_argument(
+        "--advisory",
+        action="store_true",
+        default=None,
+        help="dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered",
+    )
+    parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="default INFO")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the operator in this process."""
+    # NB: imported here, so that `firsttoken operator --help` needs none of the packages of the extra.
+    from kubernetes.aio.config import ConfigException
+
+    from firsttoken_operator.run import logs
+    from firsttoken_operator.run.process import run_operator
+    from firsttoken_operator.run.settings import SettingsError, load
+
+    try:
+        settings = load(args.config, overrides(args))
+    except SettingsError as error:
+        print(f"firsttoken operator: {error}", file=sys.stderr)
+        return 2
+    logs.configure(settings.log_level)
+    try:
+        return asyncio.run(run_operator(settings, args.kubeconfig))
+    except ConfigException as error:
+        print(f"firsttoken operator: no cluster to work on: {error}; set --kubeconfig", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"firsttoken operator: port {settings.port}: {error.strerror}; set --port", file=sys.stderr)
+        return 2
+
+
+def overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags that were given, as keys of the configuration file."""
+    given = {
+        "tickSeconds": args.tick_seconds,
+        "scrapeIntervalSeconds": args.scrape_interval_seconds,
+        "rateWindowSeconds": args.rate_window_seconds,
+        "timeScale": args.time_scale,
+        "namespaces": args.namespaces,
+        "host": args.host,
+        "port": args.port,
+        "advisory": args.advisory,
+        "logLevel": args.log_level,
+        "prometheus": {"default": {"url": args.prometheus_url}} if args.prometheus_url else None,
+    }
+    return {key: value for key, value in given.items() if value is not None}

@@ -1,0 +1,86 @@
+"""The HTTP port of the operator: /metrics, /healthz and /readyz.
+
+Healthy means that the loop is alive *and* that every active resource was decided on recently: a loop that turns
+while one resource silently drops out of it is the failure that a plain "process is up" probe never shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+TICKS_ALLOWED = 3
+LEAST_ALLOWED_SECONDS = 30.0
+"""A slow tick (an unreachable Prometheus, a busy API server) is no reason for a restart."""
+
+
+@dataclass(slots=True)
+class Heartbeats:
+    """When the loop and each of its resources were last seen alive, in seconds of the loop's clock."""
+
+    tick_seconds: float
+    synced: bool = False
+    """Every watch has delivered its first list."""
+    last_tick_seconds: float | None = None
+    """End of the last complete tick."""
+    due_since: dict[str, float] = field(default_factory=dict)
+    """Per resource (namespace/name): its last decision, or when it was first seen."""
+
+    def problem(self, now_seconds: float) -> str:
+        """Why the process should be restarted; empty: it is fine."""
+        allowed = max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
+        if self.last_tick_seconds is not None and now_seconds - self.last_tick_seconds > allowed:
+            return f"no complete tick for {now_seconds - self.last_tick_seconds:.0f} s"
+        late = [name for name, at in self.due_since.items() if now_seconds - at > allowed]
+        return f"no decision for {len(late)} resources, first {min(late)}" if late else ""
+
+    def not_ready(self) -> str:
+        """Why the process is not ready; empty: it is."""
+        if not self.synced:
+            return "the caches are being filled"
+        return "" if self.last_tick_seconds is not None else "no complete tick yet"
+
+
+class HealthServer:
+    """Serves the three paths on one port. `start` it before kopf: kopf cancels every task that is younger than it."""
+
+    def __init__(self, heartbeats: Heartbeats, metrics: Callable[[], bytes], clock: Callable[[], float]) -> None:
+        self._heartbeats = heartbeats
+        self._metrics = metrics
+        self._clock = clock
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port (a free one was chosen where `port` is 0). Raises OSError where it is taken."""
+        app = web.Application()
+        app.add_routes([
+            web.get("/metrics", self._get_metrics),
+            web.get("/healthz", self._get_healthz),
+            web.get("/readyz", self._get_readyz),
+        ])  # fmt: skip
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Close the port."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _get_metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _get_healthz(self, _: web.Request) -> web.Response:
+        return _answer(self._heartbeats.problem(self._clock()))
+
+    async def _get_readyz(self, _: web.Request) -> web.Response:
+        return _answer(self._heartbeats.not_ready())
+
+
+def _answer(problem: str) -> web.Response:
+    return web.Response(status=503 if problem else 200, text=(problem or "ok") + "\n")

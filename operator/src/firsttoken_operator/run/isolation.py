@@ -1,0 +1,61 @@
+"""Keeps one resource that makes the decision fail from stopping all the others.
+
+`decide` takes the whole fleet, because a pool is one transaction. Where it raises, the resources are tried one by one,
+and the tick goes on without those that fail by themselves. Their GPUs stay charged to their pool: leaving them out must
+not make room for anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from firsttoken_operator.decide import Memory, charged_gpus, decide
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decisions of one tick, the next tick's memory, and the resources that could not be decided."""
+
+    decisions: tuple[Decision, ...]
+    memory: Memory
+    failed: tuple[ResourceSnapshot, ...] = ()
+
+
+def decide_isolated(snapshot: FleetSnapshot, memory: Memory) -> Decided:
+    """Decide on the fleet, or on what is left of it without the resources that fail.
+
+    Raises what `decide` raises where it is not one resource's fault.
+    """
+    try:
+        return Decided(*decide(snapshot, memory))
+    except Exception:
+        logger.exception("the decision failed; looking for the resource that makes it fail")
+    failed = tuple(resource for resource in snapshot.resources if _fails(snapshot, resource, memory))
+    rest = _without(snapshot, failed)
+    decisions, next_memory = decide(rest, memory)
+    return Decided(decisions, next_memory, failed)
+
+
+def _fails(snapshot: FleetSnapshot, resource: ResourceSnapshot, memory: Memory) -> bool:
+    try:
+        decide(replace(snapshot, resources=(resource,)), memory)
+    except Exception:
+        logger.exception("no decision for %s/%s", resource.namespace, resource.name)
+        return True
+    return False
+
+
+def _without(snapshot: FleetSnapshot, failed: tuple[ResourceSnapshot, ...]) -> FleetSnapshot:
+    gone = {resource.uid for resource in failed}
+    pools = {name: _charge(pool, failed) for name, pool in snapshot.pools.items()}
+    return replace(snapshot, resources=tuple(r for r in snapshot.resources if r.uid not in gone), pools=pools)
+
+
+def _charge(pool: PoolSnapshot, failed: tuple[ResourceSnapshot, ...]) -> PoolSnapshot:
+    targets = [r.target for r in failed if r.pool == pool.name]
+    gpus = sum(charged_gpus(target) for target in targets if isinstance(target, Target))
+    return replace(pool, charged_elsewhere_gpus=pool.charged_elsewhere_gpus + gpus)

@@ -1,0 +1,225 @@
+"""The loop: one tick for all resources, on a schedule. Observe, decide, act, tell; each part is somewhere else.
+
+A tick never overlaps with the next one: where it takes longer than its interval, the ticks that were missed are left
+out and the lag is a metric. What goes wrong with one resource stays with that resource.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from firsttoken_operator.act.events import EventRecorder
+from firsttoken_operator.act.ownership import ForeignWrite
+from firsttoken_operator.act.pool_status import PoolPublisher
+from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
+from firsttoken_operator.act.status import Observed
+from firsttoken_operator.decide import Memory
+from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
+from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.isolation import Decided, decide_isolated
+from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.ownerships import Ownerships
+from firsttoken_operator.run.rendering import Rendered
+from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.sizer import Answer, Sizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the loop drives. `rendered` is None where nothing is rendered."""
+
+    store: Store
+    measuring: Measuring
+    sizer: Sizer
+    writer: ScaleWriter
+    publisher: Publisher
+    recorder: EventRecorder
+    pools: PoolPublisher
+    metrics: OperatorMetrics
+    heartbeats: Heartbeats
+    rendered: Rendered | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """What all resources of one tick share."""
+
+    answers: dict[str, Answer]
+    foreign: dict[str, ForeignWrite]
+    now: datetime
+
+
+class Loop:
+    """Ticks until it is stopped. `clock` is monotonic seconds, `wall` seconds since the epoch."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Parts,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._timing = settings.timing
+        self._parts = parts
+        self._clock = clock
+        self._wall = wall
+        self._memory = Memory()
+        self._ownerships = Ownerships(self._timing.foreign_write_window_seconds)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Tick on schedule until `stop` is set; the tick under way is finished first."""
+        due = self._clock()
+        while not stop.is_set():
+            self._parts.metrics.event_loop_lag.set(max(0.0, self._clock() - due))
+            try:
+                await self.tick(due)
+            except Exception:
+                # The next tick starts from what the cluster then looks like; health tells if none ever completes.
+                logger.exception("the tick failed")
+            interval = self._timing.tick_seconds
+            missed = int((self._clock() - due) // interval)
+            due += (missed + 1) * interval
+            try:
+                await asyncio.wait_for(stop.wait(), max(0.0, due - self._clock()))
+            except TimeoutError:
+                continue
+
+    async def tick(self, due_seconds: float) -> tuple[Decision, ...]:
+        """One whole cycle; returns what was decided."""
+        parts, wall = self._parts, self._wall()
+        self._note_resources()
+        measured, answers = await asyncio.gather(
+            parts.measuring.metrics(parts.store, wall),
+            parts.sizer.answers(
+                list(parts.store.resources.values()),
+                list(parts.store.pools.values()),
+                list(parts.store.profiles.values()),
+            ),
+        )
+        times = SnapshotTimes(
+            now_seconds=self._clock(),
+            wall_seconds=self._wall(),
+            tick_seconds=self._timing.tick_seconds,
+            brake_window_seconds=self._timing.brake_window_seconds,
+            time_scale=self._timing.scale,
+        )
+        sized = {uid: answer.sized for uid, answer in answers.items()}
+        snapshot = self._prepare(build_snapshot(parts.store, measured, sized, {}, times))
+        claimed = self._ownerships.claim(snapshot)
+        # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
+        decided = await asyncio.to_thread(decide_isolated, claimed.snapshot, self._memory)
+        self._memory = decided.memory
+        parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
+        now = datetime.fromtimestamp(wall, UTC)
+        await self._act(claimed.snapshot, decided, _Tick(dict(answers), claimed.foreign, now))
+        self._finish(claimed.snapshot, decided, due_seconds)
+        return decided.decisions
+
+    def _note_resources(self) -> None:
+        """Expect a decision for every resource from the tick at which it was first seen."""
+        stored = self._parts.store.resources.values()
+        keys = {f"{resource.namespace}/{resource.name}" for resource in stored if not resource.deleting}
+        due = self._parts.heartbeats.due_since
+        for gone in due.keys() - keys:
+            del due[gone]
+        for key in keys:
+            due.setdefault(key, self._clock())
+
+    def _prepare(self, snapshot: FleetSnapshot) -> FleetSnapshot:
+        """Say why a Deployment was not rendered; in a dry run make every active resource advisory."""
+        resources = snapshot.resources
+        if self._parts.rendered is not None:
+            resources = tuple(self._parts.rendered.explain(resource) for resource in resources)
+        if self._settings.advisory:
+            resources = tuple(_advisory(resource) for resource in resources)
+        return replace(snapshot, resources=resources)
+
+    async def _act(self, snapshot: FleetSnapshot, decided: Decided, tick: _Tick) -> None:
+        parts = self._parts
+        resources = {resource.uid: resource for resource in snapshot.resources}
+        await asyncio.gather(*(self._carry_out(resources[d.uid], d, tick) for d in decided.decisions))
+        try:
+            if parts.rendered is not None and not self._settings.advisory:
+                for uid, rendered in (await parts.rendered.reconcile(snapshot, parts.store)).items():
+                    await parts.recorder.record(resources[uid], rendered.reason, rendered.message)
+            uids = {pool.name: pool.uid for pool in parts.store.pools.values()}
+            await parts.pools.publish(snapshot, decided.decisions, uids)
+        except Exception:
+            logger.exception("rendering or pool status failed")
+
+    async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick) -> None:
+        """Everything that follows from one decision. Never raises: no resource may hold up another."""
+        try:
+            result = await self._parts.writer.execute(decision, resource)
+            if decision.changes:
+                self._log(decision, result)
+            if result.write is Write.DONE and result.replicas is not None:
+                self._ownerships.wrote(resource.uid, decision.from_replicas, result.replicas)
+            await self._publish(resource, decision, result, tick)
+        except Exception:
+            logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
+
+    async def _publish(self, resource: ResourceSnapshot, decision: Decision, result: ScaleResult, tick: _Tick) -> None:
+        stored = self._parts.store.resources.get(resource.uid)
+        if stored is None:
+            return
+        answer = tick.answers.get(resource.uid)
+        target = resource.target
+        ready = self._parts.store.time_to_ready(target.uid) if isinstance(target, Target) else None
+        seen = Observed(
+            resource=resource,
+            decision=decision,
+            result=result,
+            sizing=answer.sizing if answer else None,
+            declared=answer.declared if answer else None,
+            now=tick.now,
+            time_to_ready_seconds=(ready.p50_seconds, ready.p90_seconds) if ready else None,
+        )
+        await self._parts.publisher.publish(stored.status, seen, tick.foreign.get(resource.uid))
+
+    def _finish(self, snapshot: FleetSnapshot, decided: Decided, due_seconds: float) -> None:
+        parts, now = self._parts, self._clock()
+        parts.metrics.record_tick(snapshot, decided.decisions)
+        parts.metrics.record_failures(len(decided.failed))
+        parts.metrics.record_queries(parts.measuring.outcomes())
+        parts.metrics.cycle.observe(max(0.0, now - due_seconds))
+        parts.publisher.forget({resource.uid for resource in snapshot.resources})
+        # One that cannot be decided was attended to and is counted as an error; a restart would not help it.
+        for resource in snapshot.resources:
+            parts.heartbeats.due_since[f"{resource.namespace}/{resource.name}"] = now
+        parts.heartbeats.last_tick_seconds = now
+
+    def _log(self, decision: Decision, result: ScaleResult) -> None:
+        level = logging.WARNING if result.write is Write.FAILED else logging.INFO
+        text = result.message if result.write is not Write.DONE else decision.message
+        logger.log(level, "%s: %s", result.write, text, extra={"fields": _fields(decision)})
+
+
+def _advisory(resource: ResourceSnapshot) -> ResourceSnapshot:
+    if resource.policy.mode is not ScalingMode.ACTIVE:
+        return resource
+    return replace(resource, policy=replace(resource.policy, mode=ScalingMode.ADVISORY))
+
+
+def _fields(decision: Decision) -> dict[str, object]:
+    return {
+        "namespace": decision.namespace,
+        "name": decision.name,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "from": decision.from_replicas,
+        "to": decision.to_replicas,
+        "limitedBy": decision.limited_by,
+    }

@@ -1,0 +1,130 @@
+"""The operator's own metrics: exact values where the status rounds them. Names are part of the public contract.
+
+Gauges of a resource disappear with it. `desired_replicas` is what an HPA or KEDA may scale on in Advisory mode, so it
+repeats the last decision while metrics are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from firsttoken_operator.domain import Decision, FleetSnapshot, Reason, ResourceSnapshot, Sized, Target
+from firsttoken_sizing.workload import Percentile, Sla
+
+_RESOURCE = ("namespace", "name")
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60)
+
+
+class OperatorMetrics:
+    """All metrics of one operator process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        gauge = self._gauge
+        self.desired = gauge("desired_replicas", "Replicas decided, whether or not the mode lets them be written")
+        self.ready = gauge("ready_replicas", "Ready pods of the target")
+        self.sized = gauge("sized_replicas", "Replicas sized for the declared peak")
+        self.unmet = gauge("unmet_gpus", "GPUs that a cap withheld")
+        self.predicted = gauge("predicted_ttft_seconds", "TTFT at the SLA's percentile at the replicas decided")
+        self.observed = gauge("observed_ttft_seconds", "Upper bound of the measured TTFT at the SLA's percentile")
+        self.arrivals = gauge("arrival_requests_per_second", "Requests that arrived, over the rate window")
+        self.pool_gpus = gauge("pool_gpus", "GPUs of a pool by state: budget, inventory", ("pool", "state"))
+        self.leader = gauge("leader", "1 while this process may write", ())
+        self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
+        self.decisions = Counter(
+            "firsttoken_decisions", "Decisions taken", ("outcome", "reason"), registry=self.registry
+        )
+        self.queries = Counter(
+            "firsttoken_source_queries", "Queries to a metric source", ("source", "outcome"), registry=self.registry
+        )
+        self.lag = self._histogram("decision_lag_seconds", "From the time a tick was due to its decisions")
+        self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, writes included")
+        self._queries: dict[tuple[str, str], int] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._pools: set[str] = set()
+
+    def render(self) -> bytes:
+        """The exposition text."""
+        return generate_latest(self.registry)
+
+    def record_tick(self, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> None:
+        """Publish what one tick saw and decided; forget resources and pools that are gone."""
+        by_uid = {decision.uid: decision for decision in decisions}
+        present: set[tuple[str, str]] = set()
+        for resource in snapshot.resources:
+            key = (resource.namespace, resource.name)
+            present.add(key)
+            self._record_resource(key, resource, by_uid.get(resource.uid))
+        for key in self._seen - present:
+            for gauge in self._per_resource():
+                _forget(gauge, key)
+        self._seen = present
+        self._record_pools(snapshot)
+
+    def record_failures(self, count: int) -> None:
+        """Count resources that could not be decided."""
+        if count:
+            self.decisions.labels("error", Reason.UNKNOWN.value).inc(count)
+
+    def record_queries(self, totals: Mapping[tuple[str, str], int]) -> None:
+        """Publish how many queries there were so far, by source and outcome."""
+        for key, total in totals.items():
+            self.queries.labels(*key).inc(total - self._queries.get(key, 0))
+            self._queries[key] = total
+
+    def _record_resource(self, key: tuple[str, str], resource: ResourceSnapshot, decision: Decision | None) -> None:
+        target, sized = resource.target, resource.sized
+        _set(self.ready, key, target.ready if isinstance(target, Target) else None)
+        _set(self.sized, key, sized.replicas_for_declared_peak if isinstance(sized, Sized) else None)
+        ttft = resource.metrics.ttft
+        high = ttft.high_milliseconds if ttft else None
+        _set(self.observed, key, high / 1000 if high is not None else None)
+        if decision is None:
+            return
+        self.decisions.labels(decision.outcome.value, decision.reason.value).inc()
+        _set(self.desired, key, decision.to_replicas)
+        _set(self.unmet, key, decision.unmet_replicas * decision.gpus_per_replica)
+        _set(self.arrivals, key, decision.arrival_requests_per_second)
+        predicted = decision.prediction.n if decision.prediction else None
+        milliseconds = predicted.ttft.at(ttft_percentile(sized.sla)) if predicted and isinstance(sized, Sized) else None
+        _set(self.predicted, key, milliseconds / 1000 if milliseconds is not None else None)
+
+    def _record_pools(self, snapshot: FleetSnapshot) -> None:
+        for name, pool in snapshot.pools.items():
+            _set(self.pool_gpus, (name, "budget"), pool.budget_gpus)
+            _set(self.pool_gpus, (name, "inventory"), pool.inventory_gpus)
+        for name in self._pools - set(snapshot.pools):
+            _forget(self.pool_gpus, (name, "budget"))
+            _forget(self.pool_gpus, (name, "inventory"))
+        self._pools = set(snapshot.pools)
+
+    def _per_resource(self) -> tuple[Gauge, ...]:
+        return (self.desired, self.ready, self.sized, self.unmet, self.predicted, self.observed, self.arrivals)
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Gauge:
+        return Gauge(f"firsttoken_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(f"firsttoken_{name}", text, registry=self.registry, buckets=_SECONDS)
+
+
+def ttft_percentile(sla: Sla) -> Percentile:
+    """The statistic of TTFT that is reported: the one the SLA limits, else P95."""
+    return sla.time_to_first_token.percentile if sla.time_to_first_token else Percentile.P95
+
+
+def _set(gauge: Gauge, labels: tuple[str, ...], value: float | None) -> None:
+    """Set the gauge, or take the series away where the value is not known: an unknown is not a zero."""
+    if value is None:
+        _forget(gauge, labels)
+    else:
+        gauge.labels(*labels).set(value)
+
+
+def _forget(gauge: Gauge, labels: tuple[str, ...]) -> None:
+    try:
+        gauge.remove(*labels)
+    except KeyError:
+        return

@@ -1,0 +1,180 @@
+"""The operator process: puts the parts together, starts them in order, and ends when one of them ends.
+
+Order matters. The HTTP port is opened first, so that probes are answered while the caches fill; kopf cancels every
+task that is younger than itself when it exits, so everything else exists before it. No decision is made before every
+watch has delivered its first list. A watcher that dies ends the process with an error: a loop on a frozen cache would
+look alive and decide on the past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import kopf
+from kubernetes.aio import client
+
+from firsttoken_operator.act.errors import ClusterError
+from firsttoken_operator.act.events import EventRecorder
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, load_configuration
+from firsttoken_operator.act.pool_status import PoolPublisher
+from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.render import Renderer
+from firsttoken_operator.act.scale import ScaleWriter
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run import kopf_wiring
+from firsttoken_operator.run.health import HealthServer, Heartbeats
+from firsttoken_operator.run.loop import Loop, Parts
+from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.rendering import Rendered
+from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.sizer import Sizer
+from firsttoken_operator.run.sync import CacheSync
+from firsttoken_operator.run.watches import GROUP, WATCHED, Watched
+
+logger = logging.getLogger(__name__)
+
+DEFINITIONS_SECONDS = 5.0
+"""How often to look for custom resource definitions that are not installed yet."""
+LAST_TICK_SECONDS = 10.0
+"""How long the tick under way may take to finish after a signal."""
+
+
+async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
+    """Run until SIGTERM or SIGINT (exit status 0), or until a part fails (1).
+
+    Raises `kubernetes.aio.config.ConfigException` without usable credentials, OSError where the port is taken.
+    """
+    cluster = KubernetesCluster(client.ApiClient(await load_configuration(kubeconfig)))
+    measuring = Measuring(settings)
+    store, metrics = Store(), OperatorMetrics()
+    heartbeats = Heartbeats(settings.timing.tick_seconds)
+    health = HealthServer(heartbeats, metrics.render, time.monotonic)
+    try:
+        port = await health.start(settings.host, settings.port)
+        logger.info("serving /metrics, /healthz and /readyz on port %d", port)
+        await _definitions(cluster)
+        loop = Loop(settings, _parts(settings, cluster, store, measuring, metrics, heartbeats))
+        sync = CacheSync(cluster, _feed(store), WATCHED, settings.namespaces)
+        return await _run(settings, kubeconfig, loop, sync, heartbeats, metrics)
+    finally:
+        await health.stop()
+        measuring.close()
+        await cluster.close()
+
+
+def _parts(
+    settings: Settings,
+    cluster: KubernetesCluster,
+    store: Store,
+    measuring: Measuring,
+    metrics: OperatorMetrics,
+    heartbeats: Heartbeats,
+) -> Parts:
+    scrape_seconds = settings.timing.scrape_interval_seconds
+    recorder = EventRecorder(cluster)
+    renderer = Renderer(cluster, scrape_interval_seconds=scrape_seconds)
+    rendered = Rendered(
+        renderer, monitor_labels=settings.pod_monitor_labels, scrape_interval_seconds=scrape_seconds
+    )  # fmt: skip
+    return Parts(
+        store=store,
+        measuring=measuring,
+        sizer=Sizer(),
+        writer=ScaleWriter(cluster),
+        publisher=Publisher(cluster, recorder),
+        recorder=recorder,
+        pools=PoolPublisher(cluster),
+        metrics=metrics,
+        heartbeats=heartbeats,
+        rendered=rendered if settings.render else None,
+    )
+
+
+async def _definitions(cluster: KubernetesCluster) -> None:
+    """Return when the server knows our kinds: kopf looks once, and would never watch a kind that comes later."""
+    ours = [watched for watched in WATCHED if watched.group == GROUP]
+    while True:
+        try:
+            missing = [kind.plural for kind in ours if not await cluster.serves(GROUP_VERSION, kind.kind)]
+        except ClusterError as error:
+            logger.warning("cannot ask the API server for the custom resource definitions: %s", error)
+        else:
+            if not missing:
+                return
+            logger.warning("custom resource definitions are missing: %s; install crds/", ", ".join(missing))
+        await asyncio.sleep(DEFINITIONS_SECONDS)
+
+
+def _feed(store: Store) -> kopf_wiring.Feed:
+    def feed(watched: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
+        store.feed(watched.kind, event_type, body)
+
+    return feed
+
+
+async def _run(
+    settings: Settings,
+    kubeconfig: str | None,
+    loop: Loop,
+    sync: CacheSync,
+    heartbeats: Heartbeats,
+    metrics: OperatorMetrics,
+) -> int:
+    stop, stop_watching, watching = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def tick_when_synced() -> None:
+        await sync.wait_until_complete()
+        heartbeats.synced = True
+        metrics.leader.set(1)
+        logger.info("caches are complete; the first tick starts")
+        await loop.run(stop)
+
+    ticking = asyncio.create_task(tick_when_synced(), name="loop")
+    sweeping = asyncio.create_task(sync.sweep_forever(), name="sweep")
+    stopped = asyncio.create_task(stop.wait(), name="stop")
+    kopf_task = asyncio.create_task(
+        kopf.operator(
+            registry=kopf_wiring.registry(sync.feed, kubeconfig),
+            settings=kopf_wiring.settings(initial_streaming=settings.initial_streaming),
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            stop_flag=stop_watching,
+            ready_flag=watching,
+        ),
+        name="kopf",
+    )
+    taking_signals = asyncio.create_task(_take_signals(watching, stop), name="signals")
+    await asyncio.wait({ticking, sweeping, stopped, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
+    watched: tuple[asyncio.Task[None], ...] = (ticking, sweeping, kopf_task)
+    failed = [task for task in watched if task.done() and not stop.is_set()]
+    for task in failed:
+        error = None if task.cancelled() else task.exception()
+        logger.error("%s ended: %r", task.get_name(), error)
+    stop.set()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(_quietly(ticking)), LAST_TICK_SECONDS)
+    stop_watching.set()
+    for ending in (ticking, sweeping, stopped, taking_signals):
+        ending.cancel()
+    await asyncio.gather(ticking, sweeping, stopped, taking_signals, kopf_task, return_exceptions=True)
+    return 1 if failed else 0
+
+
+async def _quietly(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
+
+
+async def _take_signals(watching: asyncio.Event, stop: asyncio.Event) -> None:
+    """Once kopf has installed its own handlers, put ours in their place: the tick ends first, then the watches."""
+    await watching.wait()
+    running = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, stop.set)

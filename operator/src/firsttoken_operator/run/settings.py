@@ -1,0 +1,147 @@
+"""What the cluster's administrator sets: the operator's configuration file and flags, read once at start.
+
+A tenant sets nothing here: an InferenceDeployment only names one of the Prometheus servers listed here.
+
+**The time scale.** One number divides every duration of the control loop: the tick, the scrape interval, the rate
+window, every `*Seconds` field of `spec.scaling` and the ten-minute windows (scale-down brake, foreign
+writes). It never touches a request: latencies, arrival rates and SLA limits are as they are. It exists for
+demonstrations and tests that compress an hour into minutes; in production it is 1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.alias_generators import to_camel
+
+SCRAPES_PER_RATE_WINDOW = 4
+"""A rate over fewer scrapes is noise, and empty below two."""
+TEN_MINUTES = 600.0
+
+
+class SettingsError(Exception):
+    """The configuration cannot be used: one line that names the key and the fix."""
+
+
+class PrometheusSettings(BaseModel):
+    """One Prometheus, as the administrator names it. Files are read again when they change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    url: str
+    bearer_token_file: Path | None = None
+    certificate_authority_file: Path | None = None
+    response_limit_mebibytes: int = Field(default=64, ge=1, le=1024)
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is not the URL of a Prometheus; use http://host:9090")
+        if parts.username or parts.password:
+            raise ValueError("credentials do not belong into a URL, which is logged; use bearerTokenFile")
+        return url
+
+
+class Settings(BaseModel):
+    """The configuration file of the operator (the chart renders it into a ConfigMap).
+
+    Durations are those of a clock that is not scaled; `timing` has them divided by `time_scale`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    prometheus: dict[str, PrometheusSettings] = Field(default_factory=dict)
+    """Each Prometheus, by the name that `spec.metrics.source` refers to."""
+    tick_seconds: float = Field(default=15.0, gt=0)
+    scrape_interval_seconds: float = Field(default=15.0, gt=0)
+    rate_window_seconds: float | None = Field(default=None, gt=0)
+    """Window of every rate; absent: 60 s, or four scrapes where that is longer."""
+    time_scale: float = Field(default=1.0, ge=1)
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to watch; empty: all."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Of /metrics, /healthz and /readyz; 0 takes a free one."""
+    host: str = "0.0.0.0"
+    advisory: bool = False
+    """Dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered."""
+    render: bool = True
+    """Whether `spec.runtime` is rendered into Deployments, Services and PodMonitors (needs the rights for it)."""
+    pod_monitor_labels: dict[str, str] = Field(default_factory=dict)
+    """Labels by which the cluster's Prometheus selects PodMonitors."""
+    initial_streaming: bool = False
+    """Fill the caches by a streaming list; only for API servers that are known to support it."""
+    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+
+    @field_validator("prometheus", mode="before")
+    @classmethod
+    def _expand_urls(cls, sources: Any) -> Any:
+        """A source may be written as its URL alone."""
+        if not isinstance(sources, dict):
+            return sources
+        return {name: {"url": source} if isinstance(source, str) else source for name, source in sources.items()}
+
+    @field_validator("prometheus")
+    @classmethod
+    def _check_names(cls, sources: dict[str, PrometheusSettings]) -> dict[str, PrometheusSettings]:
+        for name in sources:
+            if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+                raise ValueError(f"{name!r} is not a name; use lower-case letters, digits and dashes")
+        return sources
+
+    @property
+    def timing(self) -> Timing:
+        """The durations that the process really waits, divided by the time scale."""
+        window = self.rate_window_seconds or max(60.0, SCRAPES_PER_RATE_WINDOW * self.scrape_interval_seconds)
+        return Timing(
+            scale=self.time_scale,
+            tick_seconds=self.tick_seconds / self.time_scale,
+            scrape_interval_seconds=self.scrape_interval_seconds / self.time_scale,
+            rate_window_seconds=window / self.time_scale,
+            brake_window_seconds=TEN_MINUTES / self.time_scale,
+            foreign_write_window_seconds=TEN_MINUTES / self.time_scale,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations of the control loop in seconds of the wall clock: already divided by `scale`."""
+
+    scale: float
+    tick_seconds: float
+    scrape_interval_seconds: float
+    rate_window_seconds: float
+    brake_window_seconds: float
+    foreign_write_window_seconds: float
+
+
+def load(file: Path | None, overrides: dict[str, Any]) -> Settings:
+    """Read the configuration file (None: only defaults) and put the flags that were given over it.
+
+    Raises `SettingsError`.
+    """
+    document: Any = {}
+    if file is not None:
+        try:
+            document = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise SettingsError(f"{file}: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise SettingsError(f"{file}: a mapping of settings is expected, not a {type(document).__name__}")
+    try:
+        settings = Settings.model_validate(document | overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{file or 'settings'}: {key}: {first['msg'].removeprefix('Value error, ')}") from error
+    if settings.rate_window_seconds and settings.rate_window_seconds < 4 * settings.scrape_interval_seconds:
+        least = SCRAPES_PER_RATE_WINDOW * settings.scrape_interval_seconds
+        raise SettingsError(f"rateWindowSeconds: a rate needs 4 scrapes; use at least {least:g}")
+    return settings

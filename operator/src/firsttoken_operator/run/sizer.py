@@ -1,0 +1,120 @@
+"""Sizes resources on change only, away from the event loop, and remembers the answers.
+
+A sizing takes from milliseconds to seconds; a decision reads its table in microseconds. What a sizing depends on is its
+key: the spec's generation, the pinned configuration, the pool's and the profiles' generations. A resource that cannot
+be sized is an answer as well, with its reason, and never keeps another from being sized.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from firsttoken_operator.act.publish import read_status
+from firsttoken_operator.api import BenchmarkProfile, GPUPool, InferenceDeployment, sizing_request
+from firsttoken_operator.domain import Reason, Sized, Unsized
+from firsttoken_operator.observe.resources import Stored
+from firsttoken_sizing.errors import InvalidInput, NoBenchmark, SizingError, UnknownGPU, UnknownModel
+from firsttoken_sizing.optimize import size
+from firsttoken_sizing.request import Sizing
+from firsttoken_sizing.workload import Workload
+
+logger = logging.getLogger(__name__)
+
+_REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
+    (UnknownModel, Reason.UNKNOWN_MODEL),
+    (UnknownGPU, Reason.UNKNOWN_GPU),
+    (NoBenchmark, Reason.NO_BENCHMARK),
+    (InvalidInput, Reason.INVALID_SPEC),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What sizing says about one resource: `sized` for the decision, the rest for its status."""
+
+    sized: Sized | Unsized
+    sizing: Sizing | None = None
+    declared: Workload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    key: Hashable
+    resource: InferenceDeployment
+    pool: GPUPool | None
+    profiles: tuple[BenchmarkProfile, ...]
+
+
+class Sizer:
+    """Answers of all resources, kept until something that they depend on changes."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, tuple[Hashable, Answer]] = {}
+
+    async def answers(
+        self,
+        resources: Iterable[Stored[InferenceDeployment]],
+        pools: Iterable[Stored[GPUPool]],
+        profiles: Iterable[Stored[BenchmarkProfile]],
+    ) -> Mapping[str, Answer]:
+        """The answer of every resource, by uid; what changed is sized now, in a worker thread."""
+        by_name = {pool.name: pool for pool in pools}
+        usable = sorted((p for p in profiles if p.parsed is not None), key=lambda p: p.name)
+        versions = tuple((p.uid, p.generation) for p in usable)
+        parsed_profiles = tuple(p.parsed for p in usable if p.parsed is not None)
+        present: dict[str, Answer] = {}
+        due: dict[str, _Question] = {}
+        for stored in resources:
+            if stored.parsed is None:
+                present[stored.uid] = Answer(Unsized(Reason.INVALID_SPEC, stored.problem))
+                continue
+            pool = by_name.get(stored.parsed.spec.capacity.pool or "")
+            resource = stored.parsed.model_copy(update={"status": read_status(stored.status)})
+            key = (stored.generation, _pin(resource), (pool.uid, pool.generation) if pool else None, versions)
+            known = self._answers.get(stored.uid)
+            if known is not None and known[0] == key:
+                present[stored.uid] = known[1]
+            else:
+                due[stored.uid] = _Question(key, resource, pool.parsed if pool else None, parsed_profiles)
+        for uid, question in due.items():
+            # One after the other: a thousand at once would starve the decisions of everybody else.
+            answer = await asyncio.to_thread(_answer, question)
+            present[uid] = answer
+            self._answers[uid] = (question.key, answer)
+        for uid in self._answers.keys() - present.keys():
+            del self._answers[uid]
+        return present
+
+
+def _answer(question: _Question) -> Answer:
+    resource = question.resource
+    try:
+        pools = {question.pool.metadata.name: question.pool} if question.pool else {}
+        request = sizing_request(resource, pools, question.profiles)
+        sizing = size(request)
+    except SizingError as error:
+        reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), Reason.INVALID_SPEC)
+        return Answer(Unsized(reason, str(error)))
+    except Exception as error:
+        # NB: one poisonous resource must not take the operator down; it is reported on the resource and in the log.
+        logger.exception("sizing %s failed", resource.key)
+        return Answer(Unsized(Reason.INVALID_SPEC, f"sizing failed: {type(error).__name__}"))
+    if not sizing.feasible or sizing.table is None or sizing.configuration is None:
+        reason = Reason(sizing.cause.value) if sizing.cause else Reason.INVALID_SPEC
+        return Answer(Unsized(reason, sizing.reason), sizing, request.workload)
+    sized = Sized(
+        configuration=sizing.configuration,
+        table=sizing.table,
+        sla=request.sla,
+        replicas_for_declared_peak=sizing.replicas,
+        replicas_for_declared_average=sizing.replicas_for_average,
+    )
+    return Answer(sized, sizing, request.workload)
+
+
+def _pin(resource: InferenceDeployment) -> Hashable:
+    sizing = resource.status.sizing
+    return sizing.configuration if sizing else None

@@ -1,0 +1,38 @@
+"""What the operator watches: one table, read by the kopf wiring, the cache check and the test of the RBAC rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GROUP = "firsttoken.dev"
+VERSION = "v1alpha1"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One kind of object. `field_selector` leaves out on the server what nobody here reads."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+    field_selector: str = ""
+
+    def path(self, namespace: str = "") -> str:
+        """URL path of the collection, in one namespace or in all."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return f"{root}{scope}/{self.plural}"
+
+
+WATCHED = (
+    Watched("InferenceDeployment", GROUP, VERSION, "inferencedeployments"),
+    Watched("GPUPool", GROUP, VERSION, "gpupools", namespaced=False),
+    Watched("BenchmarkProfile", GROUP, VERSION, "benchmarkprofiles", namespaced=False),
+    Watched("Deployment", "apps", "v1", "deployments"),
+    Watched("ReplicaSet", "apps", "v1", "replicasets"),
+    Watched("Pod", "", "v1", "pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"),
+    Watched("Node", "", "v1", "nodes", namespaced=False),
+    Watched("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
+)

@@ -1,0 +1,133 @@
+"""The chart, rendered and linted by the real Helm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from firsttoken_operator.run.settings import load
+from tests.helm.chart import CHART, CRDS, of_kind, render, run_helm
+
+
+def test_the_chart_passes_a_strict_lint() -> None:
+    done = run_helm("lint", "--strict", CHART)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_carries_exactly_the_generated_definitions() -> None:
+    ours = {file.name: file.read_text() for file in CRDS.glob("*.yaml")}
+    carried = {file.name: file.read_text() for file in (CHART / "files" / "crds").glob("*.yaml")}
+
+    assert carried == ours, "run: python -m firsttoken_operator.api.crd helm/firsttoken/files/crds/"
+
+
+def test_the_definitions_are_rendered_as_they_are_and_kept() -> None:
+    expected = {}
+    for file in CRDS.glob("*.yaml"):
+        definition = yaml.safe_load(file.read_text())
+        definition["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+        expected[definition["metadata"]["name"]] = definition
+    rendered = {d["metadata"]["name"]: d for d in of_kind(render(), "CustomResourceDefinition")}
+
+    assert rendered == expected
+
+
+def test_the_definitions_can_be_left_to_others_or_to_the_release() -> None:
+    assert of_kind(render("crds.enabled=false"), "CustomResourceDefinition") == []
+    removable = of_kind(render("crds.keep=false"), "CustomResourceDefinition")
+    assert len(removable) == 3
+    assert all("annotations" not in definition["metadata"] for definition in removable)
+
+
+def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Path) -> None:
+    (config,) = of_kind(
+        render(
+            "prometheus.default.url=http://p:9090", "prometheus.edge.url=https://edge/prom", "namespaces={a,b}",
+            "render.podMonitorLabels.release=prom", "prometheus.edge.bearerTokenFile=/token", "advisory=true",
+        ),
+        "ConfigMap",
+    )  # fmt: skip
+    file = tmp_path / "config.yaml"
+    file.write_text(config["data"]["config.yaml"])
+    settings = load(file, {})
+
+    assert settings.prometheus["default"].url == "http://p:9090"
+    assert settings.prometheus["edge"].bearer_token_file == Path("/token")
+    assert (settings.namespaces, settings.advisory, settings.render) == (("a", "b"), True, True)
+    assert settings.pod_monitor_labels == {"release": "prom"}
+    assert (settings.tick_seconds, settings.scrape_interval_seconds, settings.port) == (15, 15, 8080)
+
+
+def test_there_is_one_operator_and_never_two() -> None:
+    (deployment,) = of_kind(render(), "Deployment")
+
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_the_operators_pod_is_restricted() -> None:
+    (deployment,) = of_kind(render(), "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["limits"]["memory"]
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_a_changed_configuration_starts_a_new_pod() -> None:
+    def checksum(*values: str) -> Any:
+        (deployment,) = of_kind(render(*values), "Deployment")
+        return deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum() == checksum()
+    assert checksum() != checksum("tickSeconds=30")
+
+
+def test_an_image_digest_wins_over_the_tag() -> None:
+    digest = "sha256:" + "a" * 64
+    (deployment,) = of_kind(
+        render("image.repository=r.example/f", "image.tag=v1", f"image.digest={digest}"), "Deployment"
+    )
+
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == f"r.example/f@{digest}"
+
+
+def test_optional_objects_are_optional() -> None:
+    kinds = {manifest["kind"] for manifest in render()}
+    more = {manifest["kind"] for manifest in render("podMonitor.enabled=true", "networkPolicy.enabled=true")}
+
+    assert more - kinds == {"PodMonitor", "NetworkPolicy"}
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("tickSecond=5", "tickSecond"),
+        ("tickSeconds=0", "tickSeconds"),
+        ("prometheus.default.url=prometheus:9090", "url"),
+        ("prometheus.default.url=http://user:secret@p:9090", "url"),
+        ("prometheus.default.query=up", "query"),
+        ("prometheus=null", "prometheus"),
+        ("logLevel=LOUD", "logLevel"),
+        ("namespaces={Upper}", "namespaces"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("render.enabled=perhaps", "enabled"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused(value: str, complaint: str) -> None:
+    done = run_helm("template", "firsttoken", CHART, "--set", value)
+
+    assert done.returncode != 0
+    assert complaint in done.stderr

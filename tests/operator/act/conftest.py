@@ -1,0 +1,29 @@
+"""A small cluster with the custom resource definitions, and the operator's own client to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes.aio import client
+
+from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
+from tests.cluster import Cluster
+
+CRDS = Path(__file__).parents[3] / "crds"
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: Path) -> Iterator[Cluster]:
+    with Cluster(nodes=2) as running:
+        running.kubectl("apply", "--server-side", "-f", CRDS)
+        running.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        yield running
+
+
+@pytest.fixture
+async def api(cluster: Cluster) -> AsyncIterator[KubernetesCluster]:
+    connected = KubernetesCluster(client.ApiClient(await load_configuration(str(cluster.kubeconfig))))
+    yield connected
+    await connected.close()

@@ -1,0 +1,108 @@
+"""What scale and status writes rely on: the preconditions as the real API server keeps them."""
+
+from __future__ import annotations
+
+import pytest
+
+from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.scale import ScaleWriter, Write
+from tests.cluster import Cluster
+from tests.operator.act.objects import NAMESPACE, decision, infd, scale_to, seen, workload
+
+pytestmark = pytest.mark.cluster
+
+
+async def test_a_stale_resource_version_or_another_uid_is_a_conflict(api: KubernetesCluster) -> None:
+    ref = ObjectRef.of(await api.create(workload(2, "stale")))
+    old = await api.read_scale(ref)
+    assert (await scale_to(api, ref, 3)).replicas == 3
+
+    with pytest.raises(Conflict):
+        await api.patch_scale(ref, 4, uid=old.uid, resource_version=old.resource_version)
+    with pytest.raises(Conflict):
+        await api.patch_scale(ref, 4, uid="another", resource_version=(await api.read_scale(ref)).resource_version)
+    assert (await api.read_scale(ref)).replicas == 3
+
+
+async def test_zero_replicas_read_as_zero(api: KubernetesCluster) -> None:
+    ref = ObjectRef.of(await api.create(workload(0, "zero")))
+
+    assert (await api.read_scale(ref)).replicas == 0
+
+
+async def test_a_foreign_write_between_read_and_patch_survives(cluster: Cluster, api: KubernetesCluster) -> None:
+    live_resource = await api.create(infd("foreign", targetRef={"name": "foreign"}))
+    live_target = await api.create(workload(2, "foreign"))
+    snapshot = seen(live_resource, live_target)
+
+    class Rival(KubernetesCluster):
+        """Scales by hand after the operator has read and before it writes."""
+
+        async def patch_scale(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+            cluster.kubectl("scale", "deployment/foreign", "--replicas=1")
+            return await super().patch_scale(*args, **kwargs)  # type: ignore[arg-type]
+
+    result = await ScaleWriter(Rival(api._client)).execute(decision(snapshot, 2, 5), snapshot)
+
+    assert result.write is Write.REDECIDE
+    assert (await api.read_scale(ObjectRef.of(live_target))).replicas == 1
+
+
+async def test_a_decision_is_written_through_the_scale_subresource(api: KubernetesCluster) -> None:
+    live_resource = await api.create(infd("scaled", targetRef={"name": "scaled"}))
+    live_target = await api.create(workload(2, "scaled"))
+    snapshot = seen(live_resource, live_target)
+    result = await ScaleWriter(api).execute(decision(snapshot, 2, 4), snapshot)
+    fields = (await api.read(ObjectRef.of(live_target)))["metadata"]["managedFields"]
+    ours = [entry for entry in fields if entry["manager"] == "firsttoken-scale"]
+
+    assert (result.write, result.replicas) == (Write.DONE, 4)
+    assert [(e["subresource"], e["fieldsV1"]) for e in ours] == [("scale", {"f:spec": {"f:replicas": {}}})]
+
+
+async def test_a_resource_that_was_recreated_does_not_get_the_old_status(api: KubernetesCluster) -> None:
+    live = await api.create(infd("recreated"))
+    ref = ObjectRef.of(live)
+    written = await api.replace_status(ref, {"replicas": 3}, uid=live["metadata"]["uid"])
+    assert written["status"]["replicas"] == 3
+
+    with pytest.raises(Rejected) as refused:
+        await api.replace_status(ref, {"replicas": 9}, uid="the uid of the one before")
+    assert refused.value.status == 422
+    assert (await api.read(ref))["status"]["replicas"] == 3
+
+
+async def test_a_status_outside_the_schema_is_rejected(api: KubernetesCluster) -> None:
+    live = await api.create(infd("bad-status"))
+    with pytest.raises(Rejected):
+        await api.replace_status(ObjectRef.of(live), {"replicas": "many"}, uid=live["metadata"]["uid"])
+
+
+async def test_errors_come_as_their_kind(api: KubernetesCluster) -> None:
+    await api.create(workload(1, "twice"))
+    with pytest.raises(Conflict):
+        await api.create(workload(1, "twice"))
+    with pytest.raises(NotFound):
+        await api.read(ObjectRef("apps/v1", "Deployment", NAMESPACE, "nowhere"))
+    with pytest.raises(Rejected):
+        await api.create(infd("bad", hardware={"gpus": []}))
+
+
+async def test_a_server_that_does_not_answer_is_unavailable(api: KubernetesCluster) -> None:
+    impatient = KubernetesCluster(api._client, timeout_seconds=0.0001)
+    with pytest.raises(Unavailable):
+        await impatient.read(ObjectRef("apps/v1", "Deployment", NAMESPACE, "any"))
+
+
+async def test_kinds_are_discovered(api: KubernetesCluster) -> None:
+    assert await api.serves("apps/v1", "Deployment")
+    assert await api.serves("firsttoken.dev/v1alpha1", "GPUPool")
+    assert not await api.serves("monitoring.coreos.com/v1", "PodMonitor")
+
+
+async def test_identities_are_listed_in_pages_without_bodies(api: KubernetesCluster) -> None:
+    listed = await api.identities("/apis/firsttoken.dev/v1alpha1/inferencedeployments", "")
+
+    assert {"scaled", "recreated"} <= {item["metadata"]["name"] for item in listed}
+    assert all("spec" not in item for item in listed)

@@ -1,0 +1,208 @@
+"""Scale writes against a scripted API server: every way in which the world may change between decision and write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.act.errors import Rejected, Unavailable
+from firsttoken_operator.act.kubernetes import ObjectRef
+from firsttoken_operator.act.scale import MAX_ATTEMPTS, MAX_WRITES_IN_FLIGHT, ScaleWriter, Write
+from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode
+from tests.operator.act.fake_cluster import FakeCluster
+from tests.operator.act.objects import NAMESPACE, TARGET, decision, infd, seen, workload
+from tests.operator.decide.builders import POLICY
+
+RESOURCE = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "support-rag")
+DEPLOYMENT = ObjectRef("apps/v1", "Deployment", NAMESPACE, TARGET)
+
+
+def fleet(replicas: int = 5) -> tuple[FakeCluster, ResourceSnapshot]:
+    live_resource, live_target = infd(), workload(replicas)
+    live_resource["metadata"] |= {"uid": "r-1", "generation": 3, "resourceVersion": "1"}
+    live_target["metadata"] |= {"uid": "d-1", "resourceVersion": "1"}
+    snapshot = seen(live_resource, live_target)
+    return FakeCluster({RESOURCE: live_resource, DEPLOYMENT: live_target}), snapshot
+
+
+def replicas_of(cluster: FakeCluster) -> int:
+    return int(cluster.objects[DEPLOYMENT]["spec"]["replicas"])
+
+
+async def test_a_change_is_written_once() -> None:
+    cluster, snapshot = fleet(5)
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (result.write, result.replicas) == (Write.DONE, 9)
+    assert cluster.writes() == ["patch_scale"]
+
+
+async def test_a_decision_without_change_asks_the_server_nothing() -> None:
+    cluster, snapshot = fleet(5)
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 5), snapshot)
+
+    assert result.write is Write.NONE
+    assert cluster.calls == []
+
+
+def _recreate_resource(cluster: FakeCluster) -> None:
+    cluster.objects[RESOURCE]["metadata"]["uid"] = "r-2"
+
+
+def _delete_resource(cluster: FakeCluster) -> None:
+    del cluster.objects[RESOURCE]
+
+
+def _mark_for_deletion(cluster: FakeCluster) -> None:
+    cluster.objects[RESOURCE]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+
+def _edit_spec(cluster: FakeCluster) -> None:
+    cluster.objects[RESOURCE]["metadata"]["generation"] = 4
+
+
+def _travel_back(cluster: FakeCluster) -> None:
+    cluster.objects[RESOURCE]["metadata"]["generation"] = 2
+
+
+def _set_mode(mode: Any) -> Callable[[FakeCluster], None]:
+    def change(cluster: FakeCluster) -> None:
+        cluster.objects[RESOURCE]["spec"]["scaling"] = {"mode": mode}
+
+    return change
+
+
+def _recreate_target(cluster: FakeCluster) -> None:
+    cluster.objects[DEPLOYMENT]["metadata"]["uid"] = "d-2"
+
+
+def _delete_target(cluster: FakeCluster) -> None:
+    del cluster.objects[DEPLOYMENT]
+
+
+def _scale_by_hand(cluster: FakeCluster) -> None:
+    cluster.set_replicas(DEPLOYMENT, 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "write", "reason"),
+    [
+        pytest.param(_recreate_resource, Write.REDECIDE, Reason.WRITE_CONFLICT, id="resource recreated"),
+        pytest.param(_delete_resource, Write.REDECIDE, Reason.TARGET_NOT_FOUND, id="resource deleted"),
+        pytest.param(_mark_for_deletion, Write.REDECIDE, Reason.WRITE_CONFLICT, id="resource being deleted"),
+        pytest.param(_edit_spec, Write.REDECIDE, Reason.WRITE_CONFLICT, id="spec edited"),
+        pytest.param(_travel_back, Write.REDECIDE, Reason.WRITE_CONFLICT, id="decided on a spec of the future"),
+        pytest.param(_set_mode("Paused"), Write.NONE, Reason.PAUSED, id="paused"),
+        pytest.param(_set_mode("Advisory"), Write.NONE, Reason.ADVISORY, id="advisory"),
+        pytest.param(_set_mode("Frozen"), Write.NONE, Reason.PAUSED, id="a mode of a later version"),
+        pytest.param(_set_mode(False), Write.NONE, Reason.PAUSED, id="a mode that is no word"),
+        pytest.param(_recreate_target, Write.REDECIDE, Reason.WRITE_CONFLICT, id="target recreated"),
+        pytest.param(_delete_target, Write.REDECIDE, Reason.TARGET_NOT_FOUND, id="target deleted"),
+        pytest.param(_scale_by_hand, Write.REDECIDE, Reason.WRITE_CONFLICT, id="target scaled by hand"),
+    ],
+)
+async def test_nothing_is_written_when_the_world_has_changed(
+    change: Callable[[FakeCluster], None], write: Write, reason: Reason
+) -> None:
+    cluster, snapshot = fleet(5)
+    change(cluster)
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (result.write, result.reason) == (write, reason)
+    assert cluster.writes() == []
+
+
+@pytest.mark.parametrize("mode", [ScalingMode.PAUSED, ScalingMode.ADVISORY])
+async def test_a_mode_that_does_not_scale_asks_the_server_nothing(mode: ScalingMode) -> None:
+    cluster, snapshot = fleet(5)
+    snapshot = replace(snapshot, policy=replace(POLICY, mode=mode))
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert result.write is Write.NONE
+    assert cluster.calls == []
+
+
+async def test_a_conflict_forbids_writing() -> None:
+    cluster, snapshot = fleet(5)
+    snapshot = replace(snapshot, conflict="HorizontalPodAutoscaler x")
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert result.write is Write.REDECIDE
+    assert cluster.calls == []
+
+
+async def test_a_target_whose_status_moves_is_written_after_reading_again() -> None:
+    cluster, snapshot = fleet(5)
+    conflicts = iter([True, True, False])
+
+    def before(name: str, ref: ObjectRef) -> None:
+        if name == "patch_scale" and next(conflicts):
+            cluster.touch(DEPLOYMENT)
+
+    cluster.before = before
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (result.write, replicas_of(cluster)) == (Write.DONE, 9)
+    assert cluster.writes() == ["patch_scale"] * 3
+
+
+async def test_a_foreign_write_between_read_and_patch_is_not_overwritten() -> None:
+    cluster, snapshot = fleet(5)
+
+    def before(name: str, ref: ObjectRef) -> None:
+        if name == "patch_scale" and replicas_of(cluster) == 5:
+            cluster.set_replicas(DEPLOYMENT, 7)
+
+    cluster.before = before
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (result.write, replicas_of(cluster)) == (Write.REDECIDE, 7)
+
+
+async def test_a_rival_without_end_is_given_up_on_until_the_next_tick() -> None:
+    cluster, snapshot = fleet(5)
+
+    def before(name: str, ref: ObjectRef) -> None:
+        if name == "patch_scale":
+            cluster.touch(DEPLOYMENT)
+
+    cluster.before = before
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (result.write, result.reason) == (Write.REDECIDE, Reason.WRITE_CONFLICT)
+    assert cluster.writes() == ["patch_scale"] * MAX_ATTEMPTS
+    assert replicas_of(cluster) == 5
+
+
+async def test_a_lost_answer_is_no_second_step() -> None:
+    cluster, snapshot = fleet(5)
+    cluster.lose_answer_of = "patch_scale"
+    first = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    second = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (first.write, first.reason) == (Write.FAILED, Reason.WRITE_FAILED)
+    assert (second.write, second.replicas) == (Write.DONE, 9)
+    assert cluster.writes() == ["patch_scale"]
+
+
+@pytest.mark.parametrize("error", [Unavailable("503"), Rejected("403 forbidden", 403)])
+async def test_a_server_that_refuses_is_an_outcome_and_not_an_exception(error: Exception) -> None:
+    cluster, snapshot = fleet(5)
+    cluster.error = error  # type: ignore[assignment]
+    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert (result.write, result.reason) == (Write.FAILED, Reason.WRITE_FAILED)
+    assert str(error) in result.message
+
+
+async def test_at_most_eight_writes_are_in_flight() -> None:
+    cluster, snapshot = fleet(5)
+    cluster.delay_seconds = 0.01
+    writer = ScaleWriter(cluster)
+    await asyncio.gather(*(writer.execute(decision(snapshot, 5, 9), snapshot) for _ in range(40)))
+
+    assert cluster.most_in_flight == MAX_WRITES_IN_FLIGHT

@@ -1,0 +1,288 @@
+"""The status document and its conditions: complete, valid for the schema, and still while nothing happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.scale import ScaleResult, Write
+from firsttoken_operator.act.status import KEPT_DECISIONS, Observed, document, status_of
+from firsttoken_operator.api.status import InferenceDeploymentStatus
+from firsttoken_operator.domain import (
+    Decision,
+    Metrics,
+    Outcome,
+    Reason,
+    ResourceSnapshot,
+    ScalingMode,
+    Target,
+    TargetMissing,
+    TtftInterval,
+    Unsized,
+)
+from firsttoken_sizing.request import Basis, Sizing
+from firsttoken_sizing.workload import Arrivals, Workload
+from tests.operator.act.objects import decision, infd
+from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
+
+START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+EMPTY = InferenceDeploymentStatus()
+SIZING = Sizing(
+    feasible=True, reason="", cause=None, configuration=SIZED.configuration, arrivals=Arrivals.POISSON,
+    table=SIZED.table, replicas=40, replicas_for_average=6, gpus=40, servers=5, peak_requests_per_second=200.0,
+    requests_per_second_per_replica=5.0, requests_per_second_per_server=40.0, concurrency_per_replica=10.0,
+    ttft=SIZED.table.at(5.0).ttft, itl=SIZED.table.at(5.0).itl, end_to_end=SIZED.table.at(5.0).end_to_end,
+    binding_constraint="TTFT P95", basis=Basis.MEASURED, error_band_percent=1.2, utilization_cap_percent=50.4,
+)  # fmt: skip
+DECLARED = Workload(2000, 200, average_requests_per_second=28.54, peak_requests_per_second=200.0)
+
+
+def observed(
+    made: Decision | None = None,
+    about: ResourceSnapshot | None = None,
+    *,
+    at: datetime = START,
+    result: ScaleResult | None = None,
+    **changes: Any,
+) -> Observed:
+    snapshot = about or resource(target(5), metrics(20.0))
+    return Observed(
+        snapshot, made or decision(snapshot, 5, 5), result or ScaleResult(Write.NONE), SIZING, DECLARED, at, **changes
+    )
+
+
+def condition(status: InferenceDeploymentStatus, kind: str) -> tuple[str, str]:
+    (found,) = [c for c in status.conditions if c.type == kind]
+    return found.status.value, found.reason
+
+
+def scaled(from_replicas: int, to_replicas: int, at: datetime = START) -> Observed:
+    snapshot = resource(target(from_replicas), metrics(20.0))
+    done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", to_replicas)
+    return observed(decision(snapshot, from_replicas, to_replicas), snapshot, at=at, result=done)
+
+
+def test_nothing_new_leaves_the_status_as_it_is() -> None:
+    first = status_of(EMPTY, observed())
+    second = status_of(first, observed(at=START + timedelta(minutes=5)))
+
+    assert first == second
+
+
+def test_a_status_that_was_read_back_is_the_same() -> None:
+    first = status_of(EMPTY, scaled(5, 9))
+    back = InferenceDeploymentStatus.model_validate(document(first))
+
+    assert back == first
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(20.0, "20"), (21.9, "20"), (22.6, "23"), (17.9, "18"), (123.4, "120"), (0.0, "0")],
+)
+def test_a_live_rate_has_two_digits_and_moves_by_more_than_a_tenth(rate: float, shown: str) -> None:
+    snapshot = resource(target(5), metrics(20.0))
+    first = status_of(EMPTY, observed(decision(snapshot, 5, 5), snapshot))
+    second = status_of(
+        first, observed(decision(snapshot, 5, 5, arrival_requests_per_second=rate), snapshot)
+    )  # fmt: skip
+
+    assert second.traffic is not None
+    assert second.traffic.live is not None
+    assert second.traffic.live.requests_per_second == shown
+
+
+def test_an_unknown_rate_is_absent_and_never_zero() -> None:
+    snapshot = resource(target(5), lost())
+    held = decision(
+        snapshot, 5, 5, outcome=Outcome.HELD, reason=Reason.MISSING, arrival_requests_per_second=None, prediction=None
+    )
+    status = status_of(EMPTY, observed(held, snapshot))
+
+    assert "live" not in document(status)["traffic"]  # type: ignore[operator]
+    assert "prediction" not in document(status)
+
+
+def test_a_scaling_is_recorded_with_what_explains_it() -> None:
+    status = status_of(EMPTY, scaled(5, 9))
+    (record,) = status.decisions
+
+    assert (record.from_replicas, record.to_replicas, record.reason) == (5, 9, "DemandAboveCapacity")
+    for part in ("5 -> 9", "20.0 requests/s", "TTFT P95", "at 8 replicas", "at 9", "limit 60", "2026-11-21T12:00:00Z"):
+        assert part in record.message
+    assert status.timing is not None
+    assert status.timing.last_scale_time == "2026-11-21T12:00:00Z"
+    assert status.replicas == 9
+
+
+@pytest.mark.parametrize("write", [Write.REDECIDE, Write.FAILED])
+def test_a_write_that_did_not_happen_is_no_scaling(write: Write) -> None:
+    snapshot = resource(target(5), metrics(20.0))
+    status = status_of(EMPTY, observed(decision(snapshot, 5, 9), snapshot, result=ScaleResult(write)))
+
+    assert (status.decisions, status.replicas, status.desired_replicas) == ((), 5, 9)
+
+
+def test_advice_is_recorded_once_for_as_long_as_it_stays() -> None:
+    snapshot = resource(target(5), metrics(20.0), policy=replace(POLICY, mode=ScalingMode.ADVISORY))
+    advised = observed(decision(snapshot, 5, 9), snapshot)
+    first = status_of(EMPTY, advised)
+    second = status_of(first, replace(advised, now=START + timedelta(minutes=1)))
+
+    assert len(first.decisions) == 1
+    assert second == first
+    assert condition(first, "ScalingActive") == ("False", "Advisory")
+
+
+def test_the_last_ten_scalings_are_kept_newest_first() -> None:
+    status = EMPTY
+    for step in range(14):
+        status = status_of(status, scaled(step + 1, step + 2, START + timedelta(seconds=step)))
+
+    assert [d.to_replicas for d in status.decisions] == list(range(15, 15 - KEPT_DECISIONS, -1))
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    later = START + timedelta(minutes=1)
+    healthy = status_of(EMPTY, observed())
+    other_reason = status_of(healthy, observed(about=resource(target(5), metrics(20.0, health=Reason.IDLE)), at=later))
+    unhealthy = status_of(healthy, observed(about=resource(target(5), lost()), at=later))
+
+    def time(status: InferenceDeploymentStatus) -> str:
+        return next(c.last_transition_time for c in status.conditions if c.type == "MetricsHealthy")
+
+    assert time(other_reason) == time(healthy) == "2026-11-21T12:00:00Z"
+    assert time(unhealthy) == "2026-11-21T12:01:00Z"
+
+
+def test_a_number_that_moves_inside_a_message_is_no_change() -> None:
+    def seen(text: str) -> Observed:
+        return observed(about=resource(target(5), metrics(20.0, detail=text)))
+
+    first = status_of(EMPTY, seen("3 of 7 pods, sample 4.5 s old"))
+
+    assert status_of(first, seen("5 of 9 pods, sample 12 s old")) == first
+    assert status_of(first, seen("3 of 7 pods without series")) != first
+
+
+@pytest.mark.parametrize(
+    ("about", "kind", "expected"),
+    [
+        pytest.param(resource(target(5), metrics(1)), "Ready", ("True", "Ready"), id="all is well"),
+        pytest.param(resource(target(5), lost()), "Ready", ("False", "Missing"), id="no metrics, not ready"),
+        pytest.param(
+            resource(target(5), lost(Reason.STALE)), "Ready", ("True", "Ready"), id="stale metrics are still ready"
+        ),
+        pytest.param(
+            resource(TargetMissing(Reason.TARGET_NOT_FOUND, "Deployment nim not found"), lost()),
+            "Ready", ("False", "TargetNotFound"), id="no target",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1), conflict="HPA x"), "ScalingActive", ("False", "Conflict"), id="conflict"
+        ),
+        pytest.param(
+            resource(target(5), metrics(1), sized=Unsized(Reason.UNKNOWN_MODEL, "unknown model")),
+            "SizingReady", ("False", "UnknownModel"), id="not sized",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1), sized=Unsized(Reason.UNKNOWN_MODEL, "unknown model")),
+            "SLAFeasible", ("Unknown", "Unknown"), id="not sized says nothing about the SLA",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1), sized=Unsized(Reason.SINGLE_REQUEST_TTFT, "one request takes 400 ms")),
+            "SLAFeasible", ("False", "SingleRequestTTFT"), id="infeasible",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1, ttft=TtftInterval(100, 250, 180, 500))),
+            "SLAMet", ("True", "SLAMet"), id="bucket inside the limit",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1, ttft=TtftInterval(500, 750, 600, 500))),
+            "SLAMet", ("False", "SLAMissed"), id="bucket outside the limit",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1, ttft=TtftInterval(250, 500, 280, 500))),
+            "SLAMet", ("Unknown", "LowResolution"), id="bucket around the limit",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1, ttft=TtftInterval(250, None, 280, 500))),
+            "SLAMet", ("Unknown", "LowResolution"), id="last bucket",
+        ),
+        pytest.param(resource(target(5), lost()), "SLAMet", ("Unknown", "Unknown"), id="no TTFT is not a good TTFT"),
+        pytest.param(
+            resource(target(5, unschedulable=2), metrics(1)),
+            "CapacityAvailable", ("False", "PodsUnschedulable"), id="pods without a place",
+        ),
+    ],
+)  # fmt: skip
+def test_conditions_say_what_is(about: ResourceSnapshot, kind: str, expected: tuple[str, str]) -> None:
+    assert condition(status_of(EMPTY, observed(about=about)), kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("limited_by", "limited", "capacity"),
+    [
+        (None, "False", "True"),
+        (Reason.BURST_HEADROOM, "True", "True"),
+        (Reason.POOL_EXHAUSTED, "True", "False"),
+        (Reason.POOL_INVENTORY_UNKNOWN, "True", "Unknown"),
+        (Reason.STABILIZING, "False", "True"),
+    ],
+)
+def test_a_limit_is_a_cap_and_not_a_wait(limited_by: Reason | None, limited: str, capacity: str) -> None:
+    snapshot = resource(target(5), metrics(1), pool="h100")
+    status = status_of(EMPTY, observed(decision(snapshot, 5, 5, limited_by=limited_by), snapshot))
+
+    assert condition(status, "ScalingLimited")[0] == limited
+    assert condition(status, "CapacityAvailable")[0] == capacity
+
+
+@pytest.mark.parametrize(("factor", "reason"), [(1.0, "AsSized"), (0.81, "Learned"), (0.5, "Pegged")])
+def test_what_live_traffic_taught_is_shown(factor: float, reason: str) -> None:
+    snapshot = resource(target(5), metrics(1))
+    status = status_of(EMPTY, observed(decision(snapshot, 5, 5, capacity_factor=factor), snapshot))
+
+    assert condition(status, "Calibrated")[1] == reason
+    assert status.calibration is not None
+    assert status.calibration.state == reason
+
+
+@given(
+    health=st.sampled_from([Reason.PRESENT, Reason.IDLE, Reason.MISSING, Reason.STALE, Reason.PARTIAL]),
+    replicas=st.integers(0, 50),
+    to=st.integers(1, 60),
+    unmet=st.integers(0, 20),
+    rate=st.none() | st.floats(0, 1e6),
+    reason=st.sampled_from(list(Reason)),
+    text=st.text(max_size=3000),
+)
+def test_whatever_happens_the_status_fits_its_schema_and_is_stable(
+    health: Reason, replicas: int, to: int, unmet: int, rate: float | None, reason: Reason, text: str
+) -> None:
+    mtr: Metrics = metrics(1.0, health=health, detail=text)
+    tgt: Target = target(replicas)
+    snapshot = resource(tgt, mtr, conflict=text[:10])
+    made = decision(
+        snapshot, replicas, to, unmet_replicas=unmet, arrival_requests_per_second=rate, reason=reason,
+        limited_by=reason, message=text,
+    )  # fmt: skip
+    first = status_of(EMPTY, observed(made, snapshot))
+
+    assert InferenceDeploymentStatus.model_validate(document(first)) == first
+    assert status_of(first, observed(made, snapshot, at=START + timedelta(hours=1))) == first
+
+
+@pytest.mark.cluster
+async def test_the_real_api_server_takes_the_whole_status(api: KubernetesCluster) -> None:
+    live = await api.create(infd("told"))
+    ref = ObjectRef.of(live)
+    status = status_of(EMPTY, replace(scaled(5, 9), time_to_ready_seconds=(30.2, 61.0)))
+    written = await api.replace_status(ref, document(status), uid=live["metadata"]["uid"])
+
+    assert written["status"] == document(status)

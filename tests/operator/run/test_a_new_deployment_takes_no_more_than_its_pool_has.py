@@ -1,0 +1,127 @@
+"""Which resources are rendered at a tick, and with how many first replicas when the pool is short."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firsttoken_operator.act.manifests import Rendering
+from firsttoken_operator.act.render import RenderResult
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScalingMode,
+    TargetMissing,
+    Unsized,
+)
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.rendering import Rendered
+from tests.operator.act.objects import infd
+from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+from tests.operator.decide.builders import POLICY, lost, resource, target
+
+ABSENT = TargetMissing(Reason.TARGET_NOT_FOUND, "not there")
+
+
+class Recorded:
+    """A renderer that writes down what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.answer = RenderResult(Reason.RENDERED, "done", created=True)
+
+    async def render(self, rendering: Rendering, replicas: int) -> RenderResult:
+        self.asked.append((rendering.resource.metadata.name, replicas))
+        return self.answer
+
+
+def fleet(*names: str, budget: int | None = 100, **changes: object) -> tuple[Store, FleetSnapshot]:
+    store, resources = Store(), []
+    for name in names:
+        document = infd(name, runtime=dict(MINIMAL))
+        del document["spec"]["targetRef"]
+        document["metadata"] |= {"uid": name, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        store.feed("InferenceDeployment", "ADDED", document)
+        base = resource(ABSENT, lost(), pool="h100")
+        resources.append(replace(base, uid=name, name=name, **changes))  # type: ignore[arg-type]
+    pool = PoolSnapshot("h100", budget, budget, False, 20, 600)
+    return store, FleetSnapshot(0, 15, tuple(resources), {"h100": pool})
+
+
+def made() -> tuple[Rendered, Recorded]:
+    renderer = Recorded()
+    return Rendered(renderer, monitor_labels={}, scrape_interval_seconds=15), renderer  # type: ignore[arg-type]
+
+
+def there(snapshot: FleetSnapshot) -> FleetSnapshot:
+    return replace(snapshot, resources=tuple(replace(r, target=target(6)) for r in snapshot.resources))
+
+
+async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    for _ in range(3):
+        await rendered.reconcile(there(snapshot), store)
+
+    assert renderer.asked == [("a", 6)]
+
+
+async def test_a_deployment_that_went_missing_is_made_again() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    await rendered.reconcile(there(snapshot), store)
+    await rendered.reconcile(snapshot, store)
+
+    assert len(renderer.asked) == 2
+
+
+async def test_two_new_deployments_share_what_the_pool_has() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", "b", budget=8)
+    await rendered.reconcile(snapshot, store)
+
+    assert renderer.asked == [("a", 6), ("b", 2)]
+
+
+async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", budget=0)
+    results = await rendered.reconcile(snapshot, store)
+    explained: ResourceSnapshot = rendered.explain(snapshot.resources[0])
+
+    assert renderer.asked == []
+    assert results["a"].reason is Reason.POOL_EXHAUSTED
+    assert isinstance(explained.target, TargetMissing)
+    assert explained.target.reason is Reason.POOL_EXHAUSTED
+
+
+async def test_an_unknown_inventory_makes_nothing() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", budget=None)
+    results = await rendered.reconcile(snapshot, store)
+
+    assert (renderer.asked, results["a"].reason) == ([], Reason.POOL_INVENTORY_UNKNOWN)
+
+
+async def test_a_failed_rendering_is_tried_again() -> None:
+    rendered, renderer = made()
+    renderer.answer = RenderResult(Reason.WRITE_FAILED, "503")
+    store, snapshot = fleet("a")
+    for _ in range(2):
+        await rendered.reconcile(snapshot, store)
+
+    assert len(renderer.asked) == 2
+
+
+async def test_paused_or_unsized_resources_are_not_rendered() -> None:
+    rendered, renderer = made()
+    for changes in (
+        {"policy": replace(POLICY, mode=ScalingMode.PAUSED)},
+        {"sized": Unsized(Reason.UNKNOWN_MODEL, "")},
+        {"conflict": "somebody"},
+    ):
+        store, snapshot = fleet("a", **changes)  # type: ignore[arg-type]
+        await rendered.reconcile(snapshot, store)
+
+    assert renderer.asked == []

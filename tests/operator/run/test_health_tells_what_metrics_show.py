@@ -1,0 +1,127 @@
+"""Probes and metrics: a resource that drops out of the loop is noticed, one that is deleted is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
+from firsttoken_operator.run.health import LEAST_ALLOWED_SECONDS, HealthServer, Heartbeats
+from firsttoken_operator.run.metrics import OperatorMetrics
+from tests.operator.act.objects import decision
+from tests.operator.decide.builders import lost, metrics, resource, target
+
+ALLOWED = 3 * 15.0
+
+
+def beating(**late: float) -> Heartbeats:
+    beats = Heartbeats(15.0, synced=True, last_tick_seconds=100.0)
+    beats.due_since = {"a/one": 100.0} | {f"a/{name}": at for name, at in late.items()}
+    return beats
+
+
+def test_a_loop_that_stands_still_is_unhealthy() -> None:
+    assert beating().problem(100 + ALLOWED) == ""
+    assert "no complete tick" in beating().problem(101 + ALLOWED)
+
+
+def test_a_resource_that_dropped_out_of_a_living_loop_is_unhealthy() -> None:
+    beats = beating(lost=10.0)
+
+    assert beats.problem(10 + ALLOWED) == ""
+    assert beats.problem(101.0) == "no decision for 1 resources, first a/lost"
+
+
+def test_a_fast_tick_does_not_make_an_impatient_probe() -> None:
+    beats = Heartbeats(1.5, synced=True, last_tick_seconds=0.0)
+
+    assert beats.problem(LEAST_ALLOWED_SECONDS) == ""
+
+
+def test_a_start_is_alive_and_not_ready() -> None:
+    beats = Heartbeats(15.0)
+    assert (beats.problem(1000), beats.not_ready()) == ("", "the caches are being filled")
+    beats.synced = True
+    assert beats.not_ready() == "no complete tick yet"
+    beats.last_tick_seconds = 1.0
+    assert beats.not_ready() == ""
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[str, Heartbeats]]:
+    beats = Heartbeats(15.0)
+    server = HealthServer(beats, OperatorMetrics().render, lambda: 0.0)
+    port = await server.start("127.0.0.1", 0)
+    yield f"http://127.0.0.1:{port}", beats
+    await server.stop()
+
+
+async def test_the_port_answers_probes_and_metrics(served: tuple[str, Heartbeats]) -> None:
+    url, beats = served
+    async with aiohttp.ClientSession() as session:
+        statuses = []
+        for path in ("healthz", "readyz", "metrics"):
+            async with session.get(f"{url}/{path}") as answer:
+                statuses.append(answer.status)
+        assert statuses == [200, 503, 200]
+        beats.synced, beats.last_tick_seconds = True, 0.0
+        async with session.get(f"{url}/readyz") as answer:
+            assert answer.status == 200
+
+
+def series(made: OperatorMetrics) -> dict[str, float]:
+    return {
+        f"{sample.name}{dict(sorted(sample.labels.items()))}": sample.value
+        for family in text_string_to_metric_families(made.render().decode())
+        for sample in family.samples
+    }
+
+
+def record(made: OperatorMetrics, about: ResourceSnapshot, what: Decision) -> None:
+    made.record_tick(FleetSnapshot(0, 15, (about,)), (what,))
+
+
+NAME = "{'name': 'support-rag', 'namespace': 'call-center'}"
+
+
+def test_a_decision_is_published_exactly() -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
+    record(made, about, decision(about, 5, 9, unmet_replicas=3))
+    found = series(made)
+
+    assert found[f"firsttoken_desired_replicas{NAME}"] == 9
+    assert found[f"firsttoken_ready_replicas{NAME}"] == 5
+    assert found[f"firsttoken_sized_replicas{NAME}"] == 40
+    assert found[f"firsttoken_unmet_gpus{NAME}"] == 3
+    assert found[f"firsttoken_arrival_requests_per_second{NAME}"] == 20
+    assert found[f"firsttoken_observed_ttft_seconds{NAME}"] == pytest.approx(0.1)
+    assert 0.06 < found[f"firsttoken_predicted_ttft_seconds{NAME}"] < 0.3
+    assert found["firsttoken_decisions_total{'outcome': 'up', 'reason': 'DemandAboveCapacity'}"] == 1
+
+
+def test_what_is_not_known_is_no_series_and_no_zero() -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
+    record(made, about, decision(about, 5, 5))
+    blind = replace(about, metrics=lost())
+    held = decision(blind, 5, 5, arrival_requests_per_second=None, prediction=None, reason=Reason.MISSING)
+    record(made, blind, held)
+    found = series(made)
+
+    for gone in ("arrival_requests_per_second", "observed_ttft_seconds", "predicted_ttft_seconds"):
+        assert f"firsttoken_{gone}{NAME}" not in found
+    assert found[f"firsttoken_desired_replicas{NAME}"] == 5
+
+
+def test_a_deleted_resource_or_pool_leaves_no_gauge() -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
+    pool = PoolSnapshot("h100", 64, 64, False, 20, 600)
+    made.record_tick(FleetSnapshot(0, 15, (about,), {"h100": pool}), (decision(about, 5, 9),))
+    assert any("support-rag" in name for name in series(made))
+    assert any("h100" in name for name in series(made))
+    made.record_tick(FleetSnapshot(15, 15, ()), ())
+
+    assert not [name for name in series(made) if "support-rag" in name or "h100" in name]

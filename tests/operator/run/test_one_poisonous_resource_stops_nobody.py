@@ -1,0 +1,123 @@
+"""A resource whose decision or sizing raises: the others go on, and its GPUs stay charged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.domain import FleetSnapshot, PoolSnapshot, ResourceSnapshot
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run import isolation, sizer
+from firsttoken_operator.run.isolation import decide_isolated
+from firsttoken_operator.run.sizer import Sizer
+from tests.operator.act.objects import infd
+from tests.operator.decide.builders import metrics, resource, target
+
+POOL = PoolSnapshot("h100", budget_gpus=20, inventory_gpus=20, on_prem=False, scale_down_limit_percent=100,
+                    brake_window_seconds=600)  # fmt: skip
+
+
+class Poison(dict[str, Any]):
+    """Metrics that explode when read."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("poison")
+
+
+def named(name: str, **changes: Any) -> ResourceSnapshot:
+    made = resource(target(10, uid=f"d-{name}"), metrics(100.0), pool="h100")
+    return replace(made, uid=name, name=name, **changes)
+
+
+def fleet(*resources: ResourceSnapshot) -> FleetSnapshot:
+    return FleetSnapshot(0.0, 15.0, resources, {"h100": POOL})
+
+
+def test_without_poison_it_is_the_plain_decision() -> None:
+    snapshot = fleet(named("a"), named("b"))
+    decided = decide_isolated(snapshot, Memory())
+
+    assert (decided.decisions, decided.failed) == (decide(snapshot, Memory())[0], ())
+
+
+def test_the_others_are_decided_and_the_poison_is_named() -> None:
+    poison = named("bad", metrics=Poison())
+    decided = decide_isolated(fleet(named("a"), poison), Memory())
+
+    assert [d.name for d in decided.decisions] == ["a"]
+    assert [r.name for r in decided.failed] == ["bad"]
+
+
+def test_the_gpus_of_the_poison_are_not_given_to_others() -> None:
+    alone = decide_isolated(fleet(named("a")), Memory()).decisions[0]
+    beside = decide_isolated(fleet(named("a"), named("bad", metrics=Poison())), Memory()).decisions[0]
+
+    assert alone.to_replicas == 20
+    assert beside.to_replicas == 10
+
+
+def test_a_fault_of_nobody_in_particular_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(snapshot: FleetSnapshot, memory: Memory) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(isolation, "decide", broken)
+    with pytest.raises(ZeroDivisionError):
+        decide_isolated(fleet(named("a")), Memory())
+
+
+def stored(*documents: dict[str, Any]) -> Store:
+    store = Store()
+    for number, document in enumerate(documents):
+        document["metadata"] |= {"uid": f"r-{number}", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        store.feed("InferenceDeployment", "ADDED", document)
+    return store
+
+
+async def answers(made: Sizer, store: Store) -> dict[str, str]:
+    found = await made.answers(store.resources.values(), store.pools.values(), store.profiles.values())
+    return {uid: getattr(answer.sized, "reason", "Sized") for uid, answer in found.items()}
+
+
+async def test_every_resource_gets_an_answer_of_its_own() -> None:
+    unknown = infd("unknown", model={"name": "nobody/knows"})
+    broken = infd("broken", hardware={"gpus": []})
+    store = stored(infd("good"), unknown, broken)
+
+    assert await answers(Sizer(), store) == {"r-0": "Sized", "r-1": "UnknownModel", "r-2": "InvalidSpec"}
+
+
+async def test_sizing_is_done_again_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sized: list[str] = []
+    real = sizer.size
+
+    def counted(request: Any) -> Any:
+        sized.append(request.model)
+        return real(request)
+
+    monkeypatch.setattr(sizer, "size", counted)
+    document = infd("good")
+    store, made = stored(document), Sizer()
+    for _ in range(3):
+        await answers(made, store)
+    assert len(sized) == 1
+
+    store.feed("InferenceDeployment", "MODIFIED", document | {"status": {"replicas": 3}})
+    await answers(made, store)
+    assert len(sized) == 1
+
+    changed = {**document, "metadata": document["metadata"] | {"generation": 2}}
+    store.feed("InferenceDeployment", "MODIFIED", changed)
+    await answers(made, store)
+    assert len(sized) == 2
+
+
+async def test_a_sizing_that_crashes_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(request: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(sizer, "size", crash)
+
+    assert await answers(Sizer(), stored(infd("good"))) == {"r-0": "InvalidSpec"}

@@ -1,0 +1,106 @@
+"""The operator's configuration: what it takes, what the time scale divides, and how it refuses."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from firsttoken_operator.api import InferenceDeployment, scaling_policy
+from firsttoken_operator.cli import operator as command
+from firsttoken_operator.run.settings import SettingsError, load
+from tests.operator.act.objects import infd
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "config.yaml"
+    file.write_text(text)
+    return file
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return parser.parse_args(arguments)
+
+
+def test_the_defaults_measure_over_four_scrapes() -> None:
+    timing = load(None, {}).timing
+
+    assert (timing.tick_seconds, timing.scrape_interval_seconds, timing.rate_window_seconds) == (15, 15, 60)
+
+
+def test_a_slow_scrape_makes_a_long_window() -> None:
+    assert load(None, {"scrapeIntervalSeconds": 30}).timing.rate_window_seconds == 120
+
+
+def test_the_time_scale_divides_the_control_loop_and_no_request() -> None:
+    settings = load(None, {"timeScale": 10})
+    timing = settings.timing
+    document = infd(scaling={"scaleDownStabilizationSeconds": 300, "metricsLossGraceSeconds": 900})
+    document["metadata"]["uid"] = "r-1"
+    resource = InferenceDeployment.model_validate(document)
+    policy = scaling_policy(resource, None, time_scale=timing.scale)
+
+    assert (timing.tick_seconds, timing.scrape_interval_seconds, timing.rate_window_seconds) == (1.5, 1.5, 6)
+    assert (timing.brake_window_seconds, timing.foreign_write_window_seconds) == (60, 60)
+    assert (policy.stabilization_seconds, policy.metrics_loss_grace_seconds, policy.backlog_drain_seconds) == (
+        30, 90, 6,
+    )  # fmt: skip
+    assert resource.spec.sla.time_to_first_token is not None
+    assert resource.spec.sla.time_to_first_token.milliseconds == 300
+
+
+def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "tickSeconds: 30\nport: 9000\n")
+    settings = load(file, command.overrides(parse("--tick-seconds", "5", "--prometheus-url", "http://p:9090")))
+
+    assert (settings.tick_seconds, settings.port) == (5, 9000)
+    assert settings.prometheus["default"].url == "http://p:9090"
+
+
+def test_a_source_may_be_its_url_alone(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, "prometheus: {default: 'http://p:9090', edge: {url: 'https://e'}}\n"), {})
+
+    assert {name: source.url for name, source in settings.prometheus.items()} == {
+        "default": "http://p:9090", "edge": "https://e",
+    }  # fmt: skip
+
+
+def test_advisory_is_off_unless_asked_for() -> None:
+    assert load(None, command.overrides(parse())).advisory is False
+    assert load(None, command.overrides(parse("--advisory"))).advisory is True
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("tickSecond: 5", "tickSecond: Extra inputs are not permitted"),
+        ("tickSeconds: 0", "tickSeconds: Input should be greater than 0"),
+        ("timeScale: 0.5", "timeScale: Input should be greater than or equal to 1"),
+        ("prometheus: {default: 'prometheus:9090'}", "use http://host:9090"),
+        ("prometheus: {default: 'file:///etc/passwd'}", "use http://host:9090"),
+        ("prometheus: {default: 'http://user:secret@p'}", "use bearerTokenFile"),
+        ("prometheus: {Default: 'http://p'}", "use lower-case letters"),
+        ("rateWindowSeconds: 30", "a rate needs 4 scrapes; use at least 60"),
+        ("- a list", "a mapping of settings is expected"),
+        ("a: [", "while parsing"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(write(tmp_path, text), {})
+
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_that_is_missing_is_one_line_and_exit_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = command.run(parse("--config", str(tmp_path / "none.yaml")))
+
+    assert status == 2
+    assert capsys.readouterr().err.count("\n") == 1

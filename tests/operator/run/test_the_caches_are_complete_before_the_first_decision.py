@@ -1,0 +1,147 @@
+"""The check of the caches: nothing is decided before all lists have arrived, and nothing gone stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.act.errors import NotFound, Unavailable
+from firsttoken_operator.run import sync
+from firsttoken_operator.run.sync import CacheSync
+from firsttoken_operator.run.watches import WATCHED, Watched
+
+PODS = next(kind for kind in WATCHED if kind.kind == "Pod")
+NODES = next(kind for kind in WATCHED if kind.kind == "Node")
+
+
+class Server:
+    """Identities by path; `failures` are raised first."""
+
+    def __init__(self) -> None:
+        self.collections: dict[str, set[str]] = {}
+        self.failures: list[Exception] = []
+        self.asked: list[tuple[str, str]] = []
+
+    async def identities(self, path: str, field_selector: str) -> list[Mapping[str, Any]]:
+        self.asked.append((path, field_selector))
+        if self.failures:
+            raise self.failures.pop(0)
+        return [pod(uid) for uid in self.collections.get(path, set())]
+
+
+class Sink:
+    """What arrives in the store."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str | None, str]] = []
+
+    def __call__(self, kind: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
+        self.events.append((kind.kind, event_type, body["metadata"]["uid"]))
+
+
+def pod(uid: str) -> dict[str, Any]:
+    return {"metadata": {"uid": uid, "name": f"pod-{uid}", "namespace": "a"}}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(sync, "RELIST_SECONDS", 0.01)
+
+
+def made(*kinds: Watched, namespaces: tuple[str, ...] = ()) -> tuple[CacheSync, Server, Sink]:
+    server, sink = Server(), Sink()
+    return CacheSync(server, sink, kinds, namespaces), server, sink
+
+
+async def test_it_waits_for_every_object_of_every_kind() -> None:
+    caches, server, _ = made(PODS, NODES)
+    server.collections = {"/api/v1/pods": {"p1", "p2"}, "/api/v1/nodes": {"n1"}}
+    waiting = asyncio.create_task(caches.wait_until_complete())
+    caches.feed(PODS, None, pod("p1"))
+    caches.feed(NODES, None, pod("n1"))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+
+    caches.feed(PODS, None, pod("p2"))
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_an_empty_cluster_is_complete_at_once() -> None:
+    caches, _, _ = made(*WATCHED)
+    await asyncio.wait_for(caches.wait_until_complete(), 1)
+
+
+async def test_an_object_deleted_before_its_watch_began_is_not_waited_for() -> None:
+    caches, server, _ = made(PODS)
+    server.collections = {"/api/v1/pods": {"gone"}}
+    waiting = asyncio.create_task(caches.wait_until_complete())
+    await asyncio.sleep(0.005)
+    server.collections = {}
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_a_server_that_is_down_is_waited_for() -> None:
+    caches, server, _ = made(PODS)
+    server.failures = [Unavailable("503"), Unavailable("503")]
+    await asyncio.wait_for(caches.wait_until_complete(), 1)
+
+    assert len(server.asked) == 3
+
+
+async def test_a_kind_that_the_server_does_not_know_has_no_objects() -> None:
+    caches, server, _ = made(PODS)
+    server.failures = [NotFound("404")]
+    await asyncio.wait_for(caches.wait_until_complete(), 1)
+
+
+async def test_finished_pods_are_left_out_as_in_the_watch() -> None:
+    caches, server, _ = made(PODS)
+    await caches.wait_until_complete()
+
+    assert server.asked == [("/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")]
+
+
+async def test_only_the_watched_namespaces_are_listed() -> None:
+    caches, server, _ = made(PODS, NODES, namespaces=("a", "b"))
+    await caches.wait_until_complete()
+
+    assert [path for path, _ in server.asked] == [
+        "/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods", "/api/v1/nodes",
+    ]  # fmt: skip
+
+
+async def test_a_deletion_that_no_watch_told_is_found() -> None:
+    caches, server, sink = made(PODS)
+    for uid in ("p1", "p2"):
+        caches.feed(PODS, "ADDED", pod(uid))
+    server.collections = {"/api/v1/pods": {"p2"}}
+    await caches.sweep()
+
+    assert sink.events[2:] == [("Pod", "DELETED", "p1")]
+
+
+async def test_an_object_created_while_listing_stays() -> None:
+    caches, server, sink = made(PODS)
+
+    async def create_meanwhile(path: str, field_selector: str) -> list[Mapping[str, Any]]:
+        caches.feed(PODS, "ADDED", pod("new"))
+        return []
+
+    server.identities = create_meanwhile  # type: ignore[method-assign]
+    await caches.sweep()
+
+    assert sink.events == [("Pod", "ADDED", "new")]
+
+
+async def test_a_list_that_fails_drops_nothing() -> None:
+    caches, server, sink = made(PODS)
+    caches.feed(PODS, "ADDED", pod("p1"))
+    server.failures = [Unavailable("503")]
+    with pytest.raises(Unavailable):
+        await caches.sweep()
+
+    assert sink.events == [("Pod", "ADDED", "p1")]

@@ -1,0 +1,256 @@
+"""The operator as a process on a real API server, with the rights of the chart's ServiceAccount and no more.
+
+There is no Prometheus here: what is shown is that the parts are put together, keep to their rights, and end cleanly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster import Cluster, lease_port, wait_until
+from tests.helm.chart import NAMESPACE, render
+from tests.operator.act.objects import infd, workload
+from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+
+pytestmark = pytest.mark.cluster
+
+APPLIED = {"CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: Path) -> Iterator[Cluster]:
+    with Cluster(nodes=2) as running:
+        running.kubectl("create", "namespace", NAMESPACE)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def account(cluster: Cluster) -> Path:
+    manifests = [manifest for manifest in render() if manifest["kind"] in APPLIED]
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    return cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
+
+
+class Process:
+    """The operator and what it says."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, *arguments: str) -> None:
+        self.port = lease_port().port
+        self.log = folder / f"operator-{self.port}.log"
+        command = [
+            sys.executable, "-m", "firsttoken_operator.cli", "operator", "--kubeconfig", str(kubeconfig),
+            "--host", "127.0.0.1", "--port", str(self.port), "--tick-seconds", "1", *arguments,
+        ]  # fmt: skip
+        with self.log.open("w") as log:
+            self.child = subprocess.Popen(command, stderr=log, env=os.environ | {"NO_PROXY": "*"})
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}", timeout=2) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def ready(self) -> bool:
+        assert self.child.poll() is None, self.log.read_text()
+        return self.get("readyz")[0] == 200
+
+    def end(self) -> int:
+        self.child.send_signal(signal.SIGTERM)
+        return self.child.wait(25)
+
+    def entries(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path, account: Path) -> Iterator[Start]:
+    started: list[Process] = []
+
+    def run(*arguments: str, kubeconfig: Path = account, ready: bool = True) -> Process:
+        process = Process(tmp_path, kubeconfig, *arguments)
+        started.append(process)
+        if ready:
+            wait_until(process.ready, 30, "operator ready")
+        return process
+
+    yield run
+    for process in started:
+        if process.child.poll() is None:
+            process.child.kill()
+            process.child.wait()
+
+
+def get(cluster: Cluster, kind: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cluster.kubectl("get", kind, name, "-o", "json").stdout)
+    return found
+
+
+def replicas(cluster: Cluster, name: str) -> int:
+    return int(get(cluster, "deployment", name)["spec"]["replicas"])
+
+
+def create(cluster: Cluster, *manifests: dict[str, Any]) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+
+def test_it_scales_tells_and_ends(cluster: Cluster, start: Start) -> None:
+    create(cluster, workload(1, "told"), infd("told", targetRef={"name": "told"}, scaling={"minReplicas": 3}))
+    process = start()
+    wait_until(lambda: replicas(cluster, "told") == 3, 15, "scaled to the minimum")
+    wait_until(lambda: get(cluster, "infd", "told").get("status", {}).get("readyReplicas") == 3, 15, "status told")
+    described = cluster.kubectl("describe", "infd", "told").stdout
+    resource = get(cluster, "infd", "told")
+
+    for part in ("ScaledUp", "1 -> 3 replicas (BelowMinimum)", "arrival rate unknown (Missing)", "limit "):
+        assert part in described
+    assert {"finalizers", "annotations"} & set(resource["metadata"]) <= {"annotations"}
+    assert "kopf" not in json.dumps(resource["metadata"].get("annotations", {}))
+    assert process.get("healthz")[0] == 200
+    assert 'firsttoken_desired_replicas{name="told",namespace="default"} 3.0' in process.get("metrics")[1]
+    assert process.end() == 0
+    ours = [entry for entry in process.entries() if entry["logger"].startswith("firsttoken")]
+    assert not [entry for entry in ours if entry["severity"] in ("warning", "error", "critical")]
+    assert "forbidden" not in process.log.read_text()
+
+
+def test_a_quiet_cluster_sees_no_writes(cluster: Cluster, start: Start) -> None:
+    create(cluster, workload(3, "quiet"), infd("quiet", targetRef={"name": "quiet"}, scaling={"minReplicas": 3}))
+    process = start()
+    wait_until(lambda: "status" in get(cluster, "infd", "quiet"), 15, "first status")
+    wait_until(lambda: get(cluster, "infd", "quiet")["status"].get("readyReplicas") == 3, 15, "all ready")
+    wait_until(lambda: _ticks(process) >= 3, 15, "some ticks")
+    before, ticks = get(cluster, "infd", "quiet"), _ticks(process)
+    wait_until(lambda: _ticks(process) >= ticks + 5, 20, "five more ticks")
+
+    assert get(cluster, "infd", "quiet")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+def test_paused_and_advisory_write_no_replicas(cluster: Cluster, start: Start) -> None:
+    for mode in ("Paused", "Advisory"):
+        name = mode.lower()
+        create(
+            cluster, workload(1, name),
+            infd(name, targetRef={"name": name}, scaling={"minReplicas": 3, "mode": mode}),
+        )  # fmt: skip
+    process = start()
+    wait_until(lambda: "status" in get(cluster, "infd", "advisory"), 15, "advice")
+    wait_until(lambda: _ticks(process) >= 4, 15, "some ticks")
+
+    assert (replicas(cluster, "paused"), replicas(cluster, "advisory")) == (1, 1)
+    assert get(cluster, "infd", "advisory")["status"]["desiredReplicas"] == 3
+
+
+def test_a_dry_run_scales_and_renders_nothing(cluster: Cluster, start: Start) -> None:
+    create(
+        cluster, workload(1, "dry"), infd("dry", targetRef={"name": "dry"}, scaling={"minReplicas": 3}), nim("drynim")
+    )
+    process = start("--advisory")
+    wait_until(lambda: "status" in get(cluster, "infd", "dry"), 15, "advice")
+    wait_until(lambda: _ticks(process) >= 3, 15, "some ticks")
+
+    assert replicas(cluster, "dry") == 1
+    assert cluster.kubectl("get", "deployment", "drynim", check=False).returncode != 0
+    cluster.kubectl("delete", "infd", "drynim")
+
+
+def test_it_renders_and_never_touches_replicas_afterwards(cluster: Cluster, start: Start) -> None:
+    create(cluster, nim("served", minReplicas=2))
+    process = start()
+    wait_until(lambda: cluster.kubectl("get", "deployment", "served", check=False).returncode == 0, 20, "rendered")
+    wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 15, "adopted")
+    assert cluster.kubectl("get", "service", "served", check=False).returncode == 0
+
+    cluster.kubectl("scale", "deployment/served", "--replicas=4")
+    change = json.dumps({"spec": {"runtime": {"image": "nim:2"}}})
+    cluster.kubectl("patch", "infd", "served", "--type=merge", "-p", change)
+    wait_until(lambda: _image(cluster, "served") == "nim:2", 15, "new image rolled out")
+    assert replicas(cluster, "served") == 4
+
+    assert process.end() == 0
+    again = start()
+    wait_until(lambda: _ticks(again) >= 3, 15, "some ticks of the next process")
+    assert (replicas(cluster, "served"), _image(cluster, "served")) == (4, "nim:2")
+    assert "forbidden" not in process.log.read_text() + again.log.read_text()
+
+
+def test_a_second_foreign_write_is_a_conflict_that_is_told(cluster: Cluster, start: Start) -> None:
+    create(cluster, workload(3, "fought"), infd("fought", targetRef={"name": "fought"}, scaling={"minReplicas": 3}))
+    start()
+    wait_until(lambda: "status" in get(cluster, "infd", "fought"), 15, "first status")
+    for to in (5, 4):
+        cluster.kubectl("scale", "deployment/fought", f"--replicas={to}")
+        wait_until(lambda to=to: _status(cluster, "fought")["replicas"] == to, 15, "adopted")  # type: ignore[misc]
+    wait_until(lambda: _status(cluster, "fought")["lastDecisionReason"] == "Conflict", 15, "conflict")
+
+    assert "ForeignWrite" in cluster.kubectl("describe", "infd", "fought").stdout
+    assert replicas(cluster, "fought") == 4
+
+
+def test_without_definitions_it_waits_instead_of_being_blind(control_plane: Path, tmp_path: Path) -> None:
+    with Cluster(nodes=1) as bare:
+        process = Process(tmp_path, bare.kubeconfig)
+        try:
+            wait_until(lambda: "definitions are missing" in process.log.read_text(), 20, "it says what is missing")
+            assert process.get("readyz")[0] == 503
+            definitions = [manifest for manifest in render() if manifest["kind"] == "CustomResourceDefinition"]
+            bare.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(definitions))
+            wait_until(process.ready, 30, "ready once they are there")
+            assert process.end() == 0
+        finally:
+            process.child.kill()
+            process.child.wait()
+
+
+@pytest.mark.slow
+def test_without_the_right_to_watch_it_ends_with_an_error(cluster: Cluster, account: Path, start: Start) -> None:
+    cluster.kubectl("create", "serviceaccount", "nobody", "-n", NAMESPACE)
+    nobody = cluster.service_account_kubeconfig(NAMESPACE, "nobody")
+    process = start(kubeconfig=nobody, ready=False)
+
+    # kopf tries for 54 s, as after an outage, and then gives up rather than work on with watches that are dead.
+    assert process.child.wait(120) == 1
+    assert "forbidden" in process.log.read_text().lower()
+
+
+def nim(name: str, **scaling: Any) -> dict[str, Any]:
+    document = infd(name, runtime=dict(MINIMAL), scaling=scaling)
+    document["spec"]["traffic"] |= {"averageRequestsPerSecond": "1"}
+    document["spec"]["runtime"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
+    del document["spec"]["targetRef"]
+    return document
+
+
+def _ticks(process: Process) -> int:
+    for line in process.get("metrics")[1].splitlines():
+        if line.startswith("firsttoken_cycle_duration_seconds_count"):
+            return round(float(line.split()[1]))
+    return 0
+
+
+def _image(cluster: Cluster, name: str) -> str:
+    container = get(cluster, "deployment", name)["spec"]["template"]["spec"]["containers"][0]
+    return str(container["image"])
+
+
+def _status(cluster: Cluster, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = get(cluster, "infd", name).get("status", {})
+    return found
