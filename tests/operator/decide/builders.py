@@ -77,7 +77,7 @@ def target(replicas: int, **changes: object) -> Target:
         kind="Deployment",
         name="nim",
         replicas=replicas,
-        resource_version="1",
+       
         ready=replicas,
         gpus_per_replica=1,
     )

@@ -42,11 +42,11 @@ def cluster(*objects: tuple[str, Any]) -> Store:
     return store
 
 
-def snapshot(store: Store, *, seconds: float = 100.0, conflicts: dict[str, str] | None = None) -> FleetSnapshot:
+def snapshot(store: Store, *, seconds: float = 100.0) -> FleetSnapshot:
     times = SnapshotTimes(
         now_seconds=5.0, wall_seconds=EPOCH + seconds, tick_seconds=1.5, brake_window_seconds=60.0, time_scale=10.0
     )
-    return build_snapshot(store, {}, {}, conflicts or {}, times)
+    return build_snapshot(store, {}, {}, times)
 
 
 def only(store: Store, **options: Any) -> ResourceSnapshot:
@@ -74,7 +74,7 @@ def test_pods_are_counted_by_what_they_can_do() -> None:
 
     assert (found.ready, found.starting, found.stuck, found.terminating) == (2, 1, 2, 1)
     assert (found.unschedulable, found.failing) == (1, 1)
-    assert (found.uid, found.replicas, found.resource_version, found.gpus_per_replica) == ("uid-nim", 3, "7", 1)
+    assert (found.uid, found.replicas, found.gpus_per_replica) == ("uid-nim", 3, 1)
 
 
 def test_a_pod_that_takes_longer_than_its_deployment_ever_did_is_stuck() -> None:
@@ -160,32 +160,30 @@ def test_durations_are_divided_by_the_time_scale_and_on_prem_waits_for_a_short_p
 
 
 OWNED = deployment(owner=("NIMService", "x", "uid-x"))
-RIVALS: dict[str, tuple[list[tuple[str, Any]], dict[str, str], str]] = {
-    "nobody": ([], {}, ""),
-    "a controller": ([("Deployment", OWNED)], {}, "owned by NIMService x; point targetRef at it"),
+RIVALS: dict[str, tuple[list[tuple[str, Any]], str]] = {
+    "nobody": ([], ""),
+    "a controller": ([("Deployment", OWNED)], "owned by NIMService x; point targetRef at it"),
     "an autoscaler": (
-        [("HorizontalPodAutoscaler", autoscaler("hpa"))], {},
+        [("HorizontalPodAutoscaler", autoscaler("hpa"))],
         "HorizontalPodAutoscaler hpa scales this target; delete it or set scaling.mode: Advisory",
     ),
-    "an autoscaler of another target": ([("HorizontalPodAutoscaler", autoscaler("hpa", target="x"))], {}, ""),
-    "a foreign writer": ([], {"uid-rag": "another writer"}, "another writer"),
+    "an autoscaler of another target": ([("HorizontalPodAutoscaler", autoscaler("hpa", target="x"))], ""),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("rival", RIVALS)
 def test_the_replicas_are_not_ours_when_they_belong_to(rival: str) -> None:
-    objects, conflicts, text = RIVALS[rival]
+    objects, text = RIVALS[rival]
     store = cluster(("InferenceDeployment", inference_deployment()), *objects)
 
-    assert only(store, conflicts=conflicts).conflict == text
+    assert only(store).conflict == text
 
 
-@pytest.mark.parametrize("rival", ["an autoscaler", "a foreign writer"])
-def test_who_scales_on_the_advice_of_an_advisory_resource_is_no_rival(rival: str) -> None:
-    objects, conflicts, _ = RIVALS[rival]
+def test_who_scales_on_the_advice_of_an_advisory_resource_is_no_rival() -> None:
+    objects, _ = RIVALS["an autoscaler"]
     store = cluster(("InferenceDeployment", inference_deployment(scaling={"mode": "Advisory"})), *objects)
 
-    assert only(store, conflicts=conflicts).conflict == ""
+    assert only(store).conflict == ""
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -213,8 +211,8 @@ def test_a_rendered_deployment_is_owned_by_its_own_resource_without_conflict() -
 
 
 def test_pods_with_another_number_of_gpus_than_was_sized_are_a_mismatch() -> None:
-    two = Target(uid="u", kind="Deployment", name="nim", replicas=1, resource_version="7", ready=1, gpus_per_replica=2)
-    one = Target(uid="u", kind="Deployment", name="nim", replicas=1, resource_version="7", ready=1, gpus_per_replica=1)
+    two = Target(uid="u", kind="Deployment", name="nim", replicas=1, ready=1, gpus_per_replica=2)
+    one = Target(uid="u", kind="Deployment", name="nim", replicas=1, ready=1, gpus_per_replica=1)
 
     mismatch = fitting(SIZED, two)
 
@@ -233,6 +231,13 @@ NODES = [("Node", node("gpu-0")), ("Node", node("gpu-1")), ("Node", node("l40", 
 def test_the_budget_is_what_was_declared() -> None:
     assert pool_of(*NODES, peakGPUs=12).budget_gpus == 12
     assert pool_of(*NODES, location="Cloud", baseGPUs=4, burstGPUs=6).budget_gpus == 10
+
+
+def test_the_gpus_of_a_node_that_is_not_ready_are_no_inventory() -> None:
+    lost = node("n2")
+    lost["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+
+    assert pool_of(("Node", node("n1")), ("Node", lost)).inventory_gpus == 8
 
 
 def test_the_budget_is_else_the_inventory_of_the_nodes_that_report_the_gpu() -> None:

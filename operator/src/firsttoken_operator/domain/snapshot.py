@@ -78,7 +78,6 @@ class Target:
     kind: str
     name: str
     replicas: int
-    resource_version: str
     ready: int
     starting: int = 0
     stuck: int = 0

@@ -54,8 +54,8 @@ def belongs(node: NodeView, pool: GPUPool) -> bool:
 
 
 def inventory_gpus(members: Iterable[NodeView]) -> int | None:
-    """GPUs of the nodes; None where none of them reports any: unknown is neither zero nor unlimited."""
-    reported = [node.gpus for node in members if node.gpus is not None]
+    """GPUs of the ready nodes; None where none of them reports any: unknown is neither zero nor unlimited."""
+    reported = [node.gpus for node in members if node.ready and node.gpus is not None]
     return sum(reported) if reported else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,9 +16,6 @@ Body = Mapping[str, Any]
 
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
-
-OWN_PREFIX = "firsttoken.dev/"
-"""Annotations that are kept; others (last-applied-configuration) hold whole bodies."""
 
 FAILING_REASONS = frozenset(
     {
@@ -70,7 +67,6 @@ class DeploymentView:
     uid: str
     namespace: str
     name: str
-    resource_version: str
     generation: int
     observed_generation: int
     replicas: int
@@ -78,8 +74,6 @@ class DeploymentView:
     updated_replicas: int
     gpus_per_replica: int
     owner: Owner | None
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    selector: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,6 @@ class NodeView:
     labels: Mapping[str, str]
     gpus: int | None
     ready: bool
-    schedulable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +143,6 @@ def project_deployment(body: Body) -> DeploymentView:
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
-        resource_version=str(metadata.get("resourceVersion", "")),
         generation=count(metadata.get("generation")),
         observed_generation=count(status.get("observedGeneration")),
         replicas=count(spec.get("replicas", 1)),
@@ -158,8 +150,6 @@ def project_deployment(body: Body) -> DeploymentView:
         updated_replicas=count(status.get("updatedReplicas")),
         gpus_per_replica=gpus_of(template.get("spec") or {}),
         owner=controller_of(body),
-        annotations={k: v for k, v in (metadata.get("annotations") or {}).items() if k.startswith(OWN_PREFIX)},
-        selector=dict((spec.get("selector") or {}).get("matchLabels") or {}),
     )
 
 
@@ -171,7 +161,7 @@ def project_replica_set(body: Body) -> ReplicaSetView:
 
 def project_node(body: Body) -> NodeView:
     """A node."""
-    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    metadata, status = body["metadata"], body.get("status") or {}
     reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
     ready = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()}
     return NodeView(
@@ -179,7 +169,6 @@ def project_node(body: Body) -> NodeView:
         labels=dict(metadata.get("labels") or {}),
         gpus=None if reported is None else count(reported),
         ready=ready.get("Ready") == "True",
-        schedulable=not spec.get("unschedulable", False),
     )
 
 

@@ -66,15 +66,14 @@ def build_snapshot(
     store: Store,
     metrics_by_uid: Mapping[str, Metrics],
     sized_by_uid: Mapping[str, Sized | Unsized],
-    conflicts: Mapping[str, str],
     times: SnapshotTimes,
 ) -> FleetSnapshot:
-    """The fleet at one tick; all mappings are by the uid of the InferenceDeployment.
+    """The fleet at one tick; both mappings are by the uid of the InferenceDeployment.
 
-    `conflicts` says who else writes a target's replicas; owners, autoscalers and second claims are found here.
+    Owners, autoscalers and second claims on a target are found here; who writes its replicas is known elsewhere.
     Resources that are being deleted are left out: their targets stay as they are.
     """
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, conflicts, times)
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, times)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
@@ -100,13 +99,11 @@ class _Builder:
         store: Store,
         metrics_by_uid: Mapping[str, Metrics],
         sized_by_uid: Mapping[str, Sized | Unsized],
-        conflicts: Mapping[str, str],
         times: SnapshotTimes,
     ) -> None:
         self._store = store
         self._metrics = metrics_by_uid
         self._sized = sized_by_uid
-        self._conflicts = conflicts
         self._times = times
         self._pools = {stored.name: stored.parsed for stored in store.pools.values()}
         self._younger = younger_claims(store.resources.values())
@@ -164,7 +161,7 @@ class _Builder:
         autoscaler = autoscaler_on(self._store.autoscalers.values(), metadata.namespace, name)
         if autoscaler:
             return f"{autoscaler} scales this target; delete it or set scaling.mode: Advisory"
-        return self._conflicts.get(metadata.uid, "")
+        return ""
 
 
 def fitting(sized: Sized | Unsized, target: Target | TargetMissing) -> Sized | Unsized:

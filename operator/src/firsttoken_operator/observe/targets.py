@@ -37,7 +37,6 @@ def target_of(
         kind=KIND,
         name=view.name,
         replicas=view.replicas,
-        resource_version=view.resource_version,
         ready=sum(pod.ready for pod in pods),
         starting=len(waiting) - len(stuck),
         stuck=len(stuck),

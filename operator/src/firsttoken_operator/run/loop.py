@@ -116,7 +116,7 @@ class Loop:
             time_scale=self._timing.scale,
         )
         sized = {uid: answer.sized for uid, answer in answers.items()}
-        snapshot = self._prepare(build_snapshot(parts.store, measured, sized, {}, times))
+        snapshot = self._prepare(build_snapshot(parts.store, measured, sized, times))
         claimed = self._ownerships.claim(snapshot)
         # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
         decided = await asyncio.to_thread(decide_isolated, claimed.snapshot, self._memory)
