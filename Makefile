@@ -7,6 +7,7 @@ UV_VERSION := 0.13.9
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help test lint demo control-plane crds clean
@@ -24,13 +25,13 @@ lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane)  ## A burst, live, in six minutes
-	$(BIN)/python -m demo
+	$(BIN)/python -m demo $(DEMO_ARGS)
 
 control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubectl
 	@$(BIN)/python -m tests.cluster
 
 crds: $(VENV)/.synced  ## Write crds/ from the pydantic models
-	$(BIN)/python -m firsttoken_operator.api.crd crds/
+	for folder in crds helm/firsttoken/files/crds; do $(BIN)/python -m firsttoken_operator.api.crd $$folder/; done
 
 clean:  ## Remove the virtual environment and tool caches; the control plane's cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -35,12 +35,13 @@ def main() -> int:
     """Run the demo; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--freeze", action="store_true", help="run the operator as a dry run: nothing is scaled")
+    parser.add_argument("--fleet-port", type=int, help="port of the emulated fleet, for a Prometheus of your own")
     parser.add_argument("--page", type=Path, default=ARTIFACTS / "demo.html", help="where the HTML page goes")
     arguments = parser.parse_args()
     console, scenario = Console(), Scenario()
     arguments.page.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _stage(scenario, console) as (stage, identity):
+        with _stage(scenario, console, arguments.fleet_port) as (stage, identity):
             expected = stage.expectation()
             record = _play(stage, identity, expected, console, freeze=arguments.freeze)
     except SetupError as error:
@@ -55,12 +56,12 @@ def main() -> int:
 
 
 @contextmanager
-def _stage(scenario: Scenario, console: Console) -> Iterator[tuple[Stage, Path]]:
+def _stage(scenario: Scenario, console: Console, fleet_port: int | None) -> Iterator[tuple[Stage, Path]]:
     """The stage on the user's cluster or on a local one, and the kubeconfig that the operator runs under."""
     kubeconfig, prometheus_url = os.environ.get("KUBECONFIG"), os.environ.get("PROMETHEUS_URL")
     if kubeconfig and prometheus_url:
         place = Place(Path(kubeconfig), prometheus_url, ARTIFACTS)
-        with Stage(place, scenario) as stage:
+        with Stage(place, scenario, fleet_port=fleet_port) as stage:
             stage.set_up()
             console.print(f"Prometheus must discover the emulated fleet at {stage.discovery_url}")
             yield stage, place.kubeconfig

@@ -48,14 +48,18 @@ class Place:
 class Stage:
     """Sets the scene, starts and stops the actors, and tells what is to be seen."""
 
-    def __init__(self, place: Place, scenario: Scenario, *, example: Path = EXAMPLE) -> None:
+    def __init__(
+        self, place: Place, scenario: Scenario, *, example: Path = EXAMPLE, fleet_port: int | None = None
+    ) -> None:
+        """`fleet_port`: where a Prometheus that is already configured will look for the fleet; None: a free port."""
         self.place, self.scenario, self.example = place, scenario, example
         self.documents: Documents = load_documents(example)
         self.deployment = self.documents.deployments[0]
         self.namespace = self.deployment.metadata.namespace or "default"
         reference = self.deployment.spec.target_ref
         self.target = reference.name if reference is not None else self.deployment.metadata.name
-        self._leases: dict[str, PortLease] = {"operator": lease_port(), "fleet": lease_port()}
+        self._leases: list[PortLease] = []
+        self._operator_port, self._fleet_port = self._lease(), fleet_port or self._lease()
         self.operator: Component | None = None
         self.fleet: Component | None = None
         self._client: client.ApiClient = config.new_client_from_config(str(place.kubeconfig))  # type: ignore[no-untyped-call]
@@ -71,21 +75,25 @@ class Stage:
         for actor in (self.operator, self.fleet):
             if actor is not None:
                 actor.stop()
-        for lease in self._leases.values():
+        for lease in self._leases:
             lease.release()
         self._client.close()  # type: ignore[no-untyped-call]
+
+    def _lease(self) -> int:
+        self._leases.append(lease_port())
+        return self._leases[-1].port
 
     # -- the scene --------------------------------------------------------------------------------------------------
 
     @property
     def discovery_url(self) -> str:
         """Where Prometheus finds the fleet's pods (HTTP service discovery)."""
-        return f"http://127.0.0.1:{self._leases['fleet'].port}/sd"
+        return f"http://127.0.0.1:{self._fleet_port}/sd"
 
     @property
     def operator_url(self) -> str:
         """Address of the operator's health and metrics."""
-        return f"http://127.0.0.1:{self._leases['operator'].port}"
+        return f"http://127.0.0.1:{self._operator_port}"
 
     def set_up(self) -> None:
         """Install the chart's resources and rights, the custom resources, and what they point at."""
@@ -142,7 +150,7 @@ class Stage:
             "rateWindowSeconds": s.rate_window_seconds,
             "timeScale": s.time_scale,
             "host": "127.0.0.1",
-            "port": self._leases["operator"].port,
+            "port": self._operator_port,
             "advisory": advisory,
         }
         file = self.place.folder / "operator.yaml"
@@ -151,13 +159,15 @@ class Stage:
         wait_until(self.operator_ready, 30, "operator ready")
         return self.operator
 
-    def start_fleet(self, phases: tuple[Phase, ...], seconds: float, *, control: bool = False) -> Component:
-        """Start the emulated fleet and its traffic."""
+    def start_fleet(
+        self, phases: tuple[Phase, ...], seconds: float, *, runtime: str = "nim", control: bool = False
+    ) -> Component:
+        """Start the emulated fleet, with the metrics of `runtime`, and its traffic."""
         first, *later = phases
         arguments: list[str | Path] = [
-            "emulate", "-f", self.example, "--fleet", "--kubeconfig", self.place.kubeconfig,
+            "emulate", "-f", self.example, "--fleet", "--runtime", runtime, "--kubeconfig", self.place.kubeconfig,
             "--rate", f"{first.requests_per_second:g}", "--seconds", f"{seconds:g}",
-            "--seed", str(self.scenario.seed), "--port", str(self._leases["fleet"].port),
+            "--seed", str(self.scenario.seed), "--port", str(self._fleet_port),
             "--truth", self.place.folder / "truth.jsonl",
         ]  # fmt: skip
         for phase in later:

@@ -60,8 +60,10 @@ class Play:
 
 
 @contextmanager
-def play(scenario: Scenario, *, initial_load: float = 80, example: Path = EXAMPLE) -> Iterator[Play]:
-    """Cluster, stage, operator and fleet, with `initial_load` running."""
+def play(
+    scenario: Scenario, *, initial_load: float = 80, example: Path = EXAMPLE, runtime: str = "nim"
+) -> Iterator[Play]:
+    """Cluster, stage, operator and fleet, with `initial_load` running and the metrics of `runtime`."""
     options = PrometheusOptions(
         scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
         discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
@@ -77,7 +79,7 @@ def play(scenario: Scenario, *, initial_load: float = 80, example: Path = EXAMPL
             identity = cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "firsttoken")
             stage.start_operator(identity)
             stage.wait_until_ready(60 + cold_start_seconds)
-            stage.start_fleet((Phase(0, initial_load),), LONG_SECONDS, control=True)
+            stage.start_fleet((Phase(0, initial_load),), LONG_SECONDS, runtime=runtime, control=True)
             stats = stage.stats()
             assert stats is not None
             began = time.monotonic() - stats["elapsedSeconds"]

@@ -13,8 +13,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SCENARIO = Scenario(cold_start_seconds=60)
 
 
-def test_columns_and_the_last_scaling_are_on_the_object() -> None:
-    with play(SCENARIO) as p:
+@pytest.mark.parametrize("runtime", ["nim", "vllm"])
+def test_columns_and_the_last_scaling_are_on_the_object(runtime: str) -> None:
+    with play(SCENARIO, runtime=runtime) as p:
         p.sleep_until(8)
         before = p.record.replicas_at(p.now)
         p.load(150)

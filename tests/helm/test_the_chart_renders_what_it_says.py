@@ -111,6 +111,12 @@ def test_optional_objects_are_optional() -> None:
     assert more - kinds == {"PodMonitor", "NetworkPolicy"}
 
 
+def test_the_operators_own_metrics_keep_their_namespace() -> None:
+    (monitor,) = of_kind(render("podMonitor.enabled=true"), "PodMonitor")
+
+    assert [endpoint["honorLabels"] for endpoint in monitor["spec"]["podMetricsEndpoints"]] == [True]
+
+
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [

@@ -1,0 +1,58 @@
+"""`make demo` as a user types it: it passes, and it fails when nothing is scaled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from demo.scenario import Scenario
+from demo.stage import ROOT
+from tests.cluster import Cluster, PrometheusOptions, lease_port
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+def make_demo(*, arguments: str = "", environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = ["make", "demo", f"DEMO_ARGS={arguments}"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | (environment or {}), capture_output=True, text=True, check=False
+    )
+    print(done.stdout, done.stderr)
+    return done
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_passes_and_leaves_its_page(tmp_path: Path) -> None:
+    page = tmp_path / "demo.html"
+
+    done = make_demo(arguments=f"--page {page}")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASSED" in done.stdout
+    assert "firsttoken demo: passed" in page.read_text()
+
+
+@pytest.mark.timeout(600)
+def test_on_a_users_own_cluster_a_frozen_scaler_fails_the_demo(tmp_path: Path) -> None:
+    scenario = Scenario()
+    lease = lease_port()
+    options = PrometheusOptions(
+        scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
+        discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
+    )
+    with Cluster(prometheus=options) as cluster:
+        cluster.add_http_sd(f"http://127.0.0.1:{lease.port}/sd")
+        own = {"KUBECONFIG": str(cluster.kubeconfig), "PROMETHEUS_URL": cluster.prometheus_url}
+        page = tmp_path / "demo.html"
+
+        done = make_demo(arguments=f"--freeze --fleet-port {lease.port} --page {page}", environment=own)
+    lease.release()
+
+    # make turns the demo's exit status 1 into its own 2.
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Error 1" in done.stderr
+    assert "FAILED" in done.stdout
+    assert "firsttoken demo: failed" in page.read_text()
