@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def _figure(scenario: Scenario, expected: Expectation, record: Record) -> go.Fig
     at = [s.seconds for s in record.samples]
     load = [s.offered_requests_per_second for s in record.samples]
     figure.add_trace(go.Scatter(x=at, y=load, name="arriving", line={"color": "#0969da", "shape": "hv"}), row=1, col=1)
-    events = [e for e in record.events if e.seconds >= 0]
+    at_start = [replace(e, seconds=0.0) for e in record.events if e.seconds < 0][-1:]
+    events = [*at_start, *(e for e in record.events if e.seconds >= 0)]
     for name, color, values in (
         ("desired", "#8250df", [e.replicas for e in events]),
         ("ready", "#1a7f37", [e.ready for e in events]),
@@ -72,5 +74,6 @@ def _figure(scenario: Scenario, expected: Expectation, record: Record) -> go.Fig
     for phase in scenario.phases[1:]:
         figure.add_vline(x=phase.at_seconds, line_dash="dot", line_color="#d0d7de")
     figure.update_layout(template="plotly_white", height=820, margin={"t": 40, "b": 40}, legend={"orientation": "h"})
+    figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(title_text="seconds of wall time", row=3, col=1)
     return figure

@@ -27,6 +27,7 @@ class Sample:
     ready: int
     ttft_p95_milliseconds: float | None
     attainment_percent: float | None
+    lateness_p99_seconds: float
     reason: str
 
 
@@ -38,9 +39,13 @@ class Record:
     samples: list[Sample] = field(default_factory=list)
     attainment_percent: float | None = None
     requests: int = 0
-    lateness_p99_seconds: float = 0.0
     seconds: float = 0.0
     """How long the traffic ran."""
+
+    @property
+    def lateness_p99_seconds(self) -> float | None:
+        """How far the emulated fleet ran behind its own clock, over the whole run; None: nobody looked."""
+        return self.samples[-1].lateness_p99_seconds if self.samples else None
 
     def replicas_at(self, seconds: float) -> int:
         """`spec.replicas` of the target at this second (the first one known before the first event)."""

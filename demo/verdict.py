@@ -113,9 +113,10 @@ def _attainment(record: Record) -> Criterion:
 
 
 def _lateness(record: Record) -> Criterion:
+    late = record.lateness_p99_seconds
     return Criterion(
         "p99 lateness of the emulated fleet",
-        record.lateness_p99_seconds <= LATENESS_SECONDS,
-        f"{record.lateness_p99_seconds:.3f} s",
+        late is not None and late <= LATENESS_SECONDS,
+        "unknown" if late is None else f"{late:.3f} s",
         f"at most {LATENESS_SECONDS} s",
     )

@@ -84,5 +84,6 @@ def take_sample(stage: Stage, sized: Callable[[float], int]) -> Sample | None:
         ready=status.get("readyReplicas", 0),
         ttft_p95_milliseconds=stats.get("ttftP95Milliseconds"),
         attainment_percent=stats.get("attainmentPercent"),
+        lateness_p99_seconds=stats["latenessP99Seconds"],
         reason=decisions[0]["reason"] if decisions else "",
     )

@@ -30,10 +30,10 @@ def good() -> Record:
         ReplicaEvent(215.0, 31, 31),
         ReplicaEvent(230.0, 20, 20),
     ]
-    samples = [Sample(float(t), SCENARIO.rate_at(t), 16, 16, 16, 100.0, 99.0, "Steady") for t in range(0, 300, 10)]
-    return Record(
-        events=events, samples=samples, attainment_percent=98.2, requests=31_000, lateness_p99_seconds=0.05, seconds=300
-    )
+    samples = [
+        Sample(float(t), SCENARIO.rate_at(t), 16, 16, 16, 100.0, 99.0, 0.05, "Steady") for t in range(0, 300, 10)
+    ]
+    return Record(events=events, samples=samples, attainment_percent=98.2, requests=31_000, seconds=300)
 
 
 def failed(record: Record) -> list[str]:
@@ -79,7 +79,11 @@ def unknown_attainment(r: Record) -> None:
 
 
 def slow_emulation(r: Record) -> None:
-    r.lateness_p99_seconds = 0.6
+    r.samples[-1] = replace(r.samples[-1], lateness_p99_seconds=0.6)
+
+
+def nobody_looked(r: Record) -> None:
+    r.samples.clear()
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,7 @@ def slow_emulation(r: Record) -> None:
         (slow_requests, "inside the SLA"),
         (unknown_attainment, "inside the SLA"),
         (slow_emulation, "lateness"),
+        (nobody_looked, "lateness"),
     ],
 )
 def test_each_criterion_fails_a_run_that_breaks_it(breakage: object, criterion: str) -> None:
