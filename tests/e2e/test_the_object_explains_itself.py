@@ -55,16 +55,20 @@ def test_a_person_who_scales_by_hand_is_followed_once_and_then_left_alone() -> N
         assert p.stage.condition("ScalingActive") == ("False", "Conflict")
 
 
-@pytest.mark.parametrize("mode", ["Advisory", "Paused"])
-def test_a_resource_that_is_not_active_is_never_scaled(mode: str) -> None:
+def test_a_resource_that_is_not_active_is_never_scaled() -> None:
     with play(SCENARIO) as p:
-        patch = f'{{"spec": {{"scaling": {{"mode": "{mode}"}}}}}}'
-        p.stage.kubectl("-n", "call-center", "patch", "infd", "support-rag", "--type=merge", "-p", patch)
-        wait_until(lambda: p.stage.condition("ScalingActive") == ("False", mode), 10, f"ScalingActive {mode}")
+        p.sleep_until(8)
+        p.stage.patch_spec({"scaling": {"mode": "Advisory"}})
+        wait_until(lambda: p.stage.condition("ScalingActive") == ("False", "Advisory"), 10, "ScalingActive: Advisory")
         began, size = p.now, p.record.replicas_at(p.now)
         p.load(200)
-        p.sleep_until(began + 12)
-
+        wait_until(lambda: p.stage.status()["desiredReplicas"] > size, 12, "advice to scale up")
         assert p.sizes_since(began) == [size]
-        if mode == "Advisory":
-            assert p.stage.status()["desiredReplicas"] > size
+
+        p.stage.patch_spec({"scaling": {"mode": "Paused"}})
+        wait_until(lambda: p.stage.condition("ScalingActive") == ("False", "Paused"), 10, "ScalingActive: Paused")
+        p.sleep_until(p.now + 4 * SCENARIO.tick_wall_seconds)
+        assert p.sizes_since(began) == [size]
+
+        p.stage.patch_spec({"scaling": {"mode": "Active"}})
+        wait_until(lambda: p.record.replicas_at(p.now) > size, 10, "scale-up of an active resource")

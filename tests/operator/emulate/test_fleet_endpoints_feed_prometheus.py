@@ -48,6 +48,23 @@ async def test_discovery_lists_one_group_a_pod_and_each_leads_to_a_metrics_page(
                     assert "time_to_first_token_seconds_bucket" in await response.text()
 
 
+async def test_a_pod_is_discovered_from_its_address_on_and_fails_to_be_scraped_until_it_is_ready():
+    async with a_client(poisson(1), []) as (client, fleet):
+
+        async def seen(**state):
+            fleet.follow([Pod("ns", "a", "a", **state)])
+            listed = [group["labels"]["pod"] for group in await (await client.get("/sd")).json()]
+            return listed, (await client.get("/pods/ns/a/metrics")).status
+
+        assert await seen(ready=False, addressed=False) == ([], 404)
+        assert await seen(ready=False) == (["a"], 503)
+        assert await seen(ready=True) == (["a"], 200)
+        assert await seen(ready=False) == (["a"], 200), "an engine that was ready once keeps its counters"
+        assert await seen(ready=False, terminating=True) == (["a"], 200)
+        stats = await (await client.get("/stats")).json()
+        assert stats["readyReplicas"] == 0
+
+
 async def test_a_pod_that_is_gone_is_not_found_and_not_discovered():
     async with a_client(poisson(1)) as (client, fleet):
         fleet.follow([Pod("ns", "a", "a", ready=True)])

@@ -13,11 +13,21 @@ from firsttoken_operator.emulate.cluster import PodFollower, pod_of, selector_of
 DEPLOYMENT = {"spec": {"selector": {"matchLabels": {"app": "nim"}}}}
 
 
-def a_pod(name, *, ready=True, deleted=False):
+def owned_by(kind, name):
+    return [
+        {"kind": "Something", "name": name, "controller": False},
+        {"kind": kind, "name": name, "controller": True},
+    ]
+
+
+def a_pod(name, *, ready=True, deleted=False, owner="nim-1", phase="Running"):
     metadata = {"namespace": "ns", "name": name, "uid": f"uid-{name}"}
+    if owner:
+        metadata["ownerReferences"] = owned_by("ReplicaSet", owner)
     if deleted:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    return {"metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": str(ready)}]}}
+    status = {"phase": phase, "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": str(ready)}]}
+    return {"metadata": metadata, "status": status}
 
 
 def an_event(kind, body):
@@ -49,13 +59,23 @@ def a_list(*pods):
 
 
 class Api:
-    """Answers list requests with `lists` and watch requests with `watches`, in turn; then hangs."""
+    """Answers list requests with `lists` and watch requests with `watches`, in turn; then hangs.
+
+    ReplicaSets `nim-<number>` belong to the Deployment `nim`, all others to one of another name; `gone` is not there.
+    """
 
     def __init__(self, lists, watches):
         self._answers = {False: iter(lists), True: iter(watches)}
+        self.asked = []
 
     async def read_namespaced_deployment_without_preload_content(self, *_):
         return Response(DEPLOYMENT)
+
+    async def read_namespaced_replica_set_without_preload_content(self, name, _namespace):
+        self.asked.append(name)
+        if name == "gone":
+            return Response({"message": "not found"}, status=404)
+        return Response({"metadata": {"ownerReferences": owned_by("Deployment", name.partition("-")[0])}})
 
     async def list_namespaced_pod_without_preload_content(self, _namespace, *, label_selector, watch=False, **_options):
         assert label_selector == "app=nim"
@@ -67,18 +87,20 @@ class Api:
         return answer
 
 
-async def followed(lists, watches, monkeypatch):
-    """The sets of (name, ready, terminating) that the follower reported."""
+async def followed(lists, watches, monkeypatch, *, asked=None):
+    """The sets of (name, ready, terminating) that the follower reported; `asked` gets the ReplicaSets it read."""
     monkeypatch.setattr(cluster, "RETRY_SECONDS", 0.01)
     reports = []
     api = client.ApiClient()
     follower = PodFollower(
         api, "ns", "nim", lambda pods: reports.append({(p.name, p.ready, p.terminating) for p in pods})
     )
-    follower._apps = follower._core = Api(lists, watches)
+    fake = follower._apps = follower._core = Api(lists, watches)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(follower.run(), 0.3)
     await api.close()
+    if asked is not None:
+        asked += fake.asked
     return reports
 
 
@@ -124,8 +146,39 @@ async def test_a_deployment_that_is_not_there_yet_is_waited_for(monkeypatch, cap
     assert "pods of ns/nim: 404 not found" in caplog.text
 
 
-def test_a_pod_without_status_is_not_ready():
-    assert not pod_of({"metadata": {"namespace": "n", "name": "p", "uid": "u"}}).ready
+async def test_pods_of_another_deployment_with_the_same_labels_are_not_followed(monkeypatch):
+    listed = a_list(a_pod("a"), a_pod("foreign", owner="canary-1"), a_pod("bare", owner=None))
+    events = [
+        an_event("ADDED", a_pod("stranger", owner="canary-1")),
+        an_event("ADDED", a_pod("b", owner="nim-2")),
+        an_event("DELETED", a_pod("foreign", owner="canary-1")),
+    ]
+    asked = []
+    reports = await followed([listed], [Response(events=events)], monkeypatch, asked=asked)
+
+    assert reports == [{("a", True, False)}, {("a", True, False), ("b", True, False)}]
+    assert asked == ["nim-1", "canary-1", "nim-2"], "each ReplicaSet is read once"
+
+
+async def test_a_pod_outlives_its_replica_set_until_it_is_deleted_itself(monkeypatch):
+    events = [
+        an_event("MODIFIED", a_pod("a", deleted=True, owner="gone")),
+        an_event("ADDED", a_pod("orphan", owner="gone")),
+    ]
+    reports = await followed([a_list(a_pod("a"))], [Response(events=events)], monkeypatch)
+    assert reports == [{("a", True, False)}, {("a", True, True)}]
+
+
+async def test_a_pod_that_has_ended_is_gone_though_its_object_stays(monkeypatch):
+    events = [an_event("MODIFIED", a_pod("a", ready=False, phase="Failed"))]
+    reports = await followed([a_list(a_pod("a"), a_pod("b"))], [Response(events=events)], monkeypatch)
+    assert reports == [{("a", True, False), ("b", True, False)}, {("b", True, False)}]
+
+
+def test_a_pod_without_status_is_neither_ready_nor_addressed():
+    pod = pod_of({"metadata": {"namespace": "n", "name": "p", "uid": "u"}})
+    assert (pod.ready, pod.addressed) == (False, False)
+    assert pod_of(a_pod("p", ready=False)).addressed
 
 
 def test_every_form_of_selector_becomes_a_list_request():

@@ -1,7 +1,8 @@
 """Follows the pods of a Deployment, so that the emulated fleet is what the cluster says it is.
 
 Reads only: one list and one watch of the Deployment's selector, on raw JSON (a typed pod costs a millisecond to parse,
-and four fields are needed). Every interruption ends in a new list, so a missed event cannot last.
+and six fields are needed). Labels alone may match pods of others too, so the owners count: a pod is followed when its
+ReplicaSet is controlled by the Deployment. Every interruption ends in a new list, so a missed event cannot last.
 """
 
 from __future__ import annotations
@@ -19,21 +20,33 @@ from firsttoken_operator.emulate.fleet import Pod
 
 RETRY_SECONDS = 1.0
 WATCH_SECONDS = 240
+ENDED_PHASES = ("Succeeded", "Failed")
+"""Of a pod whose containers are gone for good, such as an evicted one; its object may stay for long."""
 
 _log = logging.getLogger(__name__)
 
 
 def pod_of(manifest: dict[str, Any]) -> Pod:
     """The few fields of a pod object that matter here."""
-    metadata = manifest["metadata"]
-    conditions = manifest.get("status", {}).get("conditions") or []
+    metadata, status = manifest["metadata"], manifest.get("status", {})
+    conditions = status.get("conditions") or []
     return Pod(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         ready=any(item["type"] == "Ready" and item["status"] == "True" for item in conditions),
         terminating="deletionTimestamp" in metadata,
+        addressed=bool(status.get("podIP")),
     )
+
+
+def controller_name(manifest: dict[str, Any], kind: str) -> str | None:
+    """Name of the object of this kind that controls another one; None: it has no controller, or one of another kind."""
+    for owner in manifest["metadata"].get("ownerReferences") or []:
+        if owner.get("controller") and owner["kind"] == kind:
+            name: str = owner["name"]
+            return name
+    return None
 
 
 def selector_of(deployment: dict[str, Any]) -> str:
@@ -66,13 +79,15 @@ class PodFollower:
     def __init__(
         self, api: client.ApiClient, namespace: str, deployment: str, changed: Callable[[Iterable[Pod]], None]
     ) -> None:
-        """`changed` gets all pods of the Deployment after every change."""
+        """`changed` gets all pods of the Deployment after every change, without those that have ended."""
         self._apps = client.AppsV1Api(api)
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
         self._deployment = deployment
         self._changed = changed
         self._pods: dict[str, Pod] = {}
+        self._sets: dict[str, bool] = {}
+        """ReplicaSets met since the last list, by name: whether the Deployment controls them."""
 
     async def run(self) -> None:
         """List and watch for ever; an unreachable API server is retried and logged, the pods stay as last seen."""
@@ -96,7 +111,8 @@ class PodFollower:
         listed = await _body(
             await self._core.list_namespaced_pod_without_preload_content(self._namespace, label_selector=selector)
         )
-        self._pods = {pod.uid: pod for pod in map(pod_of, listed["items"])}
+        self._sets.clear()
+        self._pods = {item["metadata"]["uid"]: pod_of(item) for item in listed["items"] if await self._is_ours(item)}
         self._changed(self._pods.values())
         response = await self._core.list_namespaced_pod_without_preload_content(
             self._namespace,
@@ -109,19 +125,40 @@ class PodFollower:
             await _body(response)
         try:
             async for line in response.content:
-                self._take(json.loads(line))
+                await self._take(json.loads(line))
         finally:
             response.close()
 
-    def _take(self, event: dict[str, Any]) -> None:
+    async def _take(self, event: dict[str, Any]) -> None:
         if event["type"] == "ERROR":
             status = event["object"]
             raise client.ApiException(status=status.get("code"), reason=status.get("message"))
         if event["type"] == "BOOKMARK":
             return
         pod = pod_of(event["object"])
-        if event["type"] == "DELETED":
-            self._pods.pop(pod.uid, None)
-        else:
+        if event["type"] != "DELETED" and await self._is_ours(event["object"]):
             self._pods[pod.uid] = pod
+        elif self._pods.pop(pod.uid, None) is None:
+            return
         self._changed(self._pods.values())
+
+    async def _is_ours(self, manifest: dict[str, Any]) -> bool:
+        """Whether a pod runs, or will run, for the Deployment: pod -> ReplicaSet -> Deployment, and it has not ended.
+
+        By name, not by uid: a Deployment that is deleted and made again is still the one to follow.
+        """
+        replica_set = controller_name(manifest, "ReplicaSet")
+        if replica_set is None or manifest.get("status", {}).get("phase") in ENDED_PHASES:
+            return False
+        if replica_set not in self._sets:
+            try:
+                found = await _body(
+                    await self._apps.read_namespaced_replica_set_without_preload_content(replica_set, self._namespace)
+                )
+            except client.ApiException as error:
+                if error.status != 404:
+                    raise
+                # NB: deleted before its pods; one that was followed stays until its own deletion is seen.
+                return manifest["metadata"]["uid"] in self._pods
+            self._sets[replica_set] = controller_name(found, "Deployment") == self._deployment
+        return self._sets[replica_set]

@@ -1,8 +1,10 @@
 """The HTTP side of an emulated fleet: a metrics page for each pod, service discovery, the live score.
 
 One server stands for all pods (`/pods/<namespace>/<pod>/metrics`), and Prometheus finds them through `/sd`, one target
-group a pod with the labels that a real cluster's discovery would give. The control endpoints change the load and break
-the scraping on purpose; they exist only where the caller asked for them.
+group a pod with the labels that a real cluster's discovery would give. As there, a pod is listed from the moment it has
+an address, and its page fails until the pod is ready: Prometheus takes up to 7.5 s to act on a changed list, and a pod
+that was listed before is scraped from its readiness on. The control endpoints change the load and break the scraping on
+purpose; they exist only where the caller asked for them.
 """
 
 from __future__ import annotations
@@ -64,6 +66,9 @@ class FleetEndpoints:
         key = (request.match_info["namespace"], request.match_info["pod"])
         self._fleet.advance()
         replica = self._fleet.replicas.get(key)
+        if replica is None and key in self._fleet.targets:
+            # A real engine does not listen yet while it loads its model; for Prometheus both are `up == 0`.
+            raise web.HTTPServiceUnavailable(text=f"pod {key[0]}/{key[1]} is not ready yet\n")
         if replica is None:
             raise web.HTTPNotFound(text=f"no pod {key[0]}/{key[1]}\n")
         return web.Response(body=replica.metrics.page(), headers={"Content-Type": CONTENT_TYPE})
@@ -79,7 +84,7 @@ class FleetEndpoints:
                     "__metrics_path__": f"/pods/{namespace}/{pod}/metrics",
                 },
             }
-            for namespace, pod in self._fleet.replicas
+            for namespace, pod in self._fleet.targets
         ]
         return web.json_response(groups)
 

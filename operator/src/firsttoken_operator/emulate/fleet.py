@@ -40,13 +40,14 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod as the cluster shows it."""
+    """A pod as the cluster shows it. `addressed`: it has an IP address, so that service discovery lists it."""
 
     namespace: str
     name: str
     uid: str
     ready: bool
     terminating: bool = False
+    addressed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ class Fleet:
         """Virtual times of the events of the `advance` that is going on."""
         self.replicas: dict[tuple[str, str], Replica] = {}
         """By (namespace, pod name): those whose metrics are served."""
+        self.targets: tuple[tuple[str, str], ...] = ()
+        """The same keys of all pods that discovery lists: from their address on, long before they are ready."""
         self.started_seconds: float | None = None
         self._clock = clock
         self._router: Router[Replica] = make_router(gateway.routing, gateway.seed)
@@ -159,6 +162,7 @@ class Fleet:
         now = self._clock()
         self._advance_to(now)
         seen = {(pod.namespace, pod.name): pod for pod in pods}
+        self.targets = tuple(key for key, pod in seen.items() if pod.addressed)
         for key, replica in list(self.replicas.items()):
             pod = seen.get(key)
             if pod is None or pod.uid != replica.pod.uid:
