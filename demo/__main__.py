@@ -22,10 +22,10 @@ from demo.live import render_table, render_verdict
 from demo.page import write_page
 from demo.record import Record
 from demo.scenario import Expectation, Scenario
-from demo.stage import ROOT, SYSTEM_NAMESPACE, Place, Stage
+from demo.stage import ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.verdict import hopeless, judge
 from demo.watching import TargetWatch, take_sample
-from tests.cluster import Cluster, PrometheusOptions, SetupError
+from tests.cluster import Cluster, SetupError
 
 SAMPLE_SECONDS = 0.5
 ARTIFACTS = ROOT / "artifacts"
@@ -66,10 +66,7 @@ def _stage(scenario: Scenario, console: Console, fleet_port: int | None) -> Iter
             console.print(f"Prometheus must discover the emulated fleet at {stage.discovery_url}")
             yield stage, place.kubeconfig
         return
-    options = PrometheusOptions(
-        scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
-        discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
-    )
+    options = prometheus_options(scenario)
     console.print("starting a local control plane: API server, scheduler, 8 servers with 8 GPUs each, Prometheus")
     with Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options) as cluster:
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)

@@ -24,7 +24,7 @@ from demo.scenario import Expectation, Phase, Scenario
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_sizing import Sizing, size
-from tests.cluster import Component, PortLease, helm, kubectl, lease_port, wait_until
+from tests.cluster import Component, PortLease, PrometheusOptions, helm, kubectl, lease_port, wait_until
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "call-center.yaml"
@@ -43,6 +43,14 @@ class Place:
     kubeconfig: Path
     prometheus_url: str
     folder: Path
+
+
+def prometheus_options(scenario: Scenario) -> PrometheusOptions:
+    """The scenario's scrape and discovery intervals, in wall time."""
+    return PrometheusOptions(
+        scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
+        discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
+    )
 
 
 class Stage:

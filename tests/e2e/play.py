@@ -10,9 +10,9 @@ from pathlib import Path
 
 from demo.record import Record, ReplicaEvent
 from demo.scenario import Phase, Scenario
-from demo.stage import EXAMPLE, SYSTEM_NAMESPACE, Place, Stage
+from demo.stage import EXAMPLE, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.watching import TargetWatch
-from tests.cluster import Cluster, PrometheusOptions
+from tests.cluster import Cluster
 
 LONG_SECONDS = 1800.0
 
@@ -72,10 +72,7 @@ def play(
 
     `scaling` overrides fields of `spec.scaling`.
     """
-    options = PrometheusOptions(
-        scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
-        discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
-    )
+    options = prometheus_options(scenario)
     cold_start_seconds = scenario.scaled(scenario.cold_start_seconds)
     with Cluster(nodes=scenario.servers, ready_delay_seconds=cold_start_seconds, prometheus=options) as cluster:
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from demo.scenario import Scenario
-from demo.stage import ROOT
-from tests.cluster import Cluster, PrometheusOptions, lease_port
+from demo.stage import ROOT, prometheus_options
+from tests.cluster import Cluster, lease_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -37,13 +37,8 @@ def test_the_demo_passes_and_leaves_its_page(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_on_a_users_own_cluster_a_frozen_scaler_fails_the_demo(tmp_path: Path) -> None:
-    scenario = Scenario()
     lease = lease_port()
-    options = PrometheusOptions(
-        scrape_interval_seconds=scenario.scaled(scenario.scrape_interval_seconds),
-        discovery_interval_seconds=scenario.scaled(scenario.discovery_interval_seconds),
-    )
-    with Cluster(prometheus=options) as cluster:
+    with Cluster(prometheus=prometheus_options(Scenario())) as cluster:
         cluster.add_http_sd(f"http://127.0.0.1:{lease.port}/sd")
         own = {"KUBECONFIG": str(cluster.kubeconfig), "PROMETHEUS_URL": cluster.prometheus_url}
         page = tmp_path / "demo.html"
