@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.cluster import Cluster, PrometheusOptions, build, tools
 
 pytest_plugins = ["tests.skip_gate"]
+
+# No deadline: the machine is shared. In CI the examples are the same every time, so that a submission is judged by what
+# it changed; a developer's runs explore.
+hypothesis.settings.register_profile("firsttoken", deadline=None, derandomize=os.environ.get("CI") == "true")
+hypothesis.settings.load_profile("firsttoken")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,10 @@ from enum import StrEnum
 
 from firsttoken_sizing.workload import Percentile
 
+OVERLOAD_RATIO = 0.9
+"""Below this share of Little's law a window was shorter than the queue that it measured: its throughput is right, its
+latencies are not (docs/design/sizing.md)."""
+
 
 class Load(StrEnum):
     """How a benchmark offered its load."""
@@ -45,6 +49,18 @@ class Point:
     ttft: Latency = Latency()
     itl: Latency = Latency()
     end_to_end: Latency = Latency()
+
+    @property
+    def little_ratio(self) -> float | None:
+        """Throughput x latency / concurrency, 1 by Little's law in a closed loop; None where one is not known."""
+        if self.concurrency is None or self.end_to_end.mean is None:
+            return None
+        return self.requests_per_second * self.end_to_end.mean / 1000 / self.concurrency
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether the window was shorter than its own queue."""
+        return self.little_ratio is not None and self.little_ratio < OVERLOAD_RATIO
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,11 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """The answer. Where `feasible` is False the sizes are 0, `table` is None and `cause` says why."""
+    """The answer.
+
+    Where `feasible` is False `cause` says why, `table` and `basis` are None, and sizes, rates and the error band are 0
+    and stand for nothing; `configuration` is then the one that came nearest.
+    """
 
     feasible: bool
     reason: str
@@ -117,9 +121,13 @@ class Sizing:
     itl: Latency
     end_to_end: Latency
     binding_constraint: str
-    basis: Basis
+    basis: Basis | None
     error_band_percent: float
+    """How far the real requests a second of one replica may lie from the answer."""
     utilization_cap_percent: float
+    """That rate as a share of the largest stable one."""
+    sla: Sla = field(default_factory=Sla)
+    """The limits that the answer keeps, as asked."""
     memory: Memory | None = None
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)
     cost: Cost | None = None

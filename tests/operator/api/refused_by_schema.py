@@ -109,10 +109,10 @@ REFUSED_BY_SCHEMA = (
         {"spec.model.precision": "FP4"},
         field="spec.model.precision",
         problem='"FP4" is not supported',
-        fix="use one of FP16, BF16, FP8, INT8, INT4, NVFP4",
+        fix="use one of FP16, BF16, FP8, INT8, INT4, NVFP4, MXFP4",
         server=(
             'spec.model.precision: Unsupported value: "FP4": supported values: "FP16", "BF16", "FP8", "INT8", '
-            '"INT4", "NVFP4"'
+            '"INT4", "NVFP4", "MXFP4"'
         ),
         rules_skipped=True,
     ),

@@ -19,8 +19,10 @@ from firsttoken_operator.api import (
     sizing_request,
     workload,
 )
+from firsttoken_operator.api.inference_deployment import Precision
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
 from firsttoken_operator.domain import ScaleDown
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Pricing, Sla
@@ -65,6 +67,19 @@ def test_the_call_center_becomes_the_third_worked_example():
     assert measured.points[3] == Point(
         5.1954, concurrency=10, ttft=Latency(mean=220.8, p95=268), itl=Latency(mean=8.56)
     )
+
+
+def test_every_precision_of_the_catalog_can_be_declared():
+    assert [p.value for p in Precision] == list(BYTES_PER_PARAMETER)
+
+
+def test_a_model_that_is_published_in_mxfp4_can_be_asked_for_in_it():
+    declared = {"name": "openai/gpt-oss-120b", "precision": "MXFP4", "allowedPrecisions": ["MXFP4", "BF16"]}
+    resource = InferenceDeployment.model_validate(changed(GOOD[DEPLOYMENT], {"spec.model": declared}))
+
+    request = sizing_request(resource, {}, [])
+
+    assert (request.precision, request.allowed_precisions) == ("MXFP4", ("MXFP4", "BF16"))
 
 
 def test_arrivals_and_every_percentile_can_be_overridden():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firsttoken_operator.api import ApiError, Documents, InvalidDocument, parse_documents
@@ -103,10 +103,23 @@ def read_or_refusal(text: str) -> Documents | str:
         return str(refusal)
 
 
+@pytest.mark.parametrize("place", ["spec", "metadata.labels"])
+@pytest.mark.parametrize("key", ["\n", "\u2028", "k" * 1000], ids=["line feed", "line separator", "long"])
+def test_a_key_that_breaks_the_line_is_quoted(place, key):
+    document = changed(GOOD["InferenceDeployment"], {place: {key: []}})
+
+    (line,) = str(read_or_refusal(json.dumps(document))).splitlines()
+
+    assert len(line) < 300
+
+
 @given(path=PATHS, value=JSON_VALUES)
+@example(path="spec", value={"\n": None})
+@example(path="metadata.name", value="\n")
+@example(path="kind", value="\x1b[2J")
 def test_a_poisoned_object_is_read_or_refused_and_never_crashes(path, value):
     document = changed(GOOD["InferenceDeployment"], {path: value})
 
     result = read_or_refusal(json.dumps(document))
 
-    assert isinstance(result, Documents) or "\n" not in result
+    assert isinstance(result, Documents) or result.isprintable()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,12 +38,43 @@ def test_the_yaml_goes_to_stdout_and_what_was_left_out_to_stderr(capsys: pytest.
     assert "imported 8 points as 1 BenchmarkProfile(s), left out 1 run(s)" in shown.err
 
 
+def test_numbers_are_written_as_a_person_would(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(DLI)]) == 0
+
+    numbers = re.findall(r": ([0-9][0-9.]*)$", capsys.readouterr().out, re.MULTILINE)
+    assert {"3.27", "5.1954", "268", "1924.24"} <= set(numbers)
+    assert all(len(number.replace(".", "").strip("0")) <= 6 for number in numbers)
+
+
 def test_import_and_load_give_the_same_profile(tmp_path: Path) -> None:
     output = tmp_path / "profiles.yaml"
 
     assert main(["import", str(DLI), "-o", str(output)]) == 0
 
     assert [profile(benchmark) for benchmark in loaded(output.read_text())] == list(read_benchmarks(DLI).profiles)
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.json")), ids=lambda path: path.stem)
+def test_import_and_load_give_the_same_profiles_for_every_format(tmp_path: Path, path: Path) -> None:
+    output = tmp_path / "profiles.yaml"
+    flags = ["--model=llama-3.1-8b", "--gpu=H100-SXM-80GB", "--precision=fp8", "--tensor-parallel=2"]
+
+    assert main(["import", str(path), *flags, "-o", str(output)]) == 0
+
+    expected = read_benchmarks(path, Declared("llama-3.1-8b", "H100-SXM-80GB", "FP8", 2)).profiles
+    assert expected
+    assert [profile(benchmark) for benchmark in loaded(output.read_text())] == list(expected)
+
+
+def test_what_was_left_out_of_a_run_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = json.loads((FIXTURES / "trtllm-bench-concurrency32.json").read_text())
+    report["world_info"]["issue_rate"] = float("inf")
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+
+    assert main(["import", str(path)]) == 0
+
+    assert f"note on {path}: sent all requests at once: throughput" in capsys.readouterr().err
 
 
 def test_files_of_one_sweep_become_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,16 @@ def documents() -> list[dict[str, object]]:
     return list(yaml.safe_load_all(CALL_CENTER.read_text(encoding="utf-8")))
 
 
+def with_sla(sla: dict[str, object]) -> list[dict[str, object]]:
+    """The call center with another SLA."""
+    changed = documents()
+    for document in changed:
+        if document["kind"] == "InferenceDeployment":
+            assert isinstance(document["spec"], dict)
+            document["spec"]["sla"] = sla
+    return changed
+
+
 def sized(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
     assert main(["size", "-f", str(CALL_CENTER), "-o", "json", *arguments]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -61,6 +71,57 @@ def test_the_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "41.56" in out
 
 
+def test_another_percentile_is_the_one_that_the_table_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main(["size", "-f", str(CALL_CENTER), "--percentile", "P99", "--arrivals", "Poisson"]) == 0
+    out = capsys.readouterr().out
+    assert "TTFT ms mean / P99" in out
+    assert "216.1" in out
+    assert "…" not in out
+
+
+def test_an_offline_job_has_one_reading(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "offline.yaml"
+    file.write_text(yaml.safe_dump_all(with_sla({"mode": "Offline"})), encoding="utf-8")
+
+    assert main(["size", "-f", str(file), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["arrivals"], document["replicas"]) == ("ClosedLoop", 15)
+    assert "one reading only" in document["otherReading"]
+
+
+def test_a_sequential_sla_is_bound_by_the_whole_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "sequential.yaml"
+    sla = {"mode": "Sequential", "endToEnd": {"milliseconds": 5000, "percentile": "Mean"}}
+    file.write_text(yaml.safe_dump_all(with_sla(sla)), encoding="utf-8")
+
+    assert main(["size", "-f", str(file), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["bindingConstraint"], document["concurrencyPerReplica"]) == ("E2E Mean", 50)
+
+
+@pytest.mark.parametrize(
+    ("sla", "line"),
+    [
+        ({"mode": "Offline", "endToEnd": {"milliseconds": 9000}}, "spec.sla.endToEnd: mode Offline has no endToEnd"),
+        ({"mode": "Sequential"}, "spec.sla.endToEnd: mode Sequential needs endToEnd"),
+    ],
+    ids=["a limit that Offline has not", "Sequential without its limit"],
+)
+def test_a_mode_and_its_limits_that_do_not_go_together_are_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, sla: dict[str, object], line: str
+) -> None:
+    file = tmp_path / "mode.yaml"
+    file.write_text(yaml.safe_dump_all(with_sla(sla)), encoding="utf-8")
+
+    assert main(["size", "-f", str(file)]) == 2
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert line in shown
+
+
 def test_benchmarks_may_come_from_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "benchmarks"
     folder.mkdir()
@@ -96,6 +157,7 @@ def test_an_impossible_limit_exits_3_and_says_what_would_do(
     assert main(["size", "-f", str(file), "-o", "json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["feasible"] is False
+    assert (document["replicas"], document["basis"], document["errorBandPercent"]) == (None, None, None)
     assert "raise the limit to at least" in document["reason"]
 
 

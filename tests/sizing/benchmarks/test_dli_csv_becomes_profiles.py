@@ -75,6 +75,16 @@ def test_points_are_sorted_and_the_one_measured_twice_is_averaged() -> None:
     assert at(profile, 5).itl.mean == pytest.approx(7.06)
 
 
+def test_an_average_has_no_floating_point_noise() -> None:
+    profile = only_profile(read_benchmarks(FIXTURE))
+
+    assert at(profile, 5).requests_per_second == 3.27
+    for point in profile.points:
+        for latency in (point.ttft, point.itl, point.end_to_end):
+            known = [getattr(latency, name) for name in ("mean", "p50", "p90", "p95", "p99")]
+            assert all(len(repr(value).replace(".", "").strip("0")) <= 6 for value in known if value is not None)
+
+
 def test_a_percentile_that_one_of_two_measurements_lacks_is_left_out(edited: Callable[..., Path]) -> None:
     def one_p95(rows: list[Cells]) -> None:
         next(row for row in rows if row["input_config-concurrency"] == "5")["time_to_first_token-p95"] = "150e6"

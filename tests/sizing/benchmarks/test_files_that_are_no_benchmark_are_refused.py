@@ -23,6 +23,13 @@ BAD_FILES = {
     "another JSON object": (b'{"aiperf_version": "0.13.0"}', "not a benchmark format that can be imported"),
     "a header without rows": (b"task_inputs-model,task_inputs-GPU\n", "has no rows"),
     "another table": (b"a,b\n1,2\n", "DLI flattened CSV; GenAI-Perf JSON"),
+    "GenAI-Perf's CSV": (b"Metric,avg,min\nTime To First Token (ms),1,1\n", "import profile_export_genai_perf.json"),
+    "an AIPerf sweep's CSV": (
+        b"concurrency,request_throughput_mean\n1,6.2\n",
+        "import profile_export_aiperf_sweep.json",
+    ),
+    "guidellm's CSV": (b"Run Info,Run Info\nRun ID,Run Index\n,\n", "import the benchmarks.json"),
+    "an integer without end": (b'{"a": 1' + b"0" * 5000 + b"}", "Exceeds the limit"),
     "an open quote": (b'a,b\n"1,2\n', "is not CSV"),
 }
 
@@ -45,6 +52,23 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableBenchmark, match="cannot be read"):
         read_benchmarks(tmp_path)
+
+
+def test_every_format_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "size-offline.md").read_text()
+
+    assert [known.name for known in FORMATS if f"| {known.name} |" not in page] == []
+
+
+def test_files_of_many_names_fit_into_the_source_of_a_profile(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{rate}.0qps-Llama-3.1-8B-Instruct-{'x' * 40}.json" for rate in range(1, 13)]
+    for path in paths:
+        path.write_text((FIXTURES / "vllm-bench-rate6.json").read_text())
+    (profile,) = read_benchmarks(paths, Declared(precision="FP8")).profiles
+
+    assert profile.source.startswith(f"vLLM bench serve {paths[0].name}, ")
+    assert profile.source.endswith(" and 7 more")
+    assert len(profile.source) <= 512
 
 
 def test_each_format_recognizes_its_own_files_and_no_other() -> None:

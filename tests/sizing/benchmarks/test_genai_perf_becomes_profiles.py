@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,20 +17,6 @@ NESTED = FIXTURES / "genai-perf-nested-concurrency4.json"
 FLAT = FIXTURES / "genai-perf-flat-concurrency8.json"
 SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "samples"
 DECLARED = Declared(model="meta/llama-3.1-8b-instruct", gpu="L40S", precision="bf16", tensor_parallel=1, engine="vLLM")
-
-
-@pytest.fixture
-def edited(tmp_path: Path) -> Callable[[Path, Callable[[dict[str, Any]], object]], Path]:
-    """Writes a copy of a fixture after a change to its object."""
-
-    def edit(original: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-        data = json.loads(original.read_text())
-        change(data)
-        path = tmp_path / "profile_export_genai_perf.json"
-        path.write_text(json.dumps(data))
-        return path
-
-    return edit
 
 
 def test_nested_settings_are_read() -> None:

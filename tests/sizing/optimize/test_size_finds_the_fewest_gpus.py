@@ -25,6 +25,7 @@ from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center
 
 LLAMA_70B = "meta/llama3-70b-instruct"
 A100 = "A100-SXM-80GB"
+TTFT = Limit(300, Percentile.P95)
 
 
 def test_the_winner_needs_no_more_gpus_than_any_alternative() -> None:
@@ -97,13 +98,17 @@ def test_concurrent_requests_instead_of_a_rate() -> None:
     assert sizing.peak_requests_per_second == pytest.approx(9.5 * 5.1954)
 
 
-def test_offline_fills_the_batch() -> None:
-    request = call_center(arrivals=Arrivals.POISSON)
+@pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
+def test_precisions_below_8_bits_only_must_be_asked_for(arrivals: Arrivals) -> None:
+    request = replace(call_center(arrivals=arrivals), model="openai/gpt-oss-20b", precision=None, profiles=())
 
-    offline = size(replace(request, sla=Sla(mode=SlaMode.OFFLINE)))
-
-    assert offline.requests_per_second_per_replica > size(request).requests_per_second_per_replica
-    assert offline.arrivals is Arrivals.CLOSED_LOOP
+    with pytest.raises(InvalidInput, match=r"^model\.precision: .*MXFP4 only.*set model.precision, for example MXFP4"):
+        size(request)
+    with pytest.raises(InvalidInput, match=r"^model\.allowedPrecisions: .*does not include INT4"):
+        size(replace(request, allowed_precisions=("INT4",)))
+    for asked in (replace(request, precision="MXFP4"), replace(request, allowed_precisions=("MXFP4",))):
+        with pytest.raises(NoBenchmark, match="MXFP4 on H100"):
+            size(asked)
 
 
 def test_lengths_outside_the_measured_ones_are_extrapolated_and_say_so() -> None:
@@ -133,6 +138,8 @@ def test_lengths_outside_the_measured_ones_are_extrapolated_and_say_so() -> None
         ),
         ({"sla": Sla()}, InvalidInput, "sla.timeToFirstToken"),
         ({"sla": Sla(mode=SlaMode.SEQUENTIAL)}, InvalidInput, "sla.endToEnd"),
+        ({"sla": Sla(SlaMode.OFFLINE, end_to_end=TTFT)}, InvalidInput, "sla.endToEnd: mode Offline has no such limit"),
+        ({"sla": Sla(SlaMode.SEQUENTIAL, TTFT, None, TTFT)}, InvalidInput, "sla.timeToFirstToken: mode Sequential has"),
         ({"sla": Sla(time_to_first_token=Limit(0, Percentile.P95))}, InvalidInput, "milliseconds"),
     ],
     ids=str,

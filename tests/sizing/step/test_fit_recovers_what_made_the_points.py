@@ -5,7 +5,7 @@ import pytest
 from firsttoken_sizing.performance.closed_loop import Lengths, predict
 from firsttoken_sizing.profile import Latency, Load, Point, Profile
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.fit import can_fit, errors_percent, fit_step, is_overload, usable_samples
+from firsttoken_sizing.step.fit import can_fit, errors_percent, fit_step, usable_samples
 from tests.fixtures.worked_examples import LLAMA_8B_H100_FP8, call_center_profile
 
 TRUTH = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 4e-10)
@@ -67,9 +67,9 @@ def test_points_must_tell_prefill_from_decode(concurrencies: tuple[int, ...], fi
 
 
 def test_a_window_shorter_than_its_queue_is_overload() -> None:
-    assert is_overload(Point(1.0, concurrency=100, end_to_end=Latency(mean=80_000)))
-    assert not is_overload(Point(1.0, concurrency=100, end_to_end=Latency(mean=95_000)))
-    assert not is_overload(Point(1.0, concurrency=100))
+    assert Point(1.0, concurrency=100, end_to_end=Latency(mean=80_000)).is_overload
+    assert not Point(1.0, concurrency=100, end_to_end=Latency(mean=95_000)).is_overload
+    assert not Point(1.0, concurrency=100).is_overload
 
 
 def test_points_with_a_queue_are_not_fitted() -> None:

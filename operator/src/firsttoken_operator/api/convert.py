@@ -284,14 +284,14 @@ def _point_document(point: Point) -> dict[str, Any]:
     if point.concurrency is not None:
         document["concurrency"] = _plain(point.concurrency)
     if point.offered_requests_per_second is not None:
-        document["offeredRequestsPerSecond"] = point.offered_requests_per_second
-    document["requestsPerSecond"] = point.requests_per_second
+        document["offeredRequestsPerSecond"] = _plain(point.offered_requests_per_second)
+    document["requestsPerSecond"] = _plain(point.requests_per_second)
     for name, latency in (
         ("ttftMilliseconds", point.ttft),
         ("itlMilliseconds", point.itl),
         ("endToEndMilliseconds", point.end_to_end),
     ):
-        statistics = {p.key: value for p in Percentile if (value := latency.at(p)) is not None}
+        statistics = {p.key: _plain(value) for p in Percentile if (value := latency.at(p)) is not None}
         if statistics:
             document[name] = statistics
     return document

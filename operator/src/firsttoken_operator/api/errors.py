@@ -12,7 +12,11 @@ from __future__ import annotations
 
 
 class ApiError(Exception):
-    """Base of everything that reading custom resources raises on purpose."""
+    """Base of everything that reading custom resources raises on purpose. Its text is one line, whatever it quotes."""
+
+    def __init__(self, text: str) -> None:
+        # A name or a key of the document may hold a line feed, or worse; spelled out it does no harm in a terminal.
+        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
 class UnreadableDocument(ApiError):

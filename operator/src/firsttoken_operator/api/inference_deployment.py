@@ -35,6 +35,7 @@ class Precision(StrEnum):
     INT8 = "INT8"
     INT4 = "INT4"
     NVFP4 = "NVFP4"
+    MXFP4 = "MXFP4"
 
 
 class Model(ApiModel):
@@ -83,7 +84,7 @@ class Model(ApiModel):
     ] = None
     allowed_precisions: Annotated[
         tuple[Precision, ...],
-        Field(max_length=6),
+        Field(max_length=len(Precision)),
         described(
             "Formats to choose from. Below 8 bits a model answers differently: such a format is chosen only if it is "
             "listed here.",

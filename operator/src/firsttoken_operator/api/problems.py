@@ -54,7 +54,7 @@ def unknown_fields(model: type[BaseModel], document: Mapping[str, Any], path: st
     found: list[Problem] = []
     fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     for key, value in document.items():
-        where = f"{path}.{key}" if path else str(key)
+        where = f"{path}.{_key(key)}" if path else _key(key)
         if key not in fields:
             found.append(Problem(where, "unknown field", _advice(str(key), list(fields))))
         elif not (path == "" and key in ("metadata", "status")):
@@ -128,8 +128,14 @@ def _bound(kind: str, context: Mapping[str, Any]) -> str | None:
 def _path(location: tuple[int | str, ...]) -> str:
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        path += f"[{part}]" if isinstance(part, int) else f".{_key(part)}"
     return path.removeprefix(".")
+
+
+def _key(key: object) -> str:
+    """A name in a path: as it is written, or quoted as in JSON where it would not fit on the line."""
+    text = str(key)
+    return text if text.isprintable() and len(text) <= MAX_SHOWN else _shown(text)
 
 
 def _shown(value: object) -> str:

@@ -50,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     result = read_benchmarks(args.files, declared)
     for refused in result.refused:
         print(f"left out {refused.row}: {refused.reason}", file=sys.stderr)
+    for remark in result.remarks:
+        print(f"note on {remark.row}: {remark.text}", file=sys.stderr)
     if not result.profiles:
         raise InvalidInput("FILE", "no run could be used", "see the reasons above, and measure again")
     documents = [_document(profile) for profile in result.profiles]

@@ -12,20 +12,31 @@ from pathlib import Path
 from firsttoken_sizing.benchmarks.assemble import Declared, assemble
 from firsttoken_sizing.benchmarks.document import read_document
 from firsttoken_sizing.benchmarks.formats import FORMATS, Format, detect
-from firsttoken_sizing.benchmarks.runs import Refused, Run
-from firsttoken_sizing.benchmarks.soundness import objection
+from firsttoken_sizing.benchmarks.runs import Refused, Remark, Run
+from firsttoken_sizing.benchmarks.soundness import objection, remarks
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import Profile
 
-__all__ = ["FORMATS", "Declared", "Format", "ImportResult", "Refused", "detect", "read_benchmarks", "read_document"]
+__all__ = [
+    "FORMATS",
+    "Declared",
+    "Format",
+    "ImportResult",
+    "Refused",
+    "Remark",
+    "detect",
+    "read_benchmarks",
+    "read_document",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import found: profiles, and every run that was left out with its reason."""
+    """What an import found: profiles, every run that was left out with its reason, and remarks on those kept."""
 
     profiles: tuple[Profile, ...]
     refused: tuple[Refused, ...]
+    remarks: tuple[Remark, ...] = ()
 
 
 def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = None) -> ImportResult:
@@ -53,4 +64,8 @@ def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = No
                 sound.append(run)
             else:
                 refused.append(Refused(run.where, reason))
-    return ImportResult(profiles=assemble(sound, declared), refused=tuple(refused))
+    return ImportResult(
+        profiles=assemble(sound, declared),
+        refused=tuple(refused),
+        remarks=tuple(Remark(run.where, remark) for run in sound for remark in remarks(run)),
+    )

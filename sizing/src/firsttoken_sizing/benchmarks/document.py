@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from firsttoken_sizing.errors import UnreadableBenchmark
+from firsttoken_sizing.profile import Latency
 
 PER_MILLISECOND = {"ns": 1e6, "us": 1e3, "ms": 1.0, "s": 1e-3, "sec": 1e-3, "seconds": 1e-3}
 """How many of a unit of time, by the names that benchmark tools write, are one millisecond. A divisor, because
@@ -42,6 +43,11 @@ class Document:
     """The first line whose number of cells differs from the header's: a truncated file, or several tables in one."""
 
     @property
+    def fields(self) -> Mapping[str, Any]:
+        """The members of a JSON object; none for a CSV."""
+        return self.data or {}
+
+    @property
     def name(self) -> str:
         """The file without its folders."""
         return Path(self.file).name
@@ -59,6 +65,41 @@ class Document:
 
     def optional_number(self, value: object, what: str) -> float | None:
         """As `number`, but None where the value is missing (absent, empty or `N/A`)."""
+        number = self._optional_finite(value, what)
+        if number is not None and number <= 0:
+            raise self.unreadable(f"{what} is not a finite number above 0: {value}")
+        return number
+
+    def count(self, value: object, what: str) -> float:
+        """A finite number that may be 0. Raises `UnreadableBenchmark` that names `what` otherwise."""
+        found = self._optional_finite(value, what)
+        if found is None:
+            raise self.unreadable(f"{what} is missing")
+        if found < 0:
+            raise self.unreadable(f"{what} is below 0: {value}")
+        return found
+
+    def whole(self, value: object, what: str) -> int | None:
+        """A whole number above 0, or None where it is missing. Raises `UnreadableBenchmark` that names `what`."""
+        found = self.optional_number(value, what)
+        if found is None:
+            return None
+        if not found.is_integer():
+            raise self.unreadable(f"{what} is not a whole number: {value}")
+        return int(found)
+
+    def latency(
+        self, values: Mapping[str, Any], where: str, names: Mapping[str, str], per_millisecond: float = 1.0
+    ) -> Latency:
+        """Statistics of one latency in milliseconds, by the names (statistic -> key) that the tool gives them.
+
+        `where` goes before a key in messages; `per_millisecond` of the tool's unit are one millisecond. Raises
+        `UnreadableBenchmark`.
+        """
+        found = {statistic: self.optional_number(values.get(key), f"{where}{key}") for statistic, key in names.items()}
+        return Latency(**{key: None if value is None else value / per_millisecond for key, value in found.items()})
+
+    def _optional_finite(self, value: object, what: str) -> float | None:
         if value is None or (isinstance(value, str) and value.strip() in _ABSENT):
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -67,9 +108,19 @@ class Document:
             number = float(value)
         except (ValueError, OverflowError):
             raise self.unreadable(f"{what} is not a number: {value!r}") from None
-        if not (math.isfinite(number) and number > 0):
+        if not math.isfinite(number):
             raise self.unreadable(f"{what} is not a finite number above 0: {value}")
         return number
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A JSON object, or an empty one where the file has something else in its place."""
+    return value if isinstance(value, dict) else {}
+
+
+def label(value: object) -> str | None:
+    """A name in a file, or None where it is empty or no text."""
+    return (value.strip() or None) if isinstance(value, str) else None
 
 
 def read_document(path: Path) -> Document:
@@ -93,6 +144,8 @@ def _json_object(file: str, text: str) -> Mapping[str, Any]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise UnreadableBenchmark(file, f"is not JSON: {error.msg} in line {error.lineno}") from error
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise UnreadableBenchmark(file, f"is not a benchmark: {error}") from error
     except RecursionError as error:
         raise UnreadableBenchmark(file, "is not a benchmark: nested too deeply") from error
     if not isinstance(data, dict):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_sizing.benchmarks import dli_csv, genai_perf
+from firsttoken_sizing.benchmarks import (
+    aiperf,
+    aiperf_sweep,
+    companions,
+    dli_csv,
+    genai_perf,
+    guidellm,
+    inference_perf,
+    trtllm_bench,
+    vllm_bench,
+)
 from firsttoken_sizing.benchmarks.document import Document
 from firsttoken_sizing.benchmarks.runs import Reading
 
@@ -23,6 +33,12 @@ FORMATS = (
     Format("DLI flattened CSV", dli_csv.recognizes, dli_csv.read),
     Format("GenAI-Perf JSON with nested settings (0.0.16)", genai_perf.recognizes_nested, genai_perf.read_nested),
     Format("GenAI-Perf JSON with flat settings (0.0.8)", genai_perf.recognizes_flat, genai_perf.read_flat),
+    Format("AIPerf JSON", aiperf.recognizes, aiperf.read),
+    Format("AIPerf sweep JSON", aiperf_sweep.recognizes, aiperf_sweep.read),
+    Format("vLLM bench serve JSON", vllm_bench.recognizes, vllm_bench.read),
+    Format("guidellm JSON", guidellm.recognizes, guidellm.read),
+    Format("trtllm-bench report JSON", trtllm_bench.recognizes, trtllm_bench.read),
+    Format("inference-perf stage JSON", inference_perf.recognizes, inference_perf.read),
 )
 
 
@@ -31,5 +47,7 @@ def detect(document: Document) -> Format:
     for known in FORMATS:
         if known.recognizes(document):
             return known
+    if (advice := companions.advice(document)) is not None:
+        raise document.unreadable(advice)
     names = "; ".join(known.name for known in FORMATS)
     raise document.unreadable(f"is not a benchmark format that can be imported ({names})")

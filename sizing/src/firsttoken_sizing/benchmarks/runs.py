@@ -15,7 +15,9 @@ from firsttoken_sizing.profile import Load, Point
 class Run:
     """One operating point as a file tells it. Names are as written there; None is what the file does not say.
 
-    `requested_*` are the lengths that were asked for, the others the mean lengths that were measured (tokens).
+    `requested_*` are the lengths that were asked for, the others the mean lengths that were measured (tokens). A file
+    that knows how its GPUs were used sets `tensor_parallel` (and `pipeline_parallel`), one that only counts them
+    `gpus_per_replica`.
     """
 
     where: str
@@ -31,8 +33,16 @@ class Run:
     model: str | None = None
     gpu: str | None = None
     gpus_per_replica: int | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
     precision: str | None = None
     engine: str | None = None
+    engine_version: str | None = None
+    succeeded: float | None = None
+    failed: float | None = None
+    """Requests that were answered, and those that were not, where the tool counts them."""
+    remarks: tuple[str, ...] = ()
+    """What the reader left out of the point, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,14 @@ class Refused:
 
     row: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What whoever trusts a run that was kept has to know about it."""
+
+    row: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

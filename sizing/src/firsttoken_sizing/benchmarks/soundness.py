@@ -1,4 +1,4 @@
-"""Which measured runs may be believed: checks that hold for every closed-loop benchmark, whatever tool wrote it.
+"""Which measured runs may be believed: checks that hold for every benchmark, whatever tool wrote it.
 
 A run that fails is reported with its reason, never dropped in silence and never corrected.
 """
@@ -6,13 +6,16 @@ A run that fails is reported with its reason, never dropped in silence and never
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 from firsttoken_sizing.benchmarks.runs import Run
-from firsttoken_sizing.profile import Load
+from firsttoken_sizing.profile import OVERLOAD_RATIO, Latency, Load
 
-OVERLOAD_RATIO = 0.9
-"""Below this share of Little's law a window was shorter than the queue that it measured (docs/design/sizing.md)."""
+COMPLETED_SHARE = 0.9
+"""Below this share of the offered rate a queue grew to the end of the run, and latencies depend on its length."""
+FAILED_SHARE = 0.05
+"""Above this share of failures the figures are those of the requests that the server was left with."""
 LATENCY_TOLERANCE = 0.25
 """How far TTFT and token gaps may miss the end-to-end latency: means of ratios differ a little, wrong units by 1000."""
 
@@ -22,18 +25,52 @@ def objection(run: Run) -> str | None:
     return next((reason for check in _CHECKS if (reason := check(run)) is not None), None)
 
 
+def remarks(run: Run) -> tuple[str, ...]:
+    """What is said about a run that is used: what its reader left out of it, and failures that are few."""
+    if not run.failed:
+        return run.remarks
+    return (*run.remarks, f"{run.failed:g} of {_sent(run):g} requests failed; the figures are of the others")
+
+
+def _failed(run: Run) -> str | None:
+    """Failed requests take no time of the server, so that those that succeed are faster than under the whole load."""
+    if not run.failed or run.failed <= FAILED_SHARE * _sent(run):
+        return None
+    return f"{run.failed:g} of {_sent(run):g} requests failed, more than {FAILED_SHARE:.0%}"
+
+
+def _sent(run: Run) -> float:
+    return (run.succeeded or 0.0) + (run.failed or 0.0)
+
+
 def _overloaded(run: Run) -> str | None:
     """Little's law: requests in flight = throughput x latency, and a closed loop keeps all of them in flight."""
-    concurrency, latency_ms = run.point.concurrency, run.point.end_to_end.mean
-    if run.load is not Load.CLOSED_LOOP or concurrency is None or latency_ms is None:
-        return None
-    ratio = run.point.requests_per_second * latency_ms / 1000 / concurrency
-    if ratio >= OVERLOAD_RATIO:
+    point = replace(run.point, end_to_end=Latency(mean=_mean_end_to_end(run)))
+    if run.load is not Load.CLOSED_LOOP or not point.is_overload:
         return None
     return (
-        f"overload window: throughput x latency / concurrency is {ratio:.2f}, below {OVERLOAD_RATIO} "
-        f"(measured at concurrency {concurrency:g} for a shorter time than requests waited)"
+        f"overload window: throughput x latency / concurrency is {point.little_ratio:.2f}, below {OVERLOAD_RATIO} "
+        f"(measured at concurrency {point.concurrency:g} for a shorter time than requests waited)"
     )
+
+
+def _falls_behind(run: Run) -> str | None:
+    """Open-loop arrivals do not wait for the server: what it does not complete, it queues."""
+    offered, completed = run.point.offered_requests_per_second, run.point.requests_per_second
+    if offered is None or completed >= COMPLETED_SHARE * offered:
+        return None
+    return (
+        f"overload: {completed:g} of {offered:g} requests/s were completed, below {COMPLETED_SHARE} of them "
+        "(more than the replica can serve, or a run too short for its latency)"
+    )
+
+
+def _mean_end_to_end(run: Run) -> float | None:
+    """The mean latency in milliseconds, by the definition of ITL where the tool did not write it."""
+    ttft, itl, end_to_end = (run.point.ttft.mean, run.point.itl.mean, run.point.end_to_end.mean)
+    if end_to_end is not None or ttft is None or itl is None:
+        return end_to_end
+    return ttft + itl * max(0.0, run.output_tokens - 1)
 
 
 def _latencies_disagree(run: Run) -> str | None:
@@ -61,4 +98,10 @@ def _percentiles_fall(run: Run) -> str | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Run], str | None], ...] = (_percentiles_fall, _latencies_disagree, _overloaded)
+_CHECKS: tuple[Callable[[Run], str | None], ...] = (
+    _failed,
+    _percentiles_fall,
+    _latencies_disagree,
+    _overloaded,
+    _falls_behind,
+)

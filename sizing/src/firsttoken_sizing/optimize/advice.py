@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.catalog.memory import USABLE_FRACTION
 from firsttoken_sizing.optimize.evaluate import Evaluation, Refusal
-from firsttoken_sizing.optimize.plan import Plan
+from firsttoken_sizing.optimize.plan import Plan, saving_in_doubt
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import Alternative, Basis
@@ -39,12 +39,12 @@ def engine_settings(question: Question, evaluation: Evaluation) -> dict[str, str
     return settings
 
 
-def alternatives(best: Plan, others: list[Plan], refusals: list[Refusal], unknown: list[ConfigurationKey]) -> tuple[
+def alternatives(plans: list[Plan], refusals: list[Refusal], unknown: list[ConfigurationKey]) -> tuple[
     Alternative, ...
 ]:
-    """Every other configuration with the reason it lost."""
+    """Every other configuration with the reason it lost. `plans` are in order of preference, the best first."""
     return (
-        *(Alternative(p.evaluation.key, True, p.gpus, _why_lost(p, best)) for p in others),
+        *(Alternative(p.evaluation.key, True, p.gpus, _why_lost(p, plans)) for p in plans[1:]),
         *refused(refusals),
         *(Alternative(key, False, None, "no measured points and no shipped fit") for key in unknown),
     )
@@ -55,12 +55,20 @@ def refused(refusals: list[Refusal]) -> tuple[Alternative, ...]:
     return tuple(Alternative(r.key, False, None, f"{r.cause.value}: {r.sentence}") for r in refusals)
 
 
-def _why_lost(plan: Plan, best: Plan) -> str:
+def _why_lost(plan: Plan, plans: list[Plan]) -> str:
+    best, evaluation = plans[0], plan.evaluation
     if plan.cost_per_year is not None and best.cost_per_year is not None and plan.cost_per_year > best.cost_per_year:
         more = 100 * (plan.cost_per_year / best.cost_per_year - 1)
         return f"costs {more:.0f} % more ({plan.gpus} GPUs against {best.gpus})"
     if plan.gpus > best.gpus:
         return f"needs {plan.gpus} GPUs against {best.gpus}"
+    if (saving := saving_in_doubt(plan, plans)) is not None:
+        return (
+            f"{plan.gpus} GPUs against {best.gpus}, but {evaluation.basis.value} (± {evaluation.error_band_percent:.0f}"
+            f" %), and a saving of {max(0.0, saving):.0f} % a request is inside that error; measure it to decide"
+        )
+    if best.evaluation.basis is Basis.MEASURED and evaluation.basis is not Basis.MEASURED:
+        return f"as good, but {evaluation.basis.value} where the answer is measured"
     return "as good, but later in the order of preference"
 
 

@@ -23,8 +23,8 @@ def server_cost_per_year(pricing: Pricing, gpus_per_server: int) -> float | None
     return amortized + pricing.hosting_per_year + pricing.license_per_gpu_year * gpus_per_server
 
 
-def cost_per_year(pricing: Pricing, *, gpus: int, servers: int, gpus_per_server: int) -> float | None:
-    """Yearly cost of what is paid for: GPUs in the cloud, whole servers on-prem; None where no price is declared."""
+def cost_per_year(pricing: Pricing, *, gpus: int, servers: float, gpus_per_server: int) -> float | None:
+    """Yearly cost of what is paid for: GPUs in the cloud, servers on-prem; None where no price is declared."""
     if pricing.gpu_hour is not None:
         return pricing.gpu_hour * gpus * HOURS_PER_YEAR
     a_server = server_cost_per_year(pricing, gpus_per_server)

@@ -15,6 +15,12 @@ from firsttoken_sizing.workload import Arrivals, Sla, SlaMode, Workload
 
 _TENSOR_PARALLEL_CHOICES = (1, 2, 4, 8)
 _EIGHT_BITS = 1.0
+_LIMITS: dict[SlaMode, tuple[str | None, tuple[str, ...]]] = {
+    SlaMode.STREAMING: ("sla.timeToFirstToken", ("sla.timeToFirstToken", "sla.interTokenLatency", "sla.endToEnd")),
+    SlaMode.SEQUENTIAL: ("sla.endToEnd", ("sla.endToEnd",)),
+    SlaMode.OFFLINE: (None, ()),
+}
+"""The limit that a mode needs, and those that it may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,17 @@ def _precisions(request: SizingRequest, model: Model, profiles: Iterable[Profile
     if request.precision is not None:
         return [resolve_precision(request.precision)]
     allowed = {resolve_precision(p, field="model.allowedPrecisions") for p in request.allowed_precisions}
-    known = [*model.published_precisions, *(p.key.precision for p in profiles if p.key.model == model.name)]
-    return [p for p in dict.fromkeys(known) if p in allowed or (not allowed and BYTES_PER_PARAMETER[p] >= _EIGHT_BITS)]
+    measured = (p.key.precision for p in profiles if p.key.model == model.name)
+    known = list(dict.fromkeys([*model.published_precisions, *measured]))
+    chosen = [p for p in known if p in allowed or (not allowed and BYTES_PER_PARAMETER[p] >= _EIGHT_BITS)]
+    if not chosen:
+        unlike = f"which does not include {' or '.join(sorted(allowed))}" if allowed else "which is below 8 bits"
+        raise InvalidInput(
+            "model.allowedPrecisions" if allowed else "model.precision",
+            f"{model.name} is known in {', '.join(known)} only, {unlike}",
+            f"set model.precision, for example {known[0]}",
+        )
+    return chosen
 
 
 def _canonical_profile(profile: Profile) -> Profile:
@@ -125,19 +140,20 @@ def _check_traffic(workload: Workload) -> None:
 
 
 def _check_sla(sla: Sla) -> None:
-    for field, limit in (
-        ("sla.timeToFirstToken.milliseconds", sla.time_to_first_token),
-        ("sla.interTokenLatency.milliseconds", sla.inter_token_latency),
-        ("sla.endToEnd.milliseconds", sla.end_to_end),
-    ):
-        if limit is not None:
-            _positive(field, limit.milliseconds)
-    needed = {
-        SlaMode.STREAMING: ("sla.timeToFirstToken", sla.time_to_first_token),
-        SlaMode.SEQUENTIAL: ("sla.endToEnd", sla.end_to_end),
+    limits = {
+        "sla.timeToFirstToken": sla.time_to_first_token,
+        "sla.interTokenLatency": sla.inter_token_latency,
+        "sla.endToEnd": sla.end_to_end,
     }
-    if sla.mode in needed and needed[sla.mode][1] is None:
-        raise InvalidInput(needed[sla.mode][0], f"missing, and mode {sla.mode.value} needs it", "declare milliseconds")
+    needed, allowed = _LIMITS[sla.mode]
+    for field, limit in limits.items():
+        if limit is None:
+            if field == needed:
+                raise InvalidInput(field, f"missing, and mode {sla.mode.value} needs it", "declare milliseconds")
+        elif field not in allowed:
+            raise InvalidInput(field, f"mode {sla.mode.value} has no such limit", "remove it, or use mode Streaming")
+        else:
+            _positive(f"{field}.milliseconds", limit.milliseconds)
 
 
 def _check_hardware(request: SizingRequest) -> None:

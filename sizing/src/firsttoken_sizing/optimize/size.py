@@ -9,7 +9,7 @@ from firsttoken_sizing.optimize.evaluate import Evaluation, Refusal, evaluate, t
 from firsttoken_sizing.optimize.plan import Plan, plan, prefer
 from firsttoken_sizing.optimize.question import Question, check
 from firsttoken_sizing.profile import ConfigurationKey, Latency
-from firsttoken_sizing.request import Alternative, Basis, Infeasible, Memory, Sizing, SizingRequest
+from firsttoken_sizing.request import Alternative, Infeasible, Memory, Sizing, SizingRequest
 
 _MEMORY = (Infeasible.MODEL_DOES_NOT_FIT, Infeasible.KV_CACHE_TOO_SMALL)
 
@@ -47,8 +47,8 @@ def size(request: SizingRequest) -> Sizing:
         else:
             plans.append(plan(result, request))
     if plans:
-        best, *others = prefer(plans)
-        return _feasible(question, best, alternatives(best, others, refusals, [key for key, _ in unknown]))
+        plans = prefer(plans)
+        return _feasible(question, plans[0], alternatives(plans, refusals, [key for key, _ in unknown]))
     if unknown:
         # A configuration that does not fit says nothing about those that would and have no measurements.
         informative = [r for r in refusals if r.cause not in _MEMORY]
@@ -87,6 +87,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         basis=evaluation.basis,
         error_band_percent=evaluation.error_band_percent,
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
+        sla=request.sla,
         memory=evaluation.memory,
         engine_settings=engine_settings(question, evaluation),
         cost=cost_of(
@@ -142,9 +143,10 @@ def _infeasible(
         itl=Latency(),
         end_to_end=Latency(),
         binding_constraint=cause.value,
-        basis=Basis.FITTED,
+        basis=None,
         error_band_percent=0.0,
         utilization_cap_percent=0.0,
+        sla=request.sla,
         memory=memory,
         alternatives=others,
     )

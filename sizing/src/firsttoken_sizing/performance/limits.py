@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.workload import Limit, Percentile, Sla, SlaMode
+from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _ABOVE_MEAN = {Percentile.P90, Percentile.P95, Percentile.P99}
 
@@ -44,9 +44,7 @@ class Bound:
 
 
 def bounds(point: Point, sla: Sla) -> Iterator[Bound]:
-    """Every declared limit of the SLA's mode against this point (mode Offline has none)."""
-    if sla.mode is SlaMode.OFFLINE:
-        return
+    """Every declared limit of the SLA against this point."""
     declared: tuple[tuple[str, Limit | None, Latency], ...] = (
         ("TTFT", sla.time_to_first_token, point.ttft),
         ("ITL", sla.inter_token_latency, point.itl),

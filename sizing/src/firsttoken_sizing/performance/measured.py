@@ -17,7 +17,6 @@ import numpy as np
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
-from firsttoken_sizing.step.fit import is_overload
 from firsttoken_sizing.step.shipped import speed_key
 from firsttoken_sizing.workload import Sla
 
@@ -53,7 +52,7 @@ def matching_points(
     by_load: dict[float, list[Point]] = defaultdict(list)
     for profile in same_lengths(profiles, key, load, input_tokens, output_tokens):
         for point in profile.points:
-            if point.requests_per_second > 0 and not is_overload(point):
+            if point.requests_per_second > 0 and not point.is_overload:
                 complete = _derive(point, profile.output_tokens)
                 if complete.concurrency is not None:
                     offered = complete.offered_requests_per_second

@@ -6,20 +6,35 @@ from typing import Any
 
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.profile import ConfigurationKey, Latency
+from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.request import Alternative, Cost, Memory, Sizing
 
 _DIGITS = 6
+_OF_A_SIZE = (
+    "replicas",
+    "gpus",
+    "servers",
+    "requestsPerSecondPerReplica",
+    "requestsPerSecondPerGPU",
+    "requestsPerSecondPerServer",
+    "concurrencyPerReplica",
+    "basis",
+    "errorBandPercent",
+    "utilizationCapPercent",
+)
+"""What only a feasible sizing has."""
 
 
 def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> dict[str, Any]:
     """The document of one sizing. Rates are requests a second, latencies milliseconds, memory GiB.
 
     `other_reading` is the same question under the other kind of arrivals, or why there is none. What is not known is
-    null, never 0; of an infeasible sizing only the reason, the cause and the question are set.
+    null, never 0. An infeasible sizing has no size, rate, basis or error band: these are null, and the configuration is
+    the one that came nearest (null where none was looked at).
     """
     key = sizing.configuration
     per_replica = sizing.requests_per_second_per_replica
-    return {
+    document = {
         "feasible": sizing.feasible,
         "reason": sizing.reason,
         "cause": sizing.cause.value if sizing.cause else None,
@@ -34,16 +49,16 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
         "precision": key.precision if key else None,
         "tensorParallel": key.tensor_parallel if key else None,
         "pipelineParallel": key.pipeline_parallel if key else None,
-        "peakRequestsPerSecond": _round(sizing.peak_requests_per_second),
+        "peakRequestsPerSecond": _round(sizing.peak_requests_per_second or None),
         "requestsPerSecondPerReplica": _round(per_replica),
-        "requestsPerSecondPerGPU": _round(per_replica / key.gpus_per_replica) if key else 0.0,
+        "requestsPerSecondPerGPU": _round(per_replica / key.gpus_per_replica) if key else None,
         "requestsPerSecondPerServer": _round(sizing.requests_per_second_per_server),
         "concurrencyPerReplica": _round(sizing.concurrency_per_replica),
         "ttftMilliseconds": latency_json(sizing.ttft),
         "itlMilliseconds": latency_json(sizing.itl),
         "endToEndMilliseconds": latency_json(sizing.end_to_end),
         "bindingConstraint": sizing.binding_constraint,
-        "basis": sizing.basis.value,
+        "basis": sizing.basis.value if sizing.basis else None,
         "errorBandPercent": _round(sizing.error_band_percent),
         "utilizationCapPercent": _round(sizing.utilization_cap_percent),
         "otherReading": other_reading if isinstance(other_reading, str) else _reading(other_reading),
@@ -54,6 +69,7 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
         "warnings": list(sizing.warnings),
         "alternatives": [_alternative(a) for a in sizing.alternatives],
     }
+    return _sized(sizing, document)
 
 
 def latency_json(latency: Latency) -> dict[str, float | None]:
@@ -63,26 +79,25 @@ def latency_json(latency: Latency) -> dict[str, float | None]:
 
 def predictions_json(sizing: Sizing) -> list[dict[str, Any]]:
     """What to expect at the declared peak with one replica fewer, as sized, and one more."""
-    table, peak = sizing.table, sizing.peak_requests_per_second
-    if table is None:
-        return []
-    result: list[dict[str, Any]] = []
-    for replicas in (sizing.replicas - 1, sizing.replicas, sizing.replicas + 1):
-        if replicas < 1:
-            continue
-        at = table.at(peak / replicas)
-        result.append(
-            {
-                "replicas": replicas,
-                "requestsPerSecondPerReplica": _round(peak / replicas),
-                "ttftMilliseconds": latency_json(at.ttft),
-                "itlMilliseconds": latency_json(at.itl),
-                "endToEndMilliseconds": latency_json(at.end_to_end),
-                "insideCapacity": table.replicas_for(peak) <= replicas,
-                "saturated": at.saturated,
-            }
-        )
-    return result
+    return [
+        {
+            "replicas": p.replicas,
+            "requestsPerSecondPerReplica": _round(p.operating.requests_per_second),
+            "ttftMilliseconds": latency_json(p.operating.ttft),
+            "itlMilliseconds": latency_json(p.operating.itl),
+            "endToEndMilliseconds": latency_json(p.operating.end_to_end),
+            "insideSLA": p.inside_sla,
+            "insideCapacity": p.inside_capacity,
+            "loadPercent": _round(p.load_percent),
+            "saturated": p.saturated,
+        }
+        for p in predictions(sizing)
+    ]
+
+
+def _sized(sizing: Sizing, document: dict[str, Any]) -> dict[str, Any]:
+    """The document without figures of a size that does not exist."""
+    return document if sizing.feasible else document | {name: None for name in _OF_A_SIZE if name in document}
 
 
 def _round(value: float | None) -> float | None:
@@ -92,15 +107,16 @@ def _round(value: float | None) -> float | None:
 def _reading(sizing: Sizing | None) -> dict[str, Any] | None:
     if sizing is None:
         return None
-    return {
+    document = {
         "arrivals": sizing.arrivals.value,
         "feasible": sizing.feasible,
         "replicas": sizing.replicas,
         "requestsPerSecondPerReplica": _round(sizing.requests_per_second_per_replica),
-        "basis": sizing.basis.value,
+        "basis": sizing.basis.value if sizing.basis else None,
         "errorBandPercent": _round(sizing.error_band_percent),
         "bindingConstraint": sizing.binding_constraint,
     }
+    return _sized(sizing, document)
 
 
 def _memory(memory: Memory | None) -> dict[str, float | int] | None:

@@ -1,4 +1,7 @@
-"""A sizing for people: both readings side by side, what happens at N-1 and N+1, the cost, and why."""
+"""A sizing for people: both readings side by side, what happens at N-1 and N+1, the cost, and why.
+
+Latencies are shown at the statistic that the SLA names; TTFT beside its mean. No heading needs more than 80 columns.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.profile import ConfigurationKey, Latency
+from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.request import Cost, Sizing
+from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _UNKNOWN = "-"
+_VERDICTS = {True: "yes", False: "no", None: _UNKNOWN}
 
 
 def sizing_table(title: str, sizing: Sizing, other_reading: Sizing | str | None = None) -> RenderableType:
@@ -42,35 +47,75 @@ def _readings(title: str, sizing: Sizing, other: Sizing | str | None) -> Table:
 
 
 def _rows(readings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
-    yield "basis", [f"{r.basis.value} (± {r.error_band_percent:.3g} %)" if r.feasible else _UNKNOWN for r in readings]
+    yield "basis", [f"{r.basis.value} (± {r.error_band_percent:.3g} %)" if r.basis else _UNKNOWN for r in readings]
     yield "configuration", [_configuration(r.configuration) for r in readings]
     for label, name in (("replicas", "replicas"), ("GPUs", "gpus"), ("servers", "servers")):
         yield label, [str(getattr(r, name)) if r.feasible else "none" for r in readings]
     yield "replicas at the average", [_number(r.replicas_for_average) for r in readings]
-    yield "peak requests/s", [_number(r.peak_requests_per_second) for r in readings]
-    yield "requests/s a replica", [_number(r.requests_per_second_per_replica) for r in readings]
-    yield "requests/s a server", [_number(r.requests_per_second_per_server) for r in readings]
-    yield "concurrency a replica", [_number(r.concurrency_per_replica) for r in readings]
-    for label, name in (("TTFT ms", "ttft"), ("ITL ms", "itl"), ("E2E ms", "end_to_end")):
-        yield f"{label} mean / P95", [_latency(getattr(r, name)) for r in readings]
+    yield "peak requests/s", [_number(r.peak_requests_per_second or None) for r in readings]
+    for label, name in (
+        ("requests/s a replica", "requests_per_second_per_replica"),
+        ("requests/s a server", "requests_per_second_per_server"),
+        ("concurrency a replica", "concurrency_per_replica"),
+    ):
+        yield label, [_number(getattr(r, name) if r.feasible else None) for r in readings]
+    for metric, name, limit in _metrics(readings[0].sla):
+        percentile = _percentile(limit)
+        latencies: list[Latency] = [getattr(r, name) for r in readings]
+        yield (
+            f"{metric} ms mean / {percentile.value}",
+            [f"{_number(latency.mean)} / {_number(latency.at(percentile))}" for latency in latencies],
+        )
     yield "bound by", [r.binding_constraint for r in readings]
     yield "KV cache GiB a GPU", [_number(r.memory.kv_cache_gib) if r.memory else _UNKNOWN for r in readings]
 
 
+def _metrics(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:
+    """Each latency: what it is called, its field, and its limit."""
+    return (
+        ("TTFT", "ttft", sla.time_to_first_token),
+        ("ITL", "itl", sla.inter_token_latency),
+        ("E2E", "end_to_end", sla.end_to_end),
+    )
+
+
+def _percentile(limit: Limit | None) -> Percentile:
+    """What to show beside the mean: the statistic of the limit, else P95."""
+    return limit.percentile if limit and limit.percentile is not Percentile.MEAN else Percentile.P95
+
+
+def _columns(sla: Sla) -> Iterable[tuple[str, str, Percentile]]:
+    """TTFT with its mean, of the others the one statistic that their limit is about: more does not fit 80 columns."""
+    yield "TTFT", "ttft", Percentile.MEAN
+    for metric, name, limit in _metrics(sla):
+        if name == "ttft":
+            yield metric, name, _percentile(limit)
+        else:
+            yield metric, name, limit.percentile if limit else Percentile.MEAN
+
+
+def _word(statistic: Percentile) -> str:
+    return "mean" if statistic is Percentile.MEAN else statistic.value
+
+
 def _predictions(sizing: Sizing) -> Table:
-    table = Table(title=f"At {sizing.peak_requests_per_second:.4g} requests/s", title_justify="left")
-    for heading in ("replicas", "requests/s each", *(f"TTFT ms {s}" for s in STATISTICS), "ITL ms mean", "in the SLA"):
+    peak = _number(sizing.peak_requests_per_second)
+    title = f"At {peak} requests/s in all; latencies in ms, load in % of what a replica carries"
+    table = Table(title=title, title_justify="left")
+    shown = tuple(_columns(sizing.sla))
+    latencies = [f"{metric}\n{_word(statistic)}" for metric, _, statistic in shown]
+    for heading in ("replicas", "rate\neach", *latencies, "in the\nSLA", "load\n%"):
         table.add_column(heading, justify="right")
-    peak, sized = sizing.peak_requests_per_second, sizing.table
-    if sized is None:
-        return table
-    for replicas in range(max(1, sizing.replicas - 1), sizing.replicas + 2):
-        at = sized.at(peak / replicas)
-        ttft = [_number(getattr(at.ttft, s)) for s in STATISTICS]
-        inside = "yes" if sized.replicas_for(peak) <= replicas else "no"
-        # Above the last point of the curve the latencies are lower bounds.
-        shown = [f"> {v}" if at.saturated else v for v in (*ttft, _number(at.itl.mean))]
-        table.add_row(str(replicas), _number(peak / replicas), *shown, inside)
+    for prediction in predictions(sizing):
+        at = prediction.operating
+        bound = "> " if prediction.saturated else ""
+        table.add_row(
+            str(prediction.replicas),
+            _number(at.requests_per_second),
+            *(bound + _number(getattr(at, name).at(statistic)) for _, name, statistic in shown),
+            _VERDICTS[prediction.inside_sla],
+            f"{prediction.load_percent:.1f}",
+        )
     return table
 
 
@@ -106,9 +151,7 @@ def _configuration(key: ConfigurationKey | None) -> str:
     return f"{key.gpu} {key.precision} TP{key.tensor_parallel}{pipeline}"
 
 
-def _latency(latency: Latency) -> str:
-    return f"{_number(latency.mean)} / {_number(latency.p95)}"
-
-
 def _number(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.4g}"
+    if value is None:
+        return _UNKNOWN
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -16,16 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
-from firsttoken_sizing.profile import Load, Point, Profile
+from firsttoken_sizing.profile import Load, Profile
 from firsttoken_sizing.step.model import StepModel
 
 ENGINE_MAX_BATCH = 256
 """Sequences that the engine runs at once where memory allows (default of vLLM and of the NIM engines measured)."""
 MIN_CONCURRENCIES = 3
-MIN_LITTLE_RATIO = 0.9
-"""Rows with X * E2E / c below this are overload windows, shorter than their own queue (data README)."""
 PREFILL_TOKENS_PER_STEP = 32768
 """Prompt tokens that the engine computes in one step. Of 8192, 16384, 32768 and 65536 no other gives a smaller
 median error of the closed-loop TTFT in any of the ten configurations of nim_dli.csv (`benchmarks/fit_catalog.py` prints
@@ -91,13 +88,6 @@ class Sample:
         return self.input_tokens + self.output_tokens / 2
 
 
-def is_overload(point: Point) -> bool:
-    """Whether the window was shorter than its own queue (throughput is right then, latencies are not)."""
-    if point.concurrency is None or point.end_to_end.mean is None:
-        return False
-    return point.requests_per_second * point.end_to_end.mean / 1000 / point.concurrency < MIN_LITTLE_RATIO
-
-
 def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
     """Closed-loop points whose running batch equals their concurrency: no overload window, no queue for KV memory.
 
@@ -110,7 +100,7 @@ def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
         alone = [p.ttft.mean for p in profile.points if p.concurrency == 1 and p.ttft.mean is not None]
         largest_step = _LARGEST_STEP_TOKENS / profile.input_tokens
         for point in profile.points:
-            if point.concurrency is None or point.requests_per_second <= 0 or is_overload(point):
+            if point.concurrency is None or point.requests_per_second <= 0 or point.is_overload:
                 continue
             limit = 1.5 * max(1.0, min(point.concurrency, largest_step)) * min(alone) if alone else None
             if limit is not None and point.ttft.mean is not None and point.ttft.mean > limit:
@@ -133,6 +123,9 @@ def can_fit(samples: Sequence[Sample]) -> bool:
 
 def fit_step(samples: Sequence[Sample], max_batch: int) -> StepModel:
     """Non-negative least squares of relative residuals, reweighted towards the median. Needs `can_fit(samples)`."""
+    # NB: imported here because scipy.optimize takes half a second to load, which a sizing from shipped fits saves.
+    from scipy.optimize import nnls
+
     rows, targets = _equations(samples)
     columns = _identifiable(samples)
     scaled = rows[:, columns] / targets[:, None]

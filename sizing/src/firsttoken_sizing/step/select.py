@@ -79,14 +79,15 @@ def _fit_profiles(key: ConfigurationKey, profiles: Iterable[Profile]) -> FittedS
     if not can_fit(samples):
         return None
     model = fit_step(samples, ENGINE_MAX_BATCH)
-    errors = errors_percent(model, samples)
+    # NB: not np.median, which loads the whole of numpy.ma.
+    median, ninetieth = map(float, np.quantile(errors_percent(model, samples), (0.5, 0.9)))
     return FittedStep(
         model=model,
         input_tokens=_range(samples, "input_tokens"),
         output_tokens=_range(samples, "output_tokens"),
         points=len(samples),
-        median_error_percent=float(np.median(errors)),
-        band_percent=max(float(np.quantile(errors, 0.9)), repeat_error_percent()),
+        median_error_percent=median,
+        band_percent=max(ninetieth, repeat_error_percent()),
         source="fitted from " + ", ".join(sorted({p.name for p in matching})),
     )
 
