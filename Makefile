@@ -21,7 +21,7 @@ test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes opt
 lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy tests/cluster tests/conftest.py tests/skip_gate.py
+	$(BIN)/mypy tests/cluster tests/conftest.py tests/skip_gate.py demo benchmarks
 	$(BIN)/lint-imports
 
 demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane)  ## A burst, live, in six minutes

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import urllib3
+from kubernetes.client import ApiException
 from rich.console import Console
-from rich.live import Live
 
-from demo.live import render_table, render_verdict
+from demo.live import live_display, render_verdict
 from demo.page import write_page
 from demo.record import Record
 from demo.scenario import Expectation, Scenario
@@ -29,6 +30,8 @@ from tests.cluster import Cluster, SetupError
 
 SAMPLE_SECONDS = 0.5
 ARTIFACTS = ROOT / "artifacts"
+FAILURES = (SetupError, RuntimeError, TimeoutError, ApiException, urllib3.exceptions.HTTPError)
+"""What a cluster may answer with: told in one line. `RuntimeError` is kubectl's complaint, or a part that ended."""
 
 
 def main() -> int:
@@ -44,8 +47,8 @@ def main() -> int:
         with _stage(scenario, console, arguments.fleet_port) as (stage, identity):
             expected = stage.expectation()
             record = _play(stage, identity, expected, console, freeze=arguments.freeze)
-    except SetupError as error:
-        console.print(f"demo: {error}", style="red")
+    except FAILURES as error:
+        console.print(f"demo: {' '.join(str(error).split())}", style="red")
         return 1
     criteria = judge(scenario, expected, record)
     console.print(render_verdict(criteria))
@@ -65,6 +68,7 @@ def _stage(scenario: Scenario, console: Console, fleet_port: int | None) -> Iter
             stage.set_up()
             console.print(f"Prometheus must discover the emulated fleet at {stage.discovery_url}")
             yield stage, place.kubeconfig
+            console.print("left in the cluster: the custom resource definitions, firsttoken-system, call-center")
         return
     options = prometheus_options(scenario)
     console.print("starting a local control plane: API server, scheduler, 8 servers with 8 GPUs each, Prometheus")
@@ -88,13 +92,13 @@ def _play(stage: Stage, identity: Path, expected: Expectation, console: Console,
     watching.start_clock(time.monotonic() - stats["elapsedSeconds"])
     table = stage.sizing().table
     assert table is not None, "an expectation stands on a feasible sizing"
-    with Live(console=console, refresh_per_second=2, transient=not console.is_terminal) as live:
+    with live_display(console, scenario, expected) as show:
         while stage.fleet is not None and stage.fleet.running:
             sample = take_sample(stage, table.replicas_for)
             if sample is not None:
                 record.samples.append(sample)
                 record.seconds = min(sample.seconds, scenario.duration_seconds)
-                live.update(render_table(scenario, expected, record))
+                show(record)
                 if hopeless(scenario, record, sample.seconds):
                     console.print("the burst was not answered: giving up", style="red")
                     break

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
+from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
 from demo.record import Record, Sample
@@ -14,29 +17,61 @@ ROWS = 14
 ROW_SECONDS = 5.0
 
 
+COLUMNS = ("second", "requests/s", "sized", "desired", "ready", "TTFT P95", "SLA", "inside SLA", "reason")
+
+
+@contextmanager
+def live_display(console: Console, scenario: Scenario, expected: Expectation) -> Iterator[Callable[[Record], None]]:
+    """A function that shows the record: a table redrawn on a terminal, else a line every five seconds."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=2) as live:
+            yield lambda record: live.update(render_table(scenario, expected, record))
+        return
+    print("  ".join(COLUMNS), flush=True)
+    shown: set[float] = set()
+
+    def show(record: Record) -> None:
+        sample = record.samples[-1]
+        slot = sample.seconds // ROW_SECONDS
+        if slot not in shown:
+            shown.add(slot)
+            print("  ".join(_cells(sample, expected)), flush=True)
+
+    yield show
+
+
 def render_table(scenario: Scenario, expected: Expectation, record: Record) -> Table:
     """The last minute of the run, one row every five seconds, the newest at the bottom."""
     title = (
         f"{record.seconds:.0f} of {scenario.duration_seconds:.0f} s, every control duration / {scenario.time_scale:g}"
     )
     table = Table(title=title)
-    for column in ("second", "requests/s", "sized", "desired", "ready", "TTFT P95", "SLA", "inside SLA", "reason"):
+    for column in COLUMNS:
         table.add_column(column, justify="left" if column == "reason" else "right")
     for sample in _rows(record.samples):
+        cells = _cells(sample, expected)
         ttft = sample.ttft_p95_milliseconds
-        inside = ttft is not None and ttft <= expected.ttft_sla_milliseconds
-        table.add_row(
-            f"{sample.seconds:.0f}",
-            f"{sample.offered_requests_per_second:.0f}",
-            str(sample.sized),
-            str(sample.desired),
-            str(sample.ready),
-            "-" if ttft is None else f"[{'green' if inside else 'red'}]{ttft:.0f} ms[/]",
-            f"{expected.ttft_sla_milliseconds:.0f} ms",
-            "-" if sample.attainment_percent is None else f"{sample.attainment_percent:.1f} %",
-            sample.reason,
-        )
+        if ttft is not None:
+            color = "green" if ttft <= expected.ttft_sla_milliseconds else "red"
+            cells[COLUMNS.index("TTFT P95")] = f"[{color}]{ttft:.0f} ms[/]"
+        table.add_row(*cells)
     return table
+
+
+def _cells(sample: Sample, expected: Expectation) -> list[str]:
+    """One sample in the order of `COLUMNS`."""
+    ttft, attained = sample.ttft_p95_milliseconds, sample.attainment_percent
+    return [
+        f"{sample.seconds:.0f}",
+        f"{sample.offered_requests_per_second:.0f}",
+        str(sample.sized),
+        str(sample.desired),
+        str(sample.ready),
+        "-" if ttft is None else f"{ttft:.0f} ms",
+        f"{expected.ttft_sla_milliseconds:.0f} ms",
+        "-" if attained is None else f"{attained:.1f} %",
+        sample.reason,
+    ]
 
 
 def render_verdict(criteria: Sequence[Criterion]) -> Table:

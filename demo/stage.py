@@ -225,9 +225,10 @@ class Stage:
 
     def resource(self) -> dict[str, Any]:
         """The InferenceDeployment as the API server has it."""
-        found: dict[str, Any] = self.custom.get_namespaced_custom_object(
+        found = self.custom.get_namespaced_custom_object(
             "firsttoken.dev", "v1alpha1", self.namespace, "inferencedeployments", self.deployment.metadata.name
         )
+        assert isinstance(found, dict)
         return found
 
     def status(self) -> dict[str, Any]:
@@ -242,15 +243,10 @@ class Stage:
                 return entry["status"], entry["reason"]
         return "", ""
 
-    def replicas(self) -> int:
-        """`spec.replicas` of the target."""
-        scale = self.apps.read_namespaced_deployment_scale(self.target, self.namespace)
-        return int(scale.spec.replicas or 0)
-
     def ready_replicas(self) -> int:
         """Ready replicas of the target; 0 while it is not there."""
         found = self.apps.list_namespaced_deployment(self.namespace, field_selector=f"metadata.name={self.target}")
-        return sum(int(deployment.status.ready_replicas or 0) for deployment in found.items)
+        return sum((d.status.ready_replicas or 0) for d in found.items if d.status is not None)
 
     def scale_by_hand(self, replicas: int) -> None:
         """What a person's `kubectl scale` does."""
@@ -274,7 +270,8 @@ class Stage:
 
     def apply(self, documents: list[dict[str, Any]]) -> None:
         """Apply manifests as administrator."""
-        self.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+        # NB: a second run on the same cluster finds replicas owned by the operator; the scene is set anew all the same.
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(documents))
 
     def _target_manifest(self) -> dict[str, Any]:
         labels = {"app.kubernetes.io/name": self.target}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import urllib3
 from kubernetes import client, config, watch
@@ -44,8 +43,8 @@ class TargetWatch:
         version = None
         while not self._stopping.is_set():
             # NB: the API server ends a watch now and then; it goes on from the last version, so that nothing is missed.
-            with suppress(urllib3.exceptions.HTTPError):
-                stream = watch.Watch().stream(
+            try:
+                stream = watch.Watch().stream(  # type: ignore[no-untyped-call]
                     apps.list_namespaced_deployment,
                     self._stage.namespace,
                     field_selector=f"metadata.name={self._stage.target}",
@@ -58,7 +57,11 @@ class TargetWatch:
                     found = event["object"]
                     version = found.metadata.resource_version
                     self._add(time.monotonic(), int(found.spec.replicas or 0), int(found.status.ready_replicas or 0))
-            time.sleep(RETRY_SECONDS)
+            except urllib3.exceptions.HTTPError:
+                time.sleep(RETRY_SECONDS)
+            except client.ApiException:
+                version = None  # too old: list again
+                time.sleep(RETRY_SECONDS)
 
     def _add(self, at: float, replicas: int, ready: int) -> None:
         self._events.append((at, replicas, ready))

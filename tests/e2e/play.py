@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from demo.record import Record, ReplicaEvent
 from demo.scenario import Phase, Scenario
@@ -52,6 +54,11 @@ class Play:
             if not sizes or event.replicas != sizes[-1]:
                 sizes.append(event.replicas)
         return sizes
+
+    def operator_log(self) -> list[dict[str, Any]]:
+        """The JSON log lines of every operator process of this play."""
+        lines = (self.stage.place.folder / "operator.log").read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def held(self) -> float:
         """Decisions that changed nothing because something was unknown, since the operator started."""

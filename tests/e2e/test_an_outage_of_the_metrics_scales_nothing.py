@@ -43,9 +43,12 @@ def resume_scraping(p: Play) -> None:
     p.cluster.prometheus.resume_scraping()
 
 
-def stop_and_empty(p: Play) -> None:
-    p.cluster.restart_prometheus(empty=True)
-    p.cluster.stop_prometheus()
+def break_the_metrics_pages(p: Play) -> None:
+    p.stage.control("fault", {"scrape": "stop"})
+
+
+def mend_the_metrics_pages(p: Play) -> None:
+    p.stage.control("fault", {"scrape": "ok"})
 
 
 @pytest.mark.parametrize(
@@ -53,9 +56,9 @@ def stop_and_empty(p: Play) -> None:
     [
         (stop_prometheus, start_prometheus),
         (stop_scraping, resume_scraping),
-        (stop_and_empty, start_prometheus),
+        (break_the_metrics_pages, mend_the_metrics_pages),
     ],
-    ids=["Prometheus stopped", "scraping stopped", "Prometheus restarted empty"],
+    ids=["Prometheus stopped", "scraping stopped", "every target down"],
 )
 def test_a_short_outage_writes_nothing_and_recovers_carefully(begin: Step, end: Step) -> None:
     with play(SCENARIO, scaling=SCALING) as p:
@@ -92,13 +95,47 @@ def test_a_short_outage_writes_nothing_and_recovers_carefully(begin: Step, end: 
         )
 
 
+def test_a_prometheus_that_restarts_empty_is_recovering_until_it_knows_a_whole_window() -> None:
+    # A window of 20 s of wall time, so that the load can rise and fall while Prometheus answers from next to nothing.
+    scenario = Scenario(cold_start_seconds=60, rate_window_seconds=200)
+    window_seconds = scenario.scaled(scenario.rate_window_seconds)
+    with play(scenario, scaling=SCALING) as p:
+        p.sleep_until(window_seconds + 10)
+        wait_until(lambda: p.stage.condition("MetricsHealthy") == ("True", "Present"), 15, "healthy metrics")
+        p.sleep_until(p.now + STABILIZATION_SECONDS)
+        held = p.held()
+        p.cluster.restart_prometheus(empty=True)
+        began = p.now
+        p.load(120)
+        wait_until(lambda: _unhealthy(p), TICKS_2 + 1, "MetricsHealthy not True")
+        p.sleep_until(began + window_seconds / 3)
+        p.load(16)
+        wait_until(lambda: p.stage.condition("MetricsHealthy")[1] == "Recovering", 10, "MetricsHealthy: Recovering")
+        p.sleep_until(began + window_seconds - 2)
+        assert _unhealthy(p)
+        assert p.sizes_since(began) == [p.record.replicas_at(began)], "something was written on half a window"
+        assert p.held() > held + 5
+
+        # The window now holds the rise as well; what matters is that nothing is lowered before a whole one of patience.
+        wait_until(lambda: not _unhealthy(p), 15, "MetricsHealthy again")
+        recovered = p.now
+        p.sleep_until(recovered + STABILIZATION_SECONDS - 3)
+        sizes = p.sizes_since(began)
+        assert sizes == sorted(sizes), f"lowered before a full window of fresh samples: {sizes}"
+        wait_until(
+            lambda: p.record.replicas_at(p.now) < max(p.sizes_since(began)), 4 * STABILIZATION_SECONDS, "scale-down"
+        )
+
+
 def test_a_long_outage_raises_to_the_declared_peak_and_never_lowers() -> None:
     with play(SCENARIO, scaling=SCALING) as p:
         p.sleep_until(10)
+        stopping = p.now
         p.cluster.stop_prometheus()
         began = p.now
         p.load(16)
-        p.sleep_until(began + GRACE_SECONDS - 2)
+        # NB: Prometheus takes a second or two to end, and answers nothing while it does.
+        p.sleep_until(stopping + GRACE_SECONDS - 1)
         assert len(p.sizes_since(began)) == 1, "the grace time was not waited for"
         wait_until(lambda: p.record.replicas_at(p.now) >= 39, 20, "replicasForDeclaredPeak")
         p.sleep_until(p.now + 10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from demo.scenario import Scenario
@@ -11,6 +13,13 @@ from tests.e2e.play import play
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 SCENARIO = Scenario(cold_start_seconds=60)
+SCALING_SENTENCE = re.compile(
+    r"(?P<from>\d+) -> (?P<to>\d+) replicas \((?P<reason>\w+)\); "
+    r"arrival rate (?P<arrivals>[\d.]+) requests/s; "
+    r"predicted TTFT P95: (?P<ttft_fewer>\d+) ms at (?P<fewer>\d+) replicas(?: \([^)]*\))?, "
+    r"(?P<ttft>\d+) ms at (?P=to)(?: \([^)]*\))?; "
+    r"limit (?P<limit>\d+) replicas; (?P<time>\S+Z)"
+)
 
 
 @pytest.mark.parametrize("runtime", ["nim", "vllm"])
@@ -34,11 +43,14 @@ def test_columns_and_the_last_scaling_are_on_the_object(runtime: str) -> None:
 
         decision = p.stage.status()["decisions"][0]
         described = p.stage.kubectl("-n", "call-center", "describe", "infd", "support-rag")
-        assert f"{decision['from']} -> {decision['to']}" in described
-        assert decision["reason"] in described
-        for part in ("requests/s", "predicted TTFT", "limit 59"):
-            assert part in described, described
-        assert decision["time"] in described
+        (events,) = re.findall(r"^Events:.*", described, re.MULTILINE | re.DOTALL)
+        scalings = [m.groupdict() for m in SCALING_SENTENCE.finditer(events)]
+        last = next(s for s in scalings if (s["from"], s["to"]) == (str(decision["from"]), str(decision["to"])))
+        assert (last["reason"], last["time"]) == (decision["reason"], decision["time"])
+        assert last["limit"] == "59"
+        assert 100 < float(last["arrivals"]) < 200
+        assert int(last["fewer"]) == int(last["to"]) - 1
+        assert float(last["ttft_fewer"]) > float(last["ttft"]) > 0
 
 
 def test_a_person_who_scales_by_hand_is_followed_once_and_then_left_alone() -> None:

@@ -77,7 +77,6 @@ def target(replicas: int, **changes: object) -> Target:
         kind="Deployment",
         name="nim",
         replicas=replicas,
-       
         ready=replicas,
         gpus_per_replica=1,
     )

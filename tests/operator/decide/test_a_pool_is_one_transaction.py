@@ -14,6 +14,7 @@ from firsttoken_operator.domain import (
     Reason,
     ResourceSnapshot,
     ScaleDown,
+    ScalingMode,
     Target,
 )
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, metrics, resource, target
@@ -129,6 +130,29 @@ def test_gpus_are_given_back_when_another_workload_is_short() -> None:
 
     assert decisions[0].to_replicas == 30
     assert (decisions[1].to_replicas, decisions[1].unmet_replicas) == (24, 6)
+
+
+def test_advice_keeps_no_gpus_from_what_is_scaled() -> None:
+    advisory = replace(POLICY, mode=ScalingMode.ADVISORY)
+    pool = replace(POOL, budget_gpus=30)
+    decided = once(
+        member("advice", 10, metrics(150), policy=advisory, priority=10), member("active", 10, metrics(100)), pool=pool
+    )
+
+    assert (decided["active"].to_replicas, decided["advice"].to_replicas) == (20, 10)
+
+
+def test_advice_does_not_make_a_pool_short() -> None:
+    advisory, paid = replace(POLICY, mode=ScalingMode.ADVISORY), replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT)
+    memory, now = Memory(), 0.0
+    for _ in range(40):
+        members = (
+            member("idle", 40, metrics(50), policy=paid), member("advice", 24, metrics(150), policy=advisory),
+        )  # fmt: skip
+        decisions, memory = decide(FleetSnapshot(now, TICK_SECONDS, members, {"h100": POOL}), memory)
+        now += TICK_SECONDS
+
+    assert decisions[0].reason is Reason.POOL_NOT_SHORT
 
 
 def test_scaled_down_gpus_are_free_only_when_their_pods_are_gone() -> None:

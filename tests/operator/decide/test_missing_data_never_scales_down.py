@@ -1,10 +1,21 @@
 """Unknown is not zero: without data the fleet is held, and after the grace time raised to what was declared."""
 
+from dataclasses import replace
+
 import pytest
 
 from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.domain import FleetSnapshot, Missing, Outcome, Reason, TargetMissing, Unsized, Value
-from tests.operator.decide.builders import TICK_SECONDS, Fleet, lost, metrics, resource
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    Missing,
+    Outcome,
+    Reason,
+    ScalingMode,
+    TargetMissing,
+    Unsized,
+    Value,
+)
+from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, lost, metrics, resource
 from tests.operator.decide.test_scale_down_is_strict import first_change, settled
 
 UNKNOWN = [Reason.MISSING, Reason.STALE, Reason.RECOVERING]
@@ -68,6 +79,32 @@ def test_arrivals_that_are_missing_are_not_zero_even_when_the_rest_is_healthy() 
 
     assert fleet.replicas == 40
     assert {d.outcome for d in decisions} == {Outcome.HELD}
+
+
+@pytest.mark.parametrize("health", [*UNKNOWN, Reason.PARTIAL])
+def test_advice_that_was_not_followed_yet_is_repeated_while_data_is_missing(health: Reason) -> None:
+    fleet = Fleet(replicas=16, policy=replace(POLICY, mode=ScalingMode.ADVISORY))
+    advised = fleet.tick(metrics(150), apply=False).to_replicas
+    repeated = [fleet.tick(lost(health), apply=False) for _ in range(5)]
+
+    assert advised == 30
+    assert {d.to_replicas for d in repeated} == {30}
+    assert {d.outcome for d in repeated} == {Outcome.HELD}
+
+
+def test_lower_advice_is_not_repeated_on_missing_data() -> None:
+    fleet = settled(replicas=40, policy=replace(POLICY, mode=ScalingMode.ADVISORY))
+    lower = [fleet.tick(metrics(50), apply=False).to_replicas for _ in range(25)][-1]
+
+    assert lower == 30
+    assert fleet.tick(lost(), apply=False).to_replicas == 40
+
+
+def test_failed_requests_may_raise_and_never_lower() -> None:
+    assert Fleet(replicas=16).tick(metrics(150, health=Reason.ERRORS_PRESENT)).to_replicas == 30
+    fleet = settled(replicas=40)
+    fleet.run(metrics(50, health=Reason.ERRORS_PRESENT), 900)
+    assert fleet.replicas == 40
 
 
 def test_an_unknown_backlog_does_not_hide_the_arrivals() -> None:

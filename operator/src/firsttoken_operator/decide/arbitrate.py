@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from firsttoken_operator.decide.propose import Proposal
-from firsttoken_operator.domain import Outcome, PoolSnapshot, Reason, ScaleDown, Target
+from firsttoken_operator.domain import Outcome, PoolSnapshot, Reason, ScaleDown, ScalingMode, Target
 
 
 def arbitrate(proposals: Sequence[Proposal], pools: dict[str, PoolSnapshot], clock_seconds: float) -> list[Proposal]:
@@ -30,19 +30,20 @@ def charged_gpus(target: Target) -> int:
 
 
 def _arbitrate_pool(members: Sequence[Proposal], pool: PoolSnapshot | None, clock_seconds: float) -> Iterable[Proposal]:
-    ups = sorted((p for p in members if p.to_replicas > p.from_replicas), key=_order)
+    # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
+    ups = sorted((p for p in members if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
     results: dict[str, Proposal] = {p.resource.uid: p for p in members}
     free = _free_gpus(members, pool)
     missing = Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
     for p in ups:
         p, used = _grant(p, free, missing)
         results[p.resource.uid] = p
-        if free is not None:
+        if free is not None and not _is_advice(p):
             free -= used
     downs = sorted(
         (p for p in members if p.to_replicas < p.from_replicas), key=lambda p: (p.resource.priority, _order(p))
     )
-    short = {p.resource.uid for p in results.values() if p.unmet_replicas > 0}
+    short = {p.resource.uid for p in results.values() if p.unmet_replicas > 0 and not _is_advice(p)}
     left = _brake_gpus(members, pool, clock_seconds)
     for p in downs:
         if p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and not short - {p.resource.uid}:
@@ -50,8 +51,13 @@ def _arbitrate_pool(members: Sequence[Proposal], pool: PoolSnapshot | None, cloc
             continue
         p, given = _brake(p, left)
         results[p.resource.uid] = p
-        left = None if left is None else left - given
+        if left is not None and not _is_advice(p):
+            left -= given
     return results.values()
+
+
+def _is_advice(p: Proposal) -> bool:
+    return p.resource.policy.mode is ScalingMode.ADVISORY
 
 
 def _order(p: Proposal) -> tuple[bool, int, str, str, str]:

@@ -10,8 +10,8 @@ from firsttoken_operator.domain import Idle, Metrics, Reason, ScalingPolicy, Val
 HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
 """Data that may lower replicas."""
 
-USABLE = HEALTHY | {Reason.PARTIAL}
-"""Data that may raise replicas: a partial set of pods is a lower bound of the demand."""
+USABLE = HEALTHY | {Reason.PARTIAL, Reason.ERRORS_PRESENT}
+"""Data that may raise replicas: a partial set of pods is a lower bound of the demand, failed requests are demand."""
 
 DEADBAND_PERCENT = 5
 """A scale-down must still fit with this much more demand, so that noise does not bring the replica back."""

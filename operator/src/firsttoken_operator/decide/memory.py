@@ -47,6 +47,8 @@ class ResourceMemory:
     decreases: tuple[Decrease, ...] = ()
     capacity_factor: float = 1.0
     """What live TTFT taught about the sized capacity (1 = as sized; it only tightens)."""
+    advised_replicas: int | None = None
+    """The last size that rested on data: what whoever scales on our advice must go on reading when data is lost."""
     ttft_misses: int = 0
     """Consecutive ticks on which TTFT was above the SLA although the model says it should not be."""
 

@@ -74,29 +74,49 @@ def _decide(
         return replace(base, outcome=Outcome.HELD, reason=Reason.TARGET_AT_ZERO)
     if load is None:
         return _without_data(base, limits, sized, clock_seconds)
-    needed = sized.table.replicas_for(load.total_per_second, memory.capacity_factor)
+    proposal = _with_data(base, target, sized, limits, load, clock_seconds, tick_seconds)
+    return replace(proposal, memory=replace(memory, advised_replicas=proposal.to_replicas))
+
+
+def _with_data(
+    base: Proposal,
+    target: Target,
+    sized: Sized,
+    limits: Bounds,
+    load: Demand,
+    clock_seconds: float,
+    tick_seconds: float,
+) -> Proposal:
+    needed = sized.table.replicas_for(load.total_per_second, base.memory.capacity_factor)
     base = replace(base, recommended=needed, unmet_replicas=max(0, needed - limits.upper))
     if (up := _up(base, target, sized, limits, needed)) is not None:
         return up
-    down = _down(base, target, sized, limits, load, clock_seconds, tick_seconds)
-    if resource.metrics.health not in HEALTHY:
-        return replace(down, outcome=Outcome.HELD, reason=resource.metrics.health)
-    return down
+    health = base.resource.metrics.health
+    if health not in HEALTHY:
+        return _held(base, limits, health)
+    return _down(base, target, sized, limits, load, clock_seconds, tick_seconds)
 
 
 def _without_data(base: Proposal, limits: Bounds, sized: Sized, clock_seconds: float) -> Proposal:
     """Hold; after the grace time raise to what was declared; never lower."""
     health = base.resource.metrics.health
-    held = replace(base, outcome=Outcome.HELD, reason=health)
+    held = _held(base, limits, health)
     if base.from_replicas < limits.lower:
         return replace(base, outcome=Outcome.UP, to_replicas=limits.lower, reason=Reason.BELOW_MINIMUM)
     lost = base.memory.lost_since_seconds
     if lost is None or clock_seconds - lost < base.resource.policy.metrics_loss_grace_seconds:
         return held
     declared = min(sized.replicas_for_declared_peak, limits.upper)
-    if declared <= base.from_replicas:
+    if declared <= held.to_replicas:
         return held
     return replace(base, outcome=Outcome.UP, to_replicas=declared, recommended=declared, reason=Reason.DECLARED_PEAK)
+
+
+def _held(base: Proposal, limits: Bounds, health: Reason) -> Proposal:
+    """The present size. Advice that was given and not followed yet is repeated: an HPA must not read a drop."""
+    advised = base.memory.advised_replicas if base.resource.policy.mode is ScalingMode.ADVISORY else None
+    to = base.from_replicas if advised is None else max(base.from_replicas, min(advised, limits.upper))
+    return replace(base, outcome=Outcome.HELD, to_replicas=to, reason=health)
 
 
 def _up(base: Proposal, target: Target, sized: Sized, limits: Bounds, needed: int) -> Proposal | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firsttoken_operator.decide import capacity
-from firsttoken_operator.decide.demand import HEALTHY, demand, recent
+from firsttoken_operator.decide.demand import HEALTHY, USABLE, demand, recent
 from firsttoken_operator.decide.memory import Decrease, DemandSample, ResourceMemory
-from firsttoken_operator.domain import Reason, ResourceSnapshot, Sized, Target
+from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
 
 BRAKE_MEMORY_SECONDS = 3600.0
 """How long decreases are remembered; longer than any pool's brake window."""
@@ -38,7 +38,7 @@ def remember(
             else memory.healthy_since_seconds,
         )
     else:
-        if lost is None and health is not Reason.PARTIAL:
+        if lost is None and health not in USABLE:
             lost = clock_seconds
         memory = replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
     load = demand(resource.metrics, resource.policy)
