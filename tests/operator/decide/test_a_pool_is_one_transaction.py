@@ -16,6 +16,7 @@ from firsttoken_operator.domain import (
     ScaleDown,
     ScalingMode,
     Target,
+    TargetMissing,
 )
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, metrics, resource, target
 from tests.operator.decide.test_scale_down_is_strict import settled
@@ -153,6 +154,57 @@ def test_advice_does_not_make_a_pool_short() -> None:
         now += TICK_SECONDS
 
     assert decisions[0].reason is Reason.POOL_NOT_SHORT
+
+
+@pytest.mark.parametrize("pool", [None, replace(POOL, budget_gpus=None)], ids=["gone", "unknown inventory"])
+def test_nothing_is_given_back_of_a_pool_that_nobody_knows(pool: PoolSnapshot | None) -> None:
+    fleet = settled(replicas=40, pools={} if pool is None else {"h100": pool}, pool="h100")
+    fleet.run(metrics(10), 3600)
+
+    assert fleet.replicas == 40
+
+
+def paid_for_next_to(other: ResourceSnapshot, seconds: float = 345) -> Decision:
+    """The last decision on an idle deployment whose GPUs are paid for, beside another one in its pool."""
+    policy = replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT)
+    memory = Memory()
+    for tick in range(round(seconds / TICK_SECONDS)):
+        members = (member("idle", 40, metrics(50), policy=policy), other)
+        decisions, memory = decide(FleetSnapshot(tick * TICK_SECONDS, TICK_SECONDS, members, {"h100": POOL}), memory)
+    return decisions[0]
+
+
+def test_another_ones_own_maximum_makes_no_pool_short() -> None:
+    capped = member("b", 4, metrics(150), policy=replace(POLICY, max_replicas=4))
+
+    assert paid_for_next_to(capped).reason is Reason.POOL_NOT_SHORT
+
+
+def test_a_deployment_that_waits_for_its_first_gpus_makes_a_pool_short() -> None:
+    missing = TargetMissing(Reason.POOL_EXHAUSTED, "pool h100 has no free GPU for a replica")
+    waiting = resource(missing, metrics(0), uid="b", name="b", pool="h100")
+
+    assert paid_for_next_to(waiting).to_replicas == 30
+
+
+def test_a_lowered_maximum_is_obeyed_although_the_gpus_are_paid_for() -> None:
+    pool = replace(POOL, scale_down_limit_percent=100)
+    fleet = settled(replicas=30, pools={"h100": pool}, pool="h100")
+    fleet.policy = replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT, max_replicas=20)
+    fleet.run(metrics(50), 600)
+
+    assert fleet.replicas == 20
+
+
+def test_two_claims_on_one_target_are_charged_once() -> None:
+    shared = target(30, uid="d-shared")
+    claims = [
+        resource(shared, metrics(150), uid=u, name=u, pool="h100", conflict="" if u == "a" else "a") for u in "abc"
+    ]
+
+    decided = once(*claims, member("d", 10, metrics(150)))
+
+    assert decided["d"].to_replicas == 20
 
 
 def test_scaled_down_gpus_are_free_only_when_their_pods_are_gone() -> None:

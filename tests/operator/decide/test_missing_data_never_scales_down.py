@@ -39,6 +39,23 @@ def test_a_longer_outage_raises_to_the_declared_peak_once(health: Reason) -> Non
     assert sizes == [(40, Reason.DECLARED_PEAK)]
 
 
+@pytest.mark.parametrize(
+    ("pods", "reason"),
+    [
+        ({"ready": 0, "failing": 16, "stuck": 16}, Reason.PODS_FAILING),
+        ({"ready": 0, "unschedulable": 16, "starting": 16}, Reason.PODS_UNSCHEDULABLE),
+        ({"ready": 0, "starting": 16}, Reason.MISSING),
+    ],
+    ids=["they crash", "there is no room", "they start"],
+)
+def test_pods_that_never_ran_are_no_metrics_outage(pods: dict[str, object], reason: Reason) -> None:
+    fleet = Fleet(replicas=16)
+    decisions = fleet.run(lost(cause=Reason.NO_READY_PODS), 3600, **pods)
+
+    assert fleet.replicas == 16
+    assert decisions[-1].reason is reason
+
+
 def test_a_longer_outage_never_lowers_a_fleet_above_the_declared_peak() -> None:
     fleet = settled(replicas=55)
     fleet.run(lost(), 3600)

@@ -165,6 +165,29 @@ def test_a_lowered_maximum_is_approached_in_steps() -> None:
     assert sizes == [30, 23, 20]
 
 
+def test_a_lowered_maximum_is_never_undercut_however_low_the_load() -> None:
+    fleet = settled(replicas=11)
+    fleet.policy = replace(POLICY, max_replicas=10, scale_down=ScaleDown.NEVER, scale_down_step_percent=100)
+    fleet.run(metrics(5, error_share=Value(0.3)), 1200)
+
+    assert fleet.replicas == 10
+
+
+def test_a_ttft_histogram_that_is_missing_is_doubt() -> None:
+    fleet = settled()
+    decisions = fleet.run(metrics(50, ttft=None), 900)
+
+    assert fleet.replicas == 40
+    assert decisions[-1].reason is Reason.PARTIAL
+
+
+def test_too_few_requests_for_a_percentile_are_no_doubt() -> None:
+    fleet = settled(replicas=8)
+    fleet.run(metrics(0.1, ttft=None), 345)
+
+    assert fleet.replicas == 6
+
+
 def test_the_prediction_is_made_at_the_size_it_goes_to() -> None:
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
     case = DownCase(

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.domain import Reason, TtftInterval
+from firsttoken_operator.domain import Reason, ScalingMode, TtftInterval
 from firsttoken_sizing.workload import Limit, Percentile, Sla
-from tests.operator.decide.builders import SIZED, Fleet, metrics
+from tests.operator.decide.builders import POLICY, SIZED, Fleet, metrics
 
 SLOW = TtftInterval(500, 750, 600, 1000)
 
 
 def test_a_ttft_above_the_sla_at_a_safe_load_adds_replicas_step_by_step() -> None:
     fleet = Fleet(replicas=20)
-    sizes = [d.to_replicas for d in fleet.run(metrics(95, ttft=SLOW), 1200) if d.changes]
+    sizes = [d.to_replicas for d in fleet.run(metrics(95, ttft=SLOW), 2400) if d.changes]
 
     # 95 requests/s at 5, 4.5, 4.05, 3.645... requests/s each, down to half of the sized capacity.
     assert sizes[:3] == [22, 24, 27]
@@ -30,7 +30,7 @@ def test_the_reason_is_the_ttft_and_not_the_demand() -> None:
 
 def test_what_was_learned_is_kept_when_ttft_is_fine_again() -> None:
     fleet = Fleet(replicas=20)
-    fleet.run(metrics(95, ttft=SLOW), 120)
+    fleet.run(metrics(95, ttft=SLOW), 240)
     learned = fleet.tick(metrics(95)).capacity_factor
 
     assert learned < 1
@@ -91,3 +91,43 @@ def test_without_a_ttft_limit_nothing_is_learned() -> None:
     fleet = Fleet(replicas=20, sized=replace(SIZED, sla=Sla(end_to_end=Limit(5000, Percentile.P95))))
 
     assert fleet.run(metrics(95, ttft=SLOW), 600)[-1].capacity_factor == 1
+
+
+def test_one_burst_is_no_lesson() -> None:
+    fleet = Fleet(replicas=20)
+    for _ in range(8):
+        fleet.run(metrics(95, ttft=SLOW), 90)
+        decision = fleet.run(metrics(95), 600)[-1]
+
+    assert decision.capacity_factor == 1
+
+
+def test_a_slow_prefill_at_low_load_teaches_nothing() -> None:
+    fleet = Fleet(replicas=20)
+
+    assert fleet.run(metrics(5, ttft=SLOW), 1200)[-1].capacity_factor == 1
+
+
+@pytest.mark.parametrize("health", [Reason.PARTIAL, Reason.ERRORS_PRESENT])
+def test_untrusted_data_teaches_nothing(health: Reason) -> None:
+    fleet = Fleet(replicas=20)
+
+    assert fleet.run(metrics(95, ttft=SLOW, health=health), 1200)[-1].capacity_factor == 1
+
+
+def test_another_sla_or_benchmark_starts_from_what_is_sized() -> None:
+    fleet = Fleet(replicas=20)
+    assert fleet.run(metrics(95, ttft=SLOW), 240)[-1].capacity_factor < 1
+    fleet.sized = replace(SIZED, sla=Sla(time_to_first_token=Limit(3000, Percentile.P95)))
+
+    assert fleet.tick(metrics(95, ttft=SLOW)).capacity_factor == 1
+
+
+def test_a_pause_forgets_no_lesson() -> None:
+    fleet = Fleet(replicas=20)
+    learned = fleet.run(metrics(95, ttft=SLOW), 240)[-1].capacity_factor
+    fleet.policy = replace(POLICY, mode=ScalingMode.PAUSED)
+    fleet.tick(metrics(95))
+    fleet.policy = POLICY
+
+    assert fleet.tick(metrics(95)).capacity_factor == learned < 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from firsttoken_operator.decide.propose import Proposal
-from firsttoken_operator.domain import Outcome, PoolSnapshot, Reason, ScaleDown, ScalingMode, Target
+from firsttoken_operator.domain import Outcome, PoolSnapshot, Reason, ScaleDown, ScalingMode, Target, TargetMissing
 
 
 def arbitrate(proposals: Sequence[Proposal], pools: dict[str, PoolSnapshot], clock_seconds: float) -> list[Proposal]:
@@ -43,10 +43,15 @@ def _arbitrate_pool(members: Sequence[Proposal], pool: PoolSnapshot | None, cloc
     downs = sorted(
         (p for p in members if p.to_replicas < p.from_replicas), key=lambda p: (p.resource.priority, _order(p))
     )
-    short = {p.resource.uid for p in results.values() if p.unmet_replicas > 0 and not _is_advice(p)}
+    short = {p.resource.uid for p in results.values() if _lacks_gpus(p)}
     left = _brake_gpus(members, pool, clock_seconds)
     for p in downs:
-        if p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and not short - {p.resource.uid}:
+        if pool is None or pool.budget_gpus is None:
+            # Nobody knows whose GPUs these are or how fast they may go: an unknown never lowers.
+            results[p.resource.uid] = _refuse(p, missing)
+            continue
+        paid_for = p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and p.reason is not Reason.ABOVE_LIMIT
+        if paid_for and not short - {p.resource.uid}:
             results[p.resource.uid] = _refuse(p, Reason.POOL_NOT_SHORT)
             continue
         p, given = _brake(p, left)
@@ -54,6 +59,18 @@ def _arbitrate_pool(members: Sequence[Proposal], pool: PoolSnapshot | None, cloc
         if left is not None and not _is_advice(p):
             left -= given
     return results.values()
+
+
+POOL_REASONS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN})
+
+
+def _lacks_gpus(p: Proposal) -> bool:
+    """Whether the pool withheld GPUs from it: a deployment's own maximum makes no pool short."""
+    if _is_advice(p):
+        return False
+    if isinstance(p.resource.target, TargetMissing):
+        return p.resource.target.reason in POOL_REASONS  # to be rendered, and no GPU is free for its first replica
+    return p.unmet_replicas > 0 and p.limited_by in POOL_REASONS
 
 
 def _is_advice(p: Proposal) -> bool:
@@ -70,7 +87,9 @@ def _order(p: Proposal) -> tuple[bool, int, str, str, str]:
 def _free_gpus(members: Sequence[Proposal], pool: PoolSnapshot | None) -> int | None:
     if pool is None or pool.budget_gpus is None:
         return None
-    charged = sum(charged_gpus(p.resource.target) for p in members if isinstance(p.resource.target, Target))
+    # By uid: two resources that claim one target occupy its GPUs once.
+    targets = {p.resource.target.uid: p.resource.target for p in members if isinstance(p.resource.target, Target)}
+    charged = sum(charged_gpus(target) for target in targets.values())
     return pool.budget_gpus - pool.charged_elsewhere_gpus - charged
 
 

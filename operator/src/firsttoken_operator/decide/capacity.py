@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firsttoken_operator.decide.demand import Demand
+from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.memory import ResourceMemory
 from firsttoken_operator.domain import Metrics, Target, TtftInterval
 from firsttoken_sizing.performance.table import CapacityTable
@@ -18,8 +18,10 @@ MINIMUM_FACTOR = 0.5
 """The learned capacity never goes below half of the sized one; there it is `Pegged`."""
 TIGHTEN_RATIO = 0.9
 """One lesson takes a tenth: a single outlier cannot double a fleet."""
-MISSES_TO_LEARN = 3
-"""Ticks in a row that must agree."""
+WINDOWS_TO_LEARN = 3
+"""Rate windows in a row, none sharing a request with another, that must agree: one burst is no lesson."""
+MINIMUM_UTILIZATION = 0.7
+"""Of the learned capacity: below it TTFT does not come from queueing."""
 MINIMUM_REQUESTS = 50
 """A percentile of fewer requests is noise."""
 
@@ -35,11 +37,12 @@ def learn(
 ) -> ResourceMemory:
     """Memory with the capacity that this tick's TTFT teaches."""
     if not _misses(memory, clock_seconds, table, sla, target, metrics, load):
-        return replace(memory, ttft_misses=0)
-    misses = memory.ttft_misses + 1
-    if misses < MISSES_TO_LEARN:
-        return replace(memory, ttft_misses=misses)
-    return replace(memory, ttft_misses=0, capacity_factor=max(MINIMUM_FACTOR, memory.capacity_factor * TIGHTEN_RATIO))
+        return replace(memory, ttft_missed_since_seconds=None)
+    since = clock_seconds if memory.ttft_missed_since_seconds is None else memory.ttft_missed_since_seconds
+    if clock_seconds - since < (WINDOWS_TO_LEARN - 1) * metrics.window_seconds:
+        return replace(memory, ttft_missed_since_seconds=since)
+    factor = max(MINIMUM_FACTOR, memory.capacity_factor * TIGHTEN_RATIO)
+    return replace(memory, ttft_missed_since_seconds=None, capacity_factor=factor)
 
 
 def ttft_above_sla(ttft: TtftInterval | None, sla: Sla) -> bool:
@@ -58,11 +61,16 @@ def _misses(
     load: Demand,
 ) -> bool:
     ttft = metrics.ttft
-    if ttft is None or ttft.requests < MINIMUM_REQUESTS or not ttft_above_sla(ttft, sla):
+    if metrics.health not in HEALTHY or ttft is None or ttft.requests < MINIMUM_REQUESTS:
+        return False
+    if not ttft_above_sla(ttft, sla):
         return False
     in_transition = target.starting or target.terminating or target.rollout or target.ready < target.replicas
     settled = memory.changed_seconds is None or clock_seconds - memory.changed_seconds > metrics.window_seconds
     if in_transition or not settled:
         return False
     # More load than the learned capacity is a lack of replicas, which demand asks for; it says nothing of the model.
-    return table.replicas_for(load.total_per_second, memory.capacity_factor) <= target.ready
+    # At a small part of it there is no queue: what is slow is a prompt's own prefill, which no replica shortens.
+    capacity = target.ready * table.capacity_requests_per_second * memory.capacity_factor
+    enough = table.replicas_for(load.total_per_second, memory.capacity_factor) <= target.ready
+    return enough and load.total_per_second >= MINIMUM_UTILIZATION * capacity > 0

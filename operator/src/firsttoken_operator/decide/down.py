@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_operator.decide.capacity import ttft_above_sla
+from firsttoken_operator.decide.capacity import MINIMUM_REQUESTS, ttft_above_sla
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.memory import ResourceMemory
 from firsttoken_operator.domain import Idle, Metrics, Reason, ScaleDown, ScalingPolicy, Sized, Target, Value
@@ -94,8 +94,13 @@ def _kv_cache_fits(case: DownCase) -> Reason | None:
 
 def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     limit, ttft = case.sized.sla.time_to_first_token, case.metrics.ttft
-    if limit is None or ttft is None:
+    if limit is None:
         return None
+    if ttft is None:
+        # Too few requests for a percentile is one thing; enough of them and no histogram is a signal that is missing.
+        served = case.metrics.first_tokens
+        enough = isinstance(served, Value) and served.value * case.metrics.window_seconds >= MINIMUM_REQUESTS
+        return Reason.PARTIAL if enough else None
     if ttft_above_sla(ttft, case.sized.sla):
         return Reason.TTFT_ABOVE_SLA
     if ttft.high_milliseconds is not None and ttft.high_milliseconds <= limit.milliseconds:

@@ -49,8 +49,8 @@ class ResourceMemory:
     """What live TTFT taught about the sized capacity (1 = as sized; it only tightens)."""
     advised_replicas: int | None = None
     """The last size that rested on data: what whoever scales on our advice must go on reading when data is lost."""
-    ttft_misses: int = 0
-    """Consecutive ticks on which TTFT was above the SLA although the model says it should not be."""
+    ttft_missed_since_seconds: float | None = None
+    """Since when TTFT has been above the SLA, tick after tick, although the model says it should not be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def _decide(
         # Somebody took the deployment out of service; bringing it back is theirs to do.
         return replace(base, outcome=Outcome.HELD, reason=Reason.TARGET_AT_ZERO)
     if load is None:
-        return _without_data(base, limits, sized, clock_seconds)
+        return _without_data(base, target, limits, sized, clock_seconds)
     proposal = _with_data(base, target, sized, limits, load, clock_seconds, tick_seconds)
     return replace(proposal, memory=replace(memory, advised_replicas=proposal.to_replicas))
 
@@ -97,13 +97,16 @@ def _with_data(
     return _down(base, target, sized, limits, load, clock_seconds, tick_seconds)
 
 
-def _without_data(base: Proposal, limits: Bounds, sized: Sized, clock_seconds: float) -> Proposal:
+def _without_data(base: Proposal, target: Target, limits: Bounds, sized: Sized, clock_seconds: float) -> Proposal:
     """Hold; after the grace time raise to what was declared; never lower."""
     health = base.resource.metrics.health
     held = _held(base, limits, health)
     if base.from_replicas < limits.lower:
         return replace(base, outcome=Outcome.UP, to_replicas=limits.lower, reason=Reason.BELOW_MINIMUM)
     lost = base.memory.lost_since_seconds
+    if (blocked := _blocked(target)) is not None:
+        # Pods that cannot run are why there are no metrics; more of them would tell nothing.
+        return replace(held, reason=blocked, limited_by=blocked)
     if lost is None or clock_seconds - lost < base.resource.policy.metrics_loss_grace_seconds:
         return held
     declared = min(sized.replicas_for_declared_peak, limits.upper)
@@ -131,13 +134,20 @@ def _up(base: Proposal, target: Target, sized: Sized, limits: Bounds, needed: in
     reason = _up_reason(base, sized, limits)
     if allowed <= current:
         return replace(base, reason=reason, limited_by=limited_by)
-    blocked = Reason.PODS_UNSCHEDULABLE if target.unschedulable else Reason.PODS_FAILING if target.failing else None
+    blocked = _blocked(target)
     if blocked is not None and target.stuck:
         return replace(base, outcome=Outcome.HELD, reason=blocked, limited_by=blocked, unmet_replicas=wanted - current)
     step = max(SCALE_UP_REPLICAS, math.ceil(current * SCALE_UP_PERCENT / 100))
     if allowed > current + step:
         allowed, limited_by = current + step, Reason.SCALE_UP_STEP
     return replace(base, outcome=Outcome.UP, to_replicas=allowed, reason=reason, limited_by=limited_by)
+
+
+def _blocked(target: Target) -> Reason | None:
+    """Why further pods would not run either, or None."""
+    if target.unschedulable:
+        return Reason.PODS_UNSCHEDULABLE
+    return Reason.PODS_FAILING if target.failing else None
 
 
 def _up_reason(base: Proposal, sized: Sized, limits: Bounds) -> Reason:
@@ -165,7 +175,8 @@ def _down(
     worst = max(load.total_per_second, window_maximum(memory.demands)) * (100 + DEADBAND_PERCENT) / 100
     floor = max(limits.lower, sized.table.replicas_for(worst, memory.capacity_factor))
     above_limit = current > limits.upper
-    wanted = min(floor, limits.upper) if above_limit else floor
+    # NB: a lowered limit skips the safety rules, so it may go down to that limit and no further.
+    wanted = limits.upper if above_limit else floor
     if wanted >= current:
         return base
     step = max(1, current * policy.scale_down_step_percent // 100)

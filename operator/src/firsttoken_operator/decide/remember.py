@@ -17,11 +17,11 @@ def remember(
     resource: ResourceSnapshot, target: Target, sized: Sized, memory: ResourceMemory | None, clock_seconds: float
 ) -> ResourceMemory:
     """Memory after this tick: changes of size, the run of healthy samples, the demand, the lesson of TTFT."""
-    key = str(sized.configuration)
+    key = sizing_key(sized)
     if memory is None or memory.target_uid != target.uid:
         memory = fresh(target, key, None)
     if memory.sized_key != key:
-        memory = replace(memory, sized_key=key, capacity_factor=1.0, ttft_misses=0)
+        memory = replace(memory, sized_key=key, capacity_factor=1.0, ttft_missed_since_seconds=None)
     if target.replicas != memory.replicas:
         gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
         kept = tuple(d for d in memory.decreases if d.at_seconds >= clock_seconds - BRAKE_MEMORY_SECONDS)
@@ -38,7 +38,8 @@ def remember(
             else memory.healthy_since_seconds,
         )
     else:
-        if lost is None and health not in USABLE:
+        # NB: without a ready pod there is nothing to measure; that is a start, not a loss of metrics.
+        if lost is None and health not in USABLE and target.ready:
             lost = clock_seconds
         memory = replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
     load = demand(resource.metrics, resource.policy)
@@ -50,7 +51,20 @@ def remember(
     return capacity.learn(memory, clock_seconds, sized.table, sized.sla, target, resource.metrics, load)
 
 
+def sizing_key(sized: Sized) -> str:
+    """What the learned capacity is a correction of: another SLA, benchmark or configuration begins with none."""
+    capacity_rps, saturation_rps = sized.table.capacity_requests_per_second, sized.table.saturation_requests_per_second
+    return f"{sized.configuration} {sized.sla} {capacity_rps} {saturation_rps}"
+
+
 def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> ResourceMemory:
-    """Memory that allows nothing yet; what was given back already still counts for the pool's brake."""
-    decreases = memory.decreases if memory is not None and memory.target_uid == target.uid else ()
-    return ResourceMemory(target_uid=target.uid, sized_key=sized_key, replicas=target.replicas, decreases=decreases)
+    """Memory that allows nothing yet. What only makes us more careful is kept: GPUs given back, capacity learned."""
+    if memory is None or memory.target_uid != target.uid:
+        return ResourceMemory(target_uid=target.uid, sized_key=sized_key, replicas=target.replicas)
+    return ResourceMemory(
+        target_uid=target.uid,
+        sized_key=memory.sized_key,
+        replicas=target.replicas,
+        decreases=memory.decreases,
+        capacity_factor=memory.capacity_factor,
+    )
