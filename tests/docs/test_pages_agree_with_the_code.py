@@ -13,6 +13,7 @@ import yaml
 from firsttoken_operator.act.sentences import scaling_sentence
 from firsttoken_operator.api import InferenceDeployment, load_documents, parse_documents, sizing_request
 from firsttoken_operator.api.conditions import ConditionType
+from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
 from firsttoken_operator.domain import Reason, Sized
 from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_sizing import size
@@ -20,6 +21,7 @@ from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, table
 from tests.operator.decide.builders import Fleet, metrics
 
 OPERATE, DECLARE, INSTALL = (ROOT / "docs" / name for name in ("operate.md", "declare.md", "install.md"))
+CONTRACT = ROOT / "docs/design/api.md"
 OURS = "firsttoken.dev/"
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt", ".svg"}
 _DOCS_PATH = re.compile(r"(?<![\w./-])docs/[\w./-]*\w")
@@ -97,6 +99,25 @@ def test_the_table_of_metrics_is_what_the_operator_publishes() -> None:
     assert {name: labels for name, labels, _ in table(OPERATE, "## Metrics of the operator")} == published
 
 
+def test_the_contract_names_every_field_of_the_status_and_plans_the_others() -> None:
+    named = {field for row in table(CONTRACT, "## Status of an InferenceDeployment") for field in row[0].split(", ")}
+    aliases = {info.alias for info in InferenceDeploymentStatus.model_fields.values()}
+    planned = CONTRACT.read_text(encoding="utf-8").split("## Planned")[1]
+
+    assert named == aliases
+    for field in ("status.traffic.forecast", "status.scorecard", "status.calibration.samples"):
+        assert field in planned
+
+
+def test_the_states_of_a_pools_gpus_are_those_of_its_status() -> None:
+    (row,) = (row for row in table(OPERATE, "## Metrics of the operator") if row[0] == "firsttoken_pool_gpus")
+    fields = {str(info.alias) for info in GPUPoolStatus.model_fields.values()}
+
+    for state in ("budget", "inventory", "charged", "free", "unmet"):
+        assert state in row[2]
+        assert state == "budget" or f"{state}GPUs" in fields
+
+
 def test_the_documented_defaults_are_the_models() -> None:
     (smallest,) = (block for block in blocks(DECLARE, "yaml") if block.file == "smallest.yaml")
     resource = InferenceDeployment.model_validate(yaml.safe_load(smallest.text))
@@ -135,4 +156,4 @@ def test_the_sample_of_a_scaling_is_the_operators_own_sentence() -> None:
     decision = Fleet(replicas=16, sized=sized).tick(metrics(150.0))
     shown = [block.text.strip() for block in blocks(OPERATE, "text")]
 
-    assert scaling_sentence(decision, request.sla, "2026-11-21T10:02:15Z") in shown
+    assert scaling_sentence(decision, sized, "2026-11-21T10:02:15Z") in shown

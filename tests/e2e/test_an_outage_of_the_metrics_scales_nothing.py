@@ -129,7 +129,8 @@ def test_a_prometheus_that_restarts_empty_is_recovering_until_it_knows_a_whole_w
 
 def test_a_long_outage_raises_to_the_declared_peak_and_never_lowers() -> None:
     with play(SCENARIO, scaling=SCALING) as p:
-        p.sleep_until(10)
+        # The grace time of a loss starts anew with healthy metrics; before them the start-up itself is a loss.
+        wait_until(lambda: p.stage.condition("MetricsHealthy") == ("True", "Present"), 30, "healthy metrics")
         stopping = p.now
         p.cluster.stop_prometheus()
         began = p.now

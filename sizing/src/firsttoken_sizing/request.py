@@ -11,7 +11,11 @@ from firsttoken_sizing.workload import Arrivals, Hardware, Pricing, Sla, Workloa
 
 
 class Basis(StrEnum):
-    """How far an answer stands on measurements."""
+    """How far an answer stands on measurements.
+
+    `Interpolated`: the point was measured without a statistic of the SLA, which others of its curve report on both
+    sides of it.
+    """
 
     MEASURED = "Measured"
     INTERPOLATED = "Interpolated"
@@ -63,7 +67,13 @@ class Memory:
     kv_cache_tokens: int
     """Tokens of KV cache that a whole replica holds."""
     max_concurrency: int
-    """Requests of the declared lengths that fit at once (input + output reserved)."""
+    """Requests of the declared lengths that fit at once if each reserves its whole input + output."""
+    measured_concurrency: int | None = None
+    """Most requests that were measured running at once at these lengths; None where nobody measured it.
+
+    It may be more than `max_concurrency`: engines take memory for tokens as they are made, and the reserves of the
+    memory formula are careful ones.
+    """
 
 
 @dataclass(frozen=True, slots=True)

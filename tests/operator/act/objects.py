@@ -78,7 +78,7 @@ def decision(about: ResourceSnapshot, from_replicas: int, to_replicas: int, **ch
         capacity_factor=1.0,
         prediction=Prediction(
             n_minus_1=SIZED.table.at(20.0 / (to_replicas - 1)) if to_replicas > 1 else None,
-            n=SIZED.table.at(20.0 / to_replicas),
+            n=SIZED.table.at(20.0 / to_replicas) if to_replicas else None,
             n_plus_1=SIZED.table.at(20.0 / (to_replicas + 1)),
         ),
         metrics_health=Reason.PRESENT,

@@ -114,6 +114,53 @@ async def test_losing_and_regaining_metrics_are_two_events_however_long_it_lasts
     assert [reason for _, reason, _ in events(cluster)] == ["MetricsLost", "MetricsRecovered"]
 
 
+async def test_failing_requests_are_another_event_than_lost_metrics() -> None:
+    about = resource(target(5), metrics(20.0))
+    cluster = server(about)
+    publisher = Publisher(cluster, EventRecorder(cluster, Clock()))
+    await publisher.publish({}, steady(about), None)
+    for tick, share in enumerate((2.0, 3.1, 2.4)):
+        failing = replace(about, metrics=metrics(20.0, health=Reason.ERRORS_PRESENT, detail=f"{share} % fail"))
+        await publisher.publish(status(cluster), steady(failing, START + timedelta(seconds=15 * tick)), None)
+    await publisher.publish(status(cluster), blind(about, START + timedelta(minutes=1)), None)
+    await publisher.publish(status(cluster), steady(about, START + timedelta(minutes=2)), None)
+
+    assert [reason for _, reason, _ in events(cluster)] == ["ErrorsPresent", "MetricsLost", "MetricsRecovered"]
+
+
+async def test_a_resource_that_cannot_be_decided_says_so_and_recovers() -> None:
+    about = resource(target(5), metrics(20.0))
+    cluster = server(about)
+    publisher = Publisher(cluster, EventRecorder(cluster, Clock()))
+    await publisher.publish({}, steady(about), None)
+    known = status(cluster)
+    for tick in range(3):
+        await publisher.publish_undecided(status(cluster), about, START + timedelta(seconds=15 * tick))
+    shown = status(cluster)
+    conditions = shown.pop("conditions")
+    before = known.pop("conditions")
+    assert isinstance(conditions, list)
+    assert isinstance(before, list)
+
+    assert (conditions[0]["type"], conditions[0]["status"]) == ("Ready", "False")
+    assert (conditions[0]["reason"], conditions[1:], shown) == ("DecisionFailed", before[1:], known)
+    assert events(cluster) == [("Warning", "DecisionFailed", 1)]
+
+    await publisher.publish({**shown, "conditions": conditions}, steady(about, START + timedelta(minutes=1)), None)
+    recovered = status(cluster)["conditions"]
+    assert isinstance(recovered, list)
+    assert (recovered[0]["status"], recovered[0]["reason"]) == ("True", "Ready")
+
+
+async def test_a_resource_that_could_never_be_decided_says_so() -> None:
+    about = resource(target(5), metrics(20.0))
+    cluster = server(about)
+    await Publisher(cluster, EventRecorder(cluster, Clock())).publish_undecided({}, about, START)
+    (ready,) = status(cluster)["conditions"]  # type: ignore[misc]
+
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", "DecisionFailed")
+
+
 async def test_a_restart_repeats_no_event() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)

@@ -189,6 +189,18 @@ async def test_a_lost_answer_is_no_second_step() -> None:
     assert cluster.writes() == ["patch_scale"]
 
 
+async def test_the_intent_is_told_before_a_write_is_sent_and_only_then() -> None:
+    cluster, snapshot = fleet(5)
+    told: list[int] = []
+    cluster.lose_answer_of = "patch_scale"
+    writer, change = ScaleWriter(cluster), decision(snapshot, 5, 9)
+    await writer.execute(change, snapshot, lambda about: told.append(about.to_replicas))
+    assert told == [9]
+    await writer.execute(change, snapshot, lambda about: told.append(about.to_replicas))
+
+    assert told == [9]
+
+
 @pytest.mark.parametrize("error", [Unavailable("503"), Rejected("403 forbidden", 403)])
 async def test_a_server_that_refuses_is_an_outcome_and_not_an_exception(error: Exception) -> None:
     cluster, snapshot = fleet(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_operator.act.ownership import UNSEEN_TICKS, ForeignWrite, Ownership, Windows, observe, wrote
+from firsttoken_operator.act.ownership import UNSEEN_SECONDS, ForeignWrite, Ownership, Windows, intends, observe, wrote
 
 WINDOWS = Windows(foreign_seconds=600, quiet_seconds=300)
 
@@ -24,25 +24,40 @@ def test_what_is_there_at_first_sight_is_adopted_without_a_word() -> None:
 
 def test_our_own_write_is_no_foreign_one() -> None:
     state, _ = look(Ownership(), 5, 0)
-    state, foreign = look(wrote(state, 5, 9), 9, 15)
+    state, foreign = look(wrote(state, 9, 0), 9, 15)
 
     assert (state.conflict, foreign) == ("", None)
 
 
 def test_a_watch_that_lags_behind_our_write_is_no_foreign_write() -> None:
     state, _ = look(Ownership(), 5, 0)
-    state = wrote(state, 5, 9)
-    for tick in range(UNSEEN_TICKS):
-        state, foreign = look(state, 5, 15.0 * tick)
+    state = wrote(state, 9, 0)
+    for seconds in (15, 30, 45, 60, UNSEEN_SECONDS):
+        state, foreign = look(state, 5, seconds)
         assert foreign is None
-    state, foreign = look(state, 9, 60)
+    state, foreign = look(state, 9, UNSEEN_SECONDS + 15)
 
-    assert foreign is None
+    assert (foreign, state.conflict) == (None, "")
+
+
+def test_writes_whose_answers_were_lost_are_our_own_whether_applied_or_not() -> None:
+    state, _ = look(Ownership(), 4, 0)
+    for seconds, to, shown in ((15, 8, 8), (30, 12, 12), (45, 16, 12)):
+        state, foreign = look(intends(state, to, seconds), shown, seconds + 5)
+        assert (foreign, state.conflict) == (None, "")
+
+
+def test_a_write_that_was_never_applied_is_forgotten_in_the_end() -> None:
+    state, _ = look(Ownership(), 5, 0)
+    state, lost = look(intends(state, 9, 0), 5, UNSEEN_SECONDS + 1)
+    state, foreign = look(state, 9, UNSEEN_SECONDS + 15)
+
+    assert (lost, foreign) == (None, ForeignWrite(5, 9))
 
 
 def test_a_value_that_comes_back_after_ours_was_seen_is_foreign() -> None:
     state, _ = look(Ownership(), 5, 0)
-    state, _ = look(wrote(state, 5, 9), 9, 15)
+    state, _ = look(wrote(state, 9, 0), 9, 15)
     _, foreign = look(state, 5, 30)
 
     assert foreign == ForeignWrite(9, 5)
@@ -50,13 +65,11 @@ def test_a_value_that_comes_back_after_ours_was_seen_is_foreign() -> None:
 
 def test_an_old_value_that_stays_is_foreign_in_the_end() -> None:
     state, _ = look(Ownership(), 5, 0)
-    state = wrote(state, 5, 9)
-    found = []
-    for tick in range(UNSEEN_TICKS + 1):
-        state, foreign = look(state, 5, 15.0 * tick)
-        found.append(foreign)
+    state = wrote(state, 9, 0)
+    state, early = look(state, 5, UNSEEN_SECONDS)
+    state, late = look(state, 5, UNSEEN_SECONDS + 1)
 
-    assert found == [None] * UNSEEN_TICKS + [ForeignWrite(9, 5)]
+    assert (early, late) == (None, ForeignWrite(9, 5))
 
 
 def test_one_foreign_write_is_adopted_and_no_conflict() -> None:
@@ -116,7 +129,7 @@ def test_without_other_writers_there_is_never_a_conflict(steps: list[tuple[int, 
     now, replicas = 0.0, 5
     state, _ = look(Ownership(), replicas, now)
     for to, pause in steps:
-        state = wrote(state, replicas, to)
+        state = wrote(state, to, now)
         replicas, now = to, now + pause
         state, foreign = look(state, replicas, now)
         assert foreign is None

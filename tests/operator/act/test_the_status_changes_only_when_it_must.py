@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
@@ -27,7 +28,7 @@ from firsttoken_operator.domain import (
     Unsized,
 )
 from firsttoken_sizing.request import Basis, Sizing
-from firsttoken_sizing.workload import Arrivals, Workload
+from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla, Workload
 from tests.operator.act.objects import decision, infd
 from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
 
@@ -40,6 +41,15 @@ SIZING = Sizing(
     ttft=SIZED.table.at(5.0).ttft, itl=SIZED.table.at(5.0).itl, end_to_end=SIZED.table.at(5.0).end_to_end,
     binding_constraint="TTFT P95", basis=Basis.MEASURED, error_band_percent=1.2, utilization_cap_percent=50.4,
 )  # fmt: skip
+EVERY_LIMIT = Sla(
+    time_to_first_token=Limit(300, Percentile.P95), inter_token_latency=Limit(50, Percentile.MEAN),
+    end_to_end=Limit(15000, Percentile.P95),
+)  # fmt: skip
+ELSEWHERE = {
+    ".traffic.live.averageRequestsPerSecond", ".traffic.live.peakRequestsPerSecond",
+    ".traffic.live.inputTokens", ".traffic.live.outputTokens", ".traffic.declared.requestsPerSecond",
+}  # fmt: skip
+"""One type holds both views of the traffic: what is declared and what is live have different fields of it."""
 DECLARED = Workload(2000, 200, average_requests_per_second=28.54, peak_requests_per_second=200.0)
 
 
@@ -60,6 +70,19 @@ def observed(
 def condition(status: InferenceDeploymentStatus, kind: str) -> tuple[str, str]:
     (found,) = [c for c in status.conditions if c.type == kind]
     return found.status.value, found.reason
+
+
+def empty_fields(model: BaseModel, path: str = "") -> set[str]:
+    """Paths of the fields that hold nothing; of a list the first item speaks."""
+    empty: set[str] = set()
+    for name, info in type(model).model_fields.items():
+        value, here = getattr(model, name), f"{path}.{info.alias or name}"
+        if value is None or value == ():
+            empty.add(here)
+        first = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(first, BaseModel):
+            empty |= empty_fields(first, here)
+    return empty
 
 
 def scaled(from_replicas: int, to_replicas: int, at: datetime = START) -> Observed:
@@ -98,6 +121,19 @@ def test_a_live_rate_has_two_digits_and_moves_by_more_than_a_tenth(rate: float, 
     assert second.traffic.live.requests_per_second == shown
 
 
+@pytest.mark.parametrize(("rate", "shown"), [(0.14, "0.2"), (0.31, "0.2"), (0.08, "0.08"), (0.32, "0.32")])
+def test_a_small_rate_moves_only_by_more_than_chance(rate: float, shown: str) -> None:
+    """Of 12 requests a minute chance makes 5 to 19: 12 +- 2 * sqrt(12)."""
+    snapshot = resource(target(5), metrics(0.2))
+    quiet = observed(decision(snapshot, 5, 5, arrival_requests_per_second=0.2), snapshot)
+    moved = observed(decision(snapshot, 5, 5, arrival_requests_per_second=rate), snapshot)
+    traffic = status_of(status_of(EMPTY, quiet), moved).traffic
+
+    assert traffic is not None
+    assert traffic.live is not None
+    assert traffic.live.requests_per_second == shown
+
+
 def test_an_unknown_rate_is_absent_and_never_zero() -> None:
     snapshot = resource(target(5), lost())
     held = decision(
@@ -107,6 +143,63 @@ def test_an_unknown_rate_is_absent_and_never_zero() -> None:
 
     assert "live" not in document(status)["traffic"]  # type: ignore[operator]
     assert "prediction" not in document(status)
+
+
+@pytest.mark.parametrize(
+    ("declared", "drift"),
+    [
+        (DECLARED, "live traffic is 10 % of the declared peak and 70 % of the declared average"),
+        (Workload(2000, 200, peak_requests_per_second=16.0), "live traffic is 125 % of the declared peak"),
+        (Workload(2000, 200, concurrent_requests=50), None),
+        (None, None),
+    ],
+)
+def test_drift_is_the_shown_live_rate_against_the_declared_ones(declared: Workload | None, drift: str | None) -> None:
+    first = status_of(EMPTY, replace(observed(), declared=declared))
+    snapshot = resource(target(5), metrics(21.0))
+    moved = observed(decision(snapshot, 5, 5, arrival_requests_per_second=21.0), snapshot)
+    second = status_of(first, replace(moved, declared=declared))
+
+    assert first.traffic is not None
+    assert first.traffic.drift == drift
+    assert second.traffic == first.traffic
+
+
+def test_an_unknown_rate_has_no_drift() -> None:
+    snapshot = resource(target(5), lost())
+    held = decision(snapshot, 5, 5, arrival_requests_per_second=None, prediction=None)
+    status = status_of(EMPTY, observed(held, snapshot))
+
+    assert status.traffic is not None
+    assert status.traffic.drift is None
+
+
+def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() -> None:
+    better = replace(SIZED.configuration, tensor_parallel=2)
+    found = status_of(EMPTY, observed(recommended=better, compared=True))
+    not_compared_yet = status_of(found, observed())
+    gone = status_of(found, observed(compared=True))
+
+    assert found.sizing is not None
+    assert found.sizing.recommended is not None
+    assert found.sizing.recommended.tensor_parallel == 2
+    assert not_compared_yet.sizing == found.sizing
+    assert gone.sizing is not None
+    assert gone.sizing.recommended is None
+
+
+def full() -> Observed:
+    """All that one tick can tell."""
+    about = resource(target(5), metrics(20.0), pool="h100", sized=replace(SIZED, sla=EVERY_LIMIT))
+    made = decision(about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1)
+    done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
+    return observed(
+        made, about, result=done, recommended=SIZED.configuration, compared=True, time_to_ready_seconds=(30.0, 61.0)
+    )
+
+
+def test_every_field_of_the_schema_is_written() -> None:
+    assert empty_fields(status_of(EMPTY, full())) == ELSEWHERE
 
 
 def test_a_scaling_is_recorded_with_what_explains_it() -> None:
@@ -216,6 +309,28 @@ def test_a_number_that_moves_inside_a_message_is_no_change() -> None:
         ),
         pytest.param(resource(target(5), lost()), "SLAMet", ("Unknown", "Unknown"), id="no TTFT is not a good TTFT"),
         pytest.param(
+            resource(target(5), metrics(1), sized=replace(SIZED, sla=EVERY_LIMIT)),
+            "SLAMet", ("Unknown", "Unknown"), id="limits that nobody measures are not met",
+        ),
+        pytest.param(
+            resource(
+                target(5), metrics(1, ttft=TtftInterval(500, 750, 600, 500)), sized=replace(SIZED, sla=EVERY_LIMIT)
+            ),
+            "SLAMet", ("False", "SLAMissed"), id="one limit is enough to miss the SLA",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1), sized=replace(SIZED, sla=Sla())),
+            "SLAMet", ("Unknown", "Unknown"), id="no limit cannot be met",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1, health=Reason.ERRORS_PRESENT)),
+            "MetricsHealthy", ("False", "ErrorsPresent"), id="requests that fail",
+        ),
+        pytest.param(
+            resource(target(5), metrics(1, health=Reason.ERRORS_PRESENT)),
+            "Ready", ("True", "Ready"), id="requests that fail are no reason to wait for",
+        ),
+        pytest.param(
             resource(target(5, unschedulable=2), metrics(1)),
             "CapacityAvailable", ("False", "PodsUnschedulable"), id="pods without a place",
         ),
@@ -223,6 +338,13 @@ def test_a_number_that_moves_inside_a_message_is_no_change() -> None:
 )  # fmt: skip
 def test_conditions_say_what_is(about: ResourceSnapshot, kind: str, expected: tuple[str, str]) -> None:
     assert condition(status_of(EMPTY, observed(about=about)), kind) == expected
+
+
+def test_the_message_names_the_limits_that_are_not_measured() -> None:
+    about = resource(target(5), metrics(1), sized=replace(SIZED, sla=EVERY_LIMIT))
+    (found,) = [c for c in status_of(EMPTY, observed(about=about)).conditions if c.type == "SLAMet"]
+
+    assert found.message == "TTFT P95 in (60, 100] ms, limit 300 ms; not measured live: interTokenLatency, endToEnd"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +404,7 @@ def test_whatever_happens_the_status_fits_its_schema_and_is_stable(
 async def test_the_real_api_server_takes_the_whole_status(api: KubernetesCluster) -> None:
     live = await api.create(infd("told"))
     ref = ObjectRef.of(live)
-    status = status_of(EMPTY, replace(scaled(5, 9), time_to_ready_seconds=(30.2, 61.0)))
+    status = status_of(EMPTY, full())
     written = await api.replace_status(ref, document(status), uid=live["metadata"]["uid"])
 
     assert written["status"] == document(status)

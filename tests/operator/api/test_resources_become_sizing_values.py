@@ -226,6 +226,13 @@ def test_when_gpus_are_given_back_depends_on_who_pays_for_idle_ones(pool_of, dec
     assert scaling_policy(asked, places[pool_of]).scale_down is expected
 
 
+@pytest.mark.parametrize(("declared", "expected"), [(None, ScaleDown.NEVER), ("Always", ScaleDown.ALWAYS)])
+def test_gpus_of_a_pool_that_is_not_known_are_kept_unless_declared_otherwise(declared, expected):
+    scaling = {"spec__scaling": {"scaleDown": declared}} if declared else {}
+
+    assert scaling_policy(deployment(spec__capacity={"pool": "gone"}, **scaling), None).scale_down is expected
+
+
 def test_one_time_scale_divides_every_duration_and_nothing_else():
     asked = deployment(spec__scaling={"maxReplicas": 64, "minReplicas": 4})
     policy = scaling_policy(asked, None)

@@ -90,7 +90,7 @@ def test_a_bad_argument_is_one_line(
             UnknownGPU("hardware.gpus", "unknown GPU 'X'", "did you mean L4?"),
             "firsttoken: hardware.gpus: unknown GPU 'X'; did you mean L4?",
         ),
-        (UnreadableDocument("a.yaml", "is not\nYAML", "fix it"), "firsttoken: a.yaml: is not YAML; fix it"),
+        (UnreadableDocument("a.yaml", "is not\nYAML", "fix it"), r"firsttoken: a.yaml: is not\nYAML; fix it"),
     ],
 )
 def test_what_a_user_caused_is_one_line(

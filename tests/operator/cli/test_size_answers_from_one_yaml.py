@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,42 @@ def test_bad_input_exits_2_with_one_line(
 def test_a_missing_file_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["size", "-f", "nowhere.yaml"]) == 2
     assert "nowhere.yaml" in capsys.readouterr().err
+
+
+def test_plot_writes_a_page_beside_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "size.html"
+
+    document = sized(capsys, "--plot", str(file))
+
+    page = file.read_text(encoding="utf-8")
+    assert document["replicas"] == 39
+    for reading in ("ClosedLoop", "Poisson"):
+        assert f"call-center/support-rag, {reading}: TTFT P95 as sized" in page.replace("\\u002f", "/")
+
+
+@pytest.mark.parametrize("name", ["size.png", "size"])
+def test_another_format_than_html_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    assert main(["size", "-f", str(CALL_CENTER), "--plot", str(tmp_path / name)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"firsttoken: --plot: {name}: this version writes HTML only; name a file FILE.html\n"
+    assert (captured.out, list(tmp_path.iterdir())) == ("", [])
+
+
+def test_a_plot_without_its_extra_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    monkeypatch.delitem(sys.modules, "firsttoken_sizing.report.plot", raising=False)
+
+    assert main(["size", "-f", str(CALL_CENTER), "--plot", str(tmp_path / "size.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "firsttoken[plots]" in line
+
+
+def test_a_plot_that_cannot_be_written_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["size", "-f", str(CALL_CENTER), "--plot", str(tmp_path / "none" / "size.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("firsttoken: --plot: ")
+    assert "No such file or directory" in line

@@ -5,14 +5,17 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from firsttoken_operator.cli import main
 from firsttoken_operator.cli.emulate import configure, engine_spec
+from firsttoken_operator.emulate import server, service
 from firsttoken_operator.emulate.metrics import MetricsRuntime
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Hardware, Limit, Percentile, Sla, Workload
@@ -103,3 +106,54 @@ def test_the_server_says_its_port_serves_and_ends_on_sigterm(tmp_path):
             process.kill()
     assert process.returncode == 0
     assert "emulation lateness p99" in output
+
+
+def ask_when_it_serves(port_file):
+    end = time.monotonic() + 20
+    while not (port_file.exists() and port_file.read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    body = {"model": "meta-llama/Meta-Llama-3-8B-Instruct", "prompt": "hello", "max_tokens": 10}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{int(port_file.read_text())}/v1/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=20) as response:
+        response.read()
+
+
+@pytest.mark.parametrize(("speed", "status"), [(0.2, 0), (100_000, 1)], ids=["time enough", "too slow a machine"])
+def test_a_run_that_fell_behind_its_own_clock_exits_1_and_says_so(capsys, monkeypatch, tmp_path, speed, status):
+    # To a clock this fast every pause takes seconds, the whole request included; to a slow one a busy machine is quick.
+    clock = SimpleNamespace(monotonic=lambda: speed * time.monotonic(), time=time.time)
+    monkeypatch.setattr(server, "time", clock)
+    port_file = tmp_path / "port"
+    user = threading.Thread(target=ask_when_it_serves, args=(port_file,))
+    user.start()
+
+    try:
+        found = main(["emulate", "-f", str(CALL_CENTER), "--seconds", "3", "--port-file", str(port_file)])
+    finally:
+        user.join()
+
+    captured = capsys.readouterr()
+    shown, other = (captured.err, captured.out) if status else (captured.out, captured.err)
+    assert found == status
+    assert "emulation lateness p99 " in shown
+    assert "emulation lateness" not in other
+    assert ("above the limit of 500 ms, so this run says nothing; give the machine more CPU" in shown) is (status == 1)
+
+
+@pytest.mark.parametrize(("lateness", "in_time", "status"), [(0.2, True, 0), (0.7, False, 1)])
+def test_a_fleet_that_fell_behind_exits_1_after_its_report(capsys, monkeypatch, lateness, in_time, status):
+    async def run_fleet(_run):
+        return service.FleetReport(1000, 1, 99.5, None, lateness, in_time)
+
+    monkeypatch.setattr(service, "run_fleet", run_fleet)
+
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--rate", "1", "--seconds", "1"]) == status
+
+    captured = capsys.readouterr()
+    assert "1000 requests, 1 failed, 99.50 % inside the SLA" in captured.out
+    assert ("emulation lateness p99 700 ms: above the limit of 500 ms" in captured.err) is (status == 1)

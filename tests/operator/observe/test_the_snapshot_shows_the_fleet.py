@@ -78,11 +78,11 @@ def test_pods_are_counted_by_what_they_can_do() -> None:
 
 
 def test_a_pod_that_takes_longer_than_its_deployment_ever_did_is_stuck() -> None:
-    learned = [("Pod", pod(f"ready-{index}", ready=18)) for index in range(5)]
-    slow = ("Pod", pod("slow", scheduled=50))
+    learned = [("Pod", pod(f"ready-{index}", ready=100)) for index in range(5)]
+    slow = ("Pod", pod("slow", scheduled=150))
 
-    assert target(*learned, slow, seconds=50 + 23).starting == 1
-    assert target(*learned, slow, seconds=50 + 24).stuck == 1
+    assert target(*learned, slow, seconds=150 + 126).starting == 1
+    assert target(*learned, slow, seconds=150 + 127).stuck == 1
 
 
 def test_a_crash_looping_pod_is_starting_first_and_stuck_later_and_failing_always() -> None:
@@ -162,7 +162,11 @@ def test_durations_are_divided_by_the_time_scale_and_on_prem_waits_for_a_short_p
 OWNED = deployment(owner=("NIMService", "x", "uid-x"))
 RIVALS: dict[str, tuple[list[tuple[str, Any]], str]] = {
     "nobody": ([], ""),
-    "a controller": ([("Deployment", OWNED)], "owned by NIMService x; point targetRef at it"),
+    "a controller": (
+        [("Deployment", OWNED)],
+        "owned by NIMService x; point targetRef at it; this version scales Deployments only, "
+        "use scaling.mode: Advisory with the NIMService's own autoscaler",
+    ),
     "an autoscaler": (
         [("HorizontalPodAutoscaler", autoscaler("hpa"))],
         "HorizontalPodAutoscaler hpa scales this target; delete it or set scaling.mode: Advisory",
@@ -179,8 +183,9 @@ def test_the_replicas_are_not_ours_when_they_belong_to(rival: str) -> None:
     assert only(store).conflict == text
 
 
-def test_who_scales_on_the_advice_of_an_advisory_resource_is_no_rival() -> None:
-    objects, _ = RIVALS["an autoscaler"]
+@pytest.mark.parametrize("rival", ["an autoscaler", "a controller"])
+def test_who_scales_on_the_advice_of_an_advisory_resource_is_no_rival(rival: str) -> None:
+    objects, _ = RIVALS[rival]
     store = cluster(("InferenceDeployment", inference_deployment(scaling={"mode": "Advisory"})), *objects)
 
     assert only(store).conflict == ""
@@ -210,15 +215,29 @@ def test_a_rendered_deployment_is_owned_by_its_own_resource_without_conflict() -
     assert (resource.target.name, resource.conflict) == ("rag", "")
 
 
+def test_a_rendered_deployment_that_somebody_else_owns_is_a_conflict_even_in_advisory_mode() -> None:
+    body = inference_deployment(scaling={"mode": "Advisory"})
+    body["spec"].pop("targetRef")
+    body["spec"]["runtime"] = {"type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"}
+    taken = deployment("rag", owner=("NIMService", "x", "uid-x"))
+
+    found = only(cluster(("InferenceDeployment", body), ("Deployment", taken)))
+
+    assert found.conflict.startswith("owned by NIMService x")
+
+
 def test_pods_with_another_number_of_gpus_than_was_sized_are_a_mismatch() -> None:
     two = Target(uid="u", kind="Deployment", name="nim", replicas=1, ready=1, gpus_per_replica=2)
     one = Target(uid="u", kind="Deployment", name="nim", replicas=1, ready=1, gpus_per_replica=1)
 
-    mismatch = fitting(SIZED, two)
+    referred, rendered = (fitting(SIZED, two, is_rendered=is_rendered) for is_rendered in (False, True))
 
-    assert fitting(SIZED, one) is SIZED
-    assert isinstance(mismatch, Unsized)
-    assert mismatch.reason is Reason.TENSOR_PARALLEL_MISMATCH
+    assert fitting(SIZED, one, is_rendered=False) is SIZED
+    assert isinstance(referred, Unsized)
+    assert isinstance(rendered, Unsized)
+    assert referred.reason is rendered.reason is Reason.TENSOR_PARALLEL_MISMATCH
+    assert "set hardware.tensorParallel" in referred.message
+    assert "set hardware.tensorParallel" not in rendered.message
 
 
 def pool_of(*objects: tuple[str, Any], **spec: Any) -> PoolSnapshot:

@@ -113,13 +113,13 @@ def test_a_status_of_a_newer_operator_does_not_spoil_the_spec() -> None:
 
 def test_annotations_that_hold_whole_bodies_are_not_kept() -> None:
     store = Store()
-    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 10_000, "firsttoken.dev/note": "kept"}
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 10_000}
     store.feed("Deployment", "ADDED", deployment(annotations=annotations))
 
     found = store.deployment(NAMESPACE, "nim")
 
     assert found is not None
-    assert found.annotations == {"firsttoken.dev/note": "kept"}
+    assert "xxx" not in repr(found)
 
 
 JSON = st.recursive(
@@ -163,6 +163,22 @@ def test_a_restarted_container_teaches_no_start_time() -> None:
     assert store.time_to_ready("uid-nim") is None
 
 
+def test_readiness_that_came_back_after_days_is_no_start_time() -> None:
+    store = Store()
+    for kind, body in (*CHAIN[:2], ("Pod", pod("a", ready=2 * 86400)), ("Pod", pod("b", ready=3000))):
+        store.feed(kind, None, body)
+
+    assert store.time_to_ready("uid-nim") == TimeToReady(3000.0, 3000.0, 3000.0, 1)
+
+
+def test_a_probe_that_failed_for_a_while_teaches_nothing_new() -> None:
+    store = Store()
+    for kind, body in (*CHAIN, ("Pod", pod("a")), ("Pod", pod("a", ready=2000))):
+        store.feed(kind, None, body)
+
+    assert store.time_to_ready("uid-nim") == TimeToReady(30.0, 30.0, 30.0, 1)
+
+
 def test_only_the_last_fifty_starts_count() -> None:
     store = Store()
     for kind, body in CHAIN[:2]:
@@ -180,13 +196,13 @@ def test_only_the_last_fifty_starts_count() -> None:
     [
         (None, 1.0, DEFAULT_PATIENCE_SECONDS),
         (None, 10.0, DEFAULT_PATIENCE_SECONDS / 10),
-        (TimeToReady(20, 30, 40, 4), 1.0, DEFAULT_PATIENCE_SECONDS),
-        (TimeToReady(20, 30, 4000, 4), 1.0, 5001.0),
-        (TimeToReady(20, 30, 40, 5), 1.0, 51.0),
-        (TimeToReady(20, 30, 40, 5), 10.0, 51.0),
+        (TimeToReady(20, 30, 40, 50), 1.0, DEFAULT_PATIENCE_SECONDS),
+        (TimeToReady(20, 30, 40, 50), 10.0, DEFAULT_PATIENCE_SECONDS / 10),
+        (TimeToReady(20, 30, 100, 50), 10.0, 126.0),
+        (TimeToReady(20, 30, 2000, 1), 1.0, 2501.0),
     ],
 )
-def test_a_pod_is_credited_as_long_as_its_own_deployment_taught(
+def test_quick_starts_make_no_impatience_and_slow_ones_make_patience(
     known: TimeToReady | None, time_scale: float, patience: float
 ) -> None:
     assert patience_seconds(known, time_scale) == patience

@@ -263,3 +263,30 @@ def test_counters_that_never_appeared_are_unknown_arrivals() -> None:
 
     assert isinstance(metrics.arrivals, Missing)
     assert metrics.health is Reason.MISSING
+
+
+@pytest.mark.parametrize(("failed", "health"), [(0.05, Reason.PRESENT), (0.06, Reason.ERRORS_PRESENT)])
+def test_more_than_one_percent_of_failed_requests_is_no_healthy_data(failed: float, health: Reason) -> None:
+    metrics = measured(reading(sample(rate=4.94, failed=failed), sample(rate=4.94, served=5 - failed - 4.94)))
+
+    assert metrics.health is health
+
+
+def test_failing_requests_keep_every_number_and_say_their_share() -> None:
+    metrics = measured(reading(sample(rate=4, served=3.0, failed=1.0)))
+
+    assert (metrics.health, metrics.detail) == (Reason.ERRORS_PRESENT, "25.0 % of the requests fail")
+    assert (value(metrics.arrivals), coverage(metrics.arrivals)) == (5.0, 1.0)
+
+
+def test_what_is_wrong_with_the_data_is_worse_than_failing_requests() -> None:
+    failing_pod = sample(rate=4, served=3.0, failed=1.0)
+
+    assert measured(reading(failing_pod, None)).health is Reason.PARTIAL
+
+
+def test_an_unknown_share_of_failures_is_not_called_errors() -> None:
+    metrics = measured(reading(sample(served=None, failed=None)))
+
+    assert isinstance(metrics.error_share, Missing)
+    assert metrics.health is Reason.PRESENT

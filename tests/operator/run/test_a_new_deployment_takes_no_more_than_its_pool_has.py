@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from firsttoken_operator.act.manifests import Rendering
 from firsttoken_operator.act.render import RenderResult
 from firsttoken_operator.domain import (
@@ -12,14 +14,16 @@ from firsttoken_operator.domain import (
     Reason,
     ResourceSnapshot,
     ScalingMode,
+    Sized,
     TargetMissing,
     Unsized,
 )
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.rendering import Rendered
-from tests.operator.act.objects import infd
+from tests.operator.act.objects import decision, infd
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
-from tests.operator.decide.builders import POLICY, lost, resource, target
+from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
+from tests.operator.observe.bodies import pool
 
 ABSENT = TargetMissing(Reason.TARGET_NOT_FOUND, "not there")
 
@@ -45,8 +49,8 @@ def fleet(*names: str, budget: int | None = 100, **changes: object) -> tuple[Sto
         store.feed("InferenceDeployment", "ADDED", document)
         base = resource(ABSENT, lost(), pool="h100")
         resources.append(replace(base, uid=name, name=name, **changes))  # type: ignore[arg-type]
-    pool = PoolSnapshot("h100", budget, budget, False, 20, 600)
-    return store, FleetSnapshot(0, 15, tuple(resources), {"h100": pool})
+    pools = {"h100": PoolSnapshot("h100", budget, budget, False, 20, 600)}
+    return store, FleetSnapshot(0, 15, tuple(resources), pools)
 
 
 def made() -> tuple[Rendered, Recorded]:
@@ -58,11 +62,15 @@ def there(snapshot: FleetSnapshot) -> FleetSnapshot:
     return replace(snapshot, resources=tuple(replace(r, target=target(6)) for r in snapshot.resources))
 
 
+def sizings(snapshot: FleetSnapshot) -> dict[str, Sized | Unsized]:
+    return {resource.uid: resource.sized for resource in snapshot.resources}
+
+
 async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a")
     for _ in range(3):
-        await rendered.reconcile(there(snapshot), store)
+        await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
 
     assert renderer.asked == [("a", 6)]
 
@@ -70,8 +78,8 @@ async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> No
 async def test_a_deployment_that_went_missing_is_made_again() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a")
-    await rendered.reconcile(there(snapshot), store)
-    await rendered.reconcile(snapshot, store)
+    await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
+    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
 
     assert len(renderer.asked) == 2
 
@@ -79,15 +87,30 @@ async def test_a_deployment_that_went_missing_is_made_again() -> None:
 async def test_two_new_deployments_share_what_the_pool_has() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", "b", budget=8)
-    await rendered.reconcile(snapshot, store)
+    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
 
     assert renderer.asked == [("a", 6), ("b", 2)]
+
+
+@pytest.mark.parametrize(("mode", "first"), [(ScalingMode.ACTIVE, [("new", 3)]), (ScalingMode.ADVISORY, [("new", 6)])])
+async def test_an_increase_granted_in_the_same_tick_takes_its_gpus_first(
+    mode: ScalingMode, first: list[tuple[str, int]]
+) -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("new", budget=16)
+    growing = replace(
+        resource(target(8), metrics(60.0), pool="h100"), uid="old", name="old", policy=replace(POLICY, mode=mode)
+    )
+    snapshot = replace(snapshot, resources=(*snapshot.resources, growing))
+    await rendered.reconcile(snapshot, store, (decision(growing, 8, 13),), sizings(snapshot))
+
+    assert renderer.asked == first
 
 
 async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", budget=0)
-    results = await rendered.reconcile(snapshot, store)
+    results = await rendered.reconcile(snapshot, store, (), sizings(snapshot))
     explained: ResourceSnapshot = rendered.explain(snapshot.resources[0])
 
     assert renderer.asked == []
@@ -99,9 +122,26 @@ async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
 async def test_an_unknown_inventory_makes_nothing() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", budget=None)
-    results = await rendered.reconcile(snapshot, store)
+    results = await rendered.reconcile(snapshot, store, (), sizings(snapshot))
 
     assert (renderer.asked, results["a"].reason) == ([], Reason.POOL_INVENTORY_UNKNOWN)
+
+
+async def test_a_running_fleet_is_not_rolled_while_its_pool_cannot_be_read() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    document = infd("a", runtime=dict(MINIMAL), capacity={"pool": "h100"})
+    del document["spec"]["targetRef"]
+    document["metadata"] |= {"uid": "a", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    store.feed("InferenceDeployment", "MODIFIED", document)
+    pools = (pool(nodeSelector={"rack": "7"}), pool(location="Nowhere"))
+    for event, body in zip(("ADDED", "MODIFIED"), pools, strict=True):
+        store.feed("GPUPool", event, body)
+        await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
+    store.feed("GPUPool", "DELETED", pools[0])
+    await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
+
+    assert renderer.asked == [("a", 6)]
 
 
 async def test_a_failed_rendering_is_tried_again() -> None:
@@ -109,9 +149,17 @@ async def test_a_failed_rendering_is_tried_again() -> None:
     renderer.answer = RenderResult(Reason.WRITE_FAILED, "503")
     store, snapshot = fleet("a")
     for _ in range(2):
-        await rendered.reconcile(snapshot, store)
+        await rendered.reconcile(snapshot, store, (), sizings(snapshot))
 
     assert len(renderer.asked) == 2
+
+
+async def test_another_tensor_parallel_is_rendered_although_the_running_pods_do_not_fit_it() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", sized=Unsized(Reason.TENSOR_PARALLEL_MISMATCH, ""))
+    await rendered.reconcile(there(snapshot), store, (), {"a": SIZED})
+
+    assert renderer.asked == [("a", 6)]
 
 
 async def test_paused_or_unsized_resources_are_not_rendered() -> None:
@@ -122,6 +170,6 @@ async def test_paused_or_unsized_resources_are_not_rendered() -> None:
         {"conflict": "somebody"},
     ):
         store, snapshot = fleet("a", **changes)  # type: ignore[arg-type]
-        await rendered.reconcile(snapshot, store)
+        await rendered.reconcile(snapshot, store, (), sizings(snapshot))
 
     assert renderer.asked == []

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
 from firsttoken_operator.run.health import LEAST_ALLOWED_SECONDS, HealthServer, Heartbeats
 from firsttoken_operator.run.metrics import OperatorMetrics
 from tests.operator.act.objects import decision
@@ -114,6 +114,37 @@ def test_what_is_not_known_is_no_series_and_no_zero() -> None:
     for gone in ("arrival_requests_per_second", "observed_ttft_seconds", "predicted_ttft_seconds"):
         assert f"firsttoken_{gone}{NAME}" not in found
     assert found[f"firsttoken_desired_replicas{NAME}"] == 5
+
+
+def test_advice_stays_while_the_target_or_the_spec_cannot_be_read() -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
+    record(made, about, decision(about, 5, 9))
+    absent = replace(about, target=TargetMissing(Reason.TARGET_NOT_FOUND, "not there"))
+    record(made, absent, replace(decision(about, 5, 5), from_replicas=0, to_replicas=0))
+
+    assert series(made)[f"firsttoken_desired_replicas{NAME}"] == 9
+
+
+def test_a_target_that_was_never_seen_has_no_advice() -> None:
+    made, about = OperatorMetrics(), resource(TargetMissing(Reason.TARGET_NOT_FOUND, "not there"), lost())
+    record(made, about, replace(decision(about, 5, 5), from_replicas=0, to_replicas=0))
+
+    assert f"firsttoken_desired_replicas{NAME}" not in series(made)
+
+
+@pytest.mark.parametrize(("budget", "free"), [(64, 52.0), (None, None)])
+def test_the_gpus_of_a_pool_are_those_of_its_status(budget: int | None, free: float | None) -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0), pool="h100")
+    pool = PoolSnapshot("h100", budget, 64, False, 20, 600, charged_elsewhere_gpus=7)
+    made.record_tick(FleetSnapshot(0, 15, (about,), {"h100": pool}), (decision(about, 5, 5, unmet_replicas=3),))
+    gpus = {name: value for name, value in series(made).items() if name.startswith("firsttoken_pool_gpus")}
+    named = {"budget": budget, "inventory": 64, "charged": 12, "free": free, "unmet": 3}
+
+    assert gpus == {
+        f"firsttoken_pool_gpus{ {'pool': 'h100', 'state': state} }": value
+        for state, value in named.items()
+        if value is not None
+    }
 
 
 def test_a_deleted_resource_or_pool_leaves_no_gauge() -> None:

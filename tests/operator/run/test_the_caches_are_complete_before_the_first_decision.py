@@ -124,6 +124,17 @@ async def test_a_deletion_that_no_watch_told_is_found() -> None:
     assert sink.events[2:] == [("Pod", "DELETED", "p1")]
 
 
+async def test_of_an_object_only_its_identity_is_kept() -> None:
+    bodies: list[Mapping[str, Any]] = []
+    caches = CacheSync(Server(), lambda kind, event, body: bodies.append(body), (PODS,))
+    whole = pod("p1")
+    whole["metadata"] |= {"managedFields": ["long"], "annotations": {"a": "long"}}
+    caches.feed(PODS, "ADDED", whole)
+    await caches.sweep()
+
+    assert bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1"}}]
+
+
 async def test_an_object_created_while_listing_stays() -> None:
     caches, server, sink = made(PODS)
 

@@ -4,10 +4,27 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_sizing import Basis, Latency, Limit, Load, Percentile, Point, Sla, size
+from firsttoken_sizing import (
+    Arrivals,
+    Basis,
+    ConfigurationKey,
+    Hardware,
+    Infeasible,
+    Latency,
+    Limit,
+    Load,
+    NoBenchmark,
+    Percentile,
+    Point,
+    Profile,
+    SizingRequest,
+    Sla,
+    Workload,
+    size,
+)
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.performance.measured import fill_percentiles, interpolate, matching_points, operating_point
-from tests.fixtures.worked_examples import LLAMA_8B_H100_FP8, call_center, call_center_profile
+from tests.fixtures.worked_examples import H100, LLAMA_8B_H100_FP8, call_center, call_center_profile
 
 P95_300 = Sla(time_to_first_token=Limit(300, Percentile.P95))
 
@@ -42,6 +59,24 @@ def test_only_points_known_to_keep_the_sla_are_chosen() -> None:
     assert chosen.concurrency == 10
 
 
+def test_a_measured_answer_reports_measured_statistics_only() -> None:
+    sizing = size(call_center())
+
+    assert sizing.basis is Basis.MEASURED
+    assert sizing.ttft == Latency(mean=220.8, p95=268.0)
+    assert sizing.itl == Latency(mean=8.56)
+    # The mean of E2E follows from the measured ones; its percentiles do not.
+    assert sizing.end_to_end == Latency(mean=pytest.approx(220.8 + 199 * 8.56))
+
+
+def test_the_curve_of_a_measured_answer_has_what_was_filled_in() -> None:
+    table = size(call_center()).table
+
+    assert table is not None
+    assert table.at(5.1954).itl.p95 is not None
+    assert table.at(8.8434).ttft.p95 is not None
+
+
 def test_a_faster_point_without_the_percentile_makes_the_answer_fitted() -> None:
     # P95 is known at concurrency 2 only; 5 and 10 are faster and may keep the SLA.
     sizing = size(call_center(profile=call_center_profile({2: 62.2})))
@@ -49,6 +84,88 @@ def test_a_faster_point_without_the_percentile_makes_the_answer_fitted() -> None
     assert sizing.basis is Basis.FITTED
     assert sizing.configuration is not None
     assert sizing.error_band_percent > 1
+    assert sizing.ttft.p95 is not None
+
+
+def test_a_percentile_between_two_that_were_measured_is_interpolated() -> None:
+    # P95 is known at 5 (inside) and 25 (outside): at 10 it lies between.
+    sizing = size(call_center(profile=call_center_profile({5: 152.0, 25: 600.0})))
+
+    assert sizing.concurrency_per_replica == 10
+    assert sizing.basis is Basis.INTERPOLATED
+    assert sizing.error_band_percent > 1
+    assert sizing.ttft.mean == 220.8
+    low, high = sorted((220.8 * 152.0 / 124.9, 220.8 * 600.0 / 489.5))
+    assert sizing.ttft.p95 is not None
+    assert low <= sizing.ttft.p95 <= high
+
+
+def test_a_fill_without_any_fit_behind_it_has_the_widest_band() -> None:
+    # GPT-43B has no shipped fit, and two concurrencies are too few for one of its own.
+    points = (
+        Point(0.5, concurrency=1, ttft=Latency(mean=900, p95=1000), itl=Latency(mean=2)),
+        Point(0.9, concurrency=2, ttft=Latency(mean=1000), itl=Latency(mean=2.2)),
+    )
+    sizing = size(gpt_43b(points, Limit(3000, Percentile.P95)))
+
+    assert (sizing.basis, sizing.error_band_percent) == (Basis.FITTED, 30)
+
+
+def backlog(requests_per_second: float = 13.9) -> Point:
+    """A run that sent everything at once, as imports give it: throughput and ITL, no TTFT and no E2E."""
+    return Point(requests_per_second, concurrency=260, itl=Latency(mean=94.0))
+
+
+def with_backlog(profile: Profile) -> Profile:
+    return replace(profile, points=(*profile.points, backlog()))
+
+
+@pytest.mark.parametrize(
+    "ttft_p95", [None, {5: 152.0, 25: 600.0}, {2: 62.2}], ids=["Measured", "Interpolated", "Fitted"]
+)
+def test_a_throughput_without_ttft_changes_no_basis(ttft_p95: dict[int, float] | None) -> None:
+    plain = size(call_center(profile=call_center_profile(ttft_p95)))
+    more = size(call_center(profile=with_backlog(call_center_profile(ttft_p95))))
+
+    assert (more.basis, more.replicas) == (plain.basis, plain.replicas)
+    assert more.binding_constraint == plain.binding_constraint
+    assert more.ttft.mean == plain.ttft.mean
+
+
+def test_a_throughput_without_ttft_hides_no_impossible_limit() -> None:
+    request = call_center(ttft_milliseconds=20, profile=with_backlog(call_center_profile({1: 40.0})))
+
+    sizing = size(replace(request, hardware=Hardware(gpus=(H100,), tensor_parallel=1)))
+
+    assert not sizing.feasible
+    assert sizing.cause is Infeasible.SINGLE_REQUEST_TTFT
+
+
+def test_no_ttft_is_claimed_at_a_throughput_that_was_measured_without_one() -> None:
+    table = size(call_center(profile=with_backlog(call_center_profile()))).table
+
+    assert table is not None
+    assert table.saturation_requests_per_second == 13.9
+    assert table.at(13.85).saturated
+
+
+def test_a_throughput_without_ttft_alone_is_no_ground_for_a_latency() -> None:
+    with pytest.raises(NoBenchmark, match="do not report TTFT P95"):
+        size(gpt_43b((Point(0.9, concurrency=8, itl=Latency(mean=20)),), Limit(3000, Percentile.P95)))
+
+
+def gpt_43b(points: tuple[Point, ...], limit: Limit) -> SizingRequest:
+    """A model that nothing is shipped for."""
+    key = ConfigurationKey("nvidia/nemo-gpt-43b", H100, "BF16", tensor_parallel=2)
+    return SizingRequest(
+        model=key.model,
+        precision="BF16",
+        workload=Workload(input_tokens=3500, output_tokens=500, peak_requests_per_second=31),
+        sla=Sla(time_to_first_token=limit),
+        hardware=Hardware(gpus=(H100,)),
+        arrivals=Arrivals.CLOSED_LOOP,
+        profiles=(Profile("gpt-43b", key, 3500, 500, Load.CLOSED_LOOP, points),),
+    )
 
 
 def test_other_lengths_do_not_match() -> None:

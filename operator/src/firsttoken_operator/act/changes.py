@@ -28,8 +28,8 @@ def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
         found.append((Reason.FOREIGN_WRITE, text))
     if seen.result.write is Write.DONE and seen.decision.changes:
         reason = Reason.SCALED_UP if seen.decision.to_replicas > seen.decision.from_replicas else Reason.SCALED_DOWN
-        sla = seen.resource.sized.sla if isinstance(seen.resource.sized, Sized) else None
-        found.append((reason, scaling_sentence(seen.decision, sla, timestamp(seen.now))))
+        sized = seen.resource.sized if isinstance(seen.resource.sized, Sized) else None
+        found.append((reason, scaling_sentence(seen.decision, sized, timestamp(seen.now))))
     if seen.result.write is Write.FAILED:
         found.append((Reason.WRITE_FAILED, seen.result.message))
     return found
@@ -43,14 +43,29 @@ def transitions(previous: InferenceDeploymentStatus, current: InferenceDeploymen
 
 
 def _transition(before: Condition | None, after: Condition) -> Event | None:
-    was_true = before is not None and before.status is ConditionStatus.TRUE
-    is_true = after.status is ConditionStatus.TRUE
-    if after.type == ConditionType.METRICS_HEALTHY.value and before is not None and was_true != is_true:
-        if is_true:
-            return Reason.METRICS_RECOVERED, "live metrics are complete again"
-        return Reason.METRICS_LOST, f"{after.reason}: {after.message}; replicas are not lowered"
+    if after.type == ConditionType.METRICS_HEALTHY.value:
+        return _metrics_event(before, after)
     changed = before is None or (before.status, before.reason) != (after.status, after.reason)
     announced = after.type in {kind.value for kind in _ANNOUNCED_WHEN_FALSE}
     if announced and changed and after.status is ConditionStatus.FALSE:
         return Reason(after.reason), after.message
     return None
+
+
+def _metrics_event(before: Condition | None, after: Condition) -> Event | None:
+    told = _metrics_reason(after)
+    if before is None or _metrics_reason(before) is told:
+        return None
+    if told is Reason.METRICS_RECOVERED:
+        return told, "live metrics may lower replicas again"
+    if told is Reason.ERRORS_PRESENT:
+        # NB: without the share, which moves: a rate that swings around the bound is one Event whose count grows.
+        return told, "more than 1 % of the requests fail; replicas are not lowered"
+    return told, f"{after.reason}: {after.message}; replicas are not lowered"
+
+
+def _metrics_reason(condition: Condition) -> Reason:
+    """Which Event a state of MetricsHealthy is announced with when it begins."""
+    if condition.status is ConditionStatus.TRUE:
+        return Reason.METRICS_RECOVERED
+    return Reason.ERRORS_PRESENT if condition.reason == Reason.ERRORS_PRESENT.value else Reason.METRICS_LOST

@@ -63,10 +63,25 @@ def conditions(
     ]
     before = {condition.type: condition for condition in previous}
     everything = [_ready(resource), *judged]
-    return tuple(_condition(before.get(j[0].value), j, resource.generation, now) for j in everything)
+    return tuple(condition(before.get(j[0].value), j, resource.generation, now) for j in everything)
 
 
-def _condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
+def undecided(
+    previous: Iterable[Condition], resource: ResourceSnapshot, message: str, now: datetime
+) -> tuple[Condition, ...]:
+    """The conditions of a resource on which the decision failed: not `Ready`, the others as they were last known.
+
+    NB: it reads none of what the decision read, which may be what made it fail.
+    """
+    kept = tuple(previous)
+    before = next((c for c in kept if c.type == ConditionType.READY.value), None)
+    judgement = (ConditionType.READY, False, Reason.DECISION_FAILED, message)
+    ready = condition(before, judgement, resource.generation, now)
+    return (ready, *(c for c in kept if c.type != ConditionType.READY.value))
+
+
+def condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
+    """One condition; `before` keeps its time while the status is the same, its message while the words are."""
     kind, holds, reason, message = judgement
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     same = before is not None and before.status is status
@@ -120,26 +135,32 @@ def _metrics_healthy(metrics: Metrics) -> Judgement:
 
 
 def _sla_met(resource: ResourceSnapshot) -> Judgement:
-    ttft = resource.metrics.ttft
-    limit = _ttft_limit(resource.sized)
+    """Only TTFT is measured live: it can prove that the SLA is missed, but met only where it is the only limit."""
+    ttft, sized = resource.metrics.ttft, resource.sized
+    if isinstance(sized, Unsized):
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, "nothing is sized"
+    limit, blind = sized.sla.time_to_first_token, _not_measured(sized.sla)
     if limit is None:
-        return ConditionType.SLA_MET, None, Reason.UNKNOWN, "no limit that is measured live is declared"
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, blind or "no limit is declared"
+    blind = f"; {blind}" if blind else ""
     if ttft is None:
-        return ConditionType.SLA_MET, None, Reason.UNKNOWN, f"TTFT is not known ({resource.metrics.health})"
-    milliseconds, percentile = limit
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, f"TTFT is not known ({resource.metrics.health}){blind}"
     high = "unbounded" if ttft.high_milliseconds is None else f"{ttft.high_milliseconds:.0f}"
-    text = f"TTFT {percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {milliseconds:.0f} ms"
-    if ttft.low_milliseconds > milliseconds:
-        return ConditionType.SLA_MET, False, Reason.SLA_MISSED, text
-    if ttft.high_milliseconds is not None and ttft.high_milliseconds <= milliseconds:
-        return ConditionType.SLA_MET, True, Reason.SLA_MET, text
-    return ConditionType.SLA_MET, None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit"
+    text = f"TTFT {limit.percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {limit.milliseconds:.0f} ms"
+    if ttft.low_milliseconds > limit.milliseconds:
+        return ConditionType.SLA_MET, False, Reason.SLA_MISSED, text + blind
+    if ttft.high_milliseconds is None or ttft.high_milliseconds > limit.milliseconds:
+        return ConditionType.SLA_MET, None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit{blind}"
+    if blind:
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, text + blind
+    return ConditionType.SLA_MET, True, Reason.SLA_MET, text
 
 
-def _ttft_limit(sized: Sized | Unsized) -> tuple[float, str] | None:
-    sla: Sla | None = sized.sla if isinstance(sized, Sized) else None
-    limit = sla.time_to_first_token if sla else None
-    return (limit.milliseconds, limit.percentile.value) if limit else None
+def _not_measured(sla: Sla) -> str:
+    """The declared limits that no runtime's histograms tell live, in words; empty: there are none."""
+    limits = {"interTokenLatency": sla.inter_token_latency, "endToEnd": sla.end_to_end}
+    names = [name for name, limit in limits.items() if limit is not None]
+    return f"not measured live: {', '.join(names)}" if names else ""
 
 
 def _capacity_available(resource: ResourceSnapshot, decision: Decision | None) -> Judgement:

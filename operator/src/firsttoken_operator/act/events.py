@@ -25,7 +25,7 @@ _REMEMBERED = 10_000
 
 WARNINGS = frozenset({
     Reason.FOREIGN_WRITE, Reason.CONFLICT, Reason.WRITE_CONFLICT, Reason.WRITE_FAILED, Reason.METRICS_LOST,
-    Reason.POOL_EXHAUSTED, Reason.INVALID_SPEC,
+    Reason.POOL_EXHAUSTED, Reason.INVALID_SPEC, Reason.ERRORS_PRESENT, Reason.DECISION_FAILED,
 })  # fmt: skip
 
 

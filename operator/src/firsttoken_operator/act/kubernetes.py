@@ -34,7 +34,6 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 _PLURALS = {
     "Deployment": "deployments",
-    "StatefulSet": "statefulsets",
     "Service": "services",
     "PodMonitor": "podmonitors",
     "InferenceDeployment": "inferencedeployments",

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 FOREIGN_WRITES_FOR_CONFLICT = 2
-UNSEEN_TICKS = 2
-"""For so many ticks after our own write the watch may still show the replicas from before it."""
+UNSEEN_SECONDS = 90.0
+"""For so long after our own write the watch may still show the replicas from before it: a watch whose connection is
+half open delivers nothing until it times out. Not divided by the time scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,11 @@ class Ownership:
     target_uid: str = ""
     replicas: int | None = None
     """The replicas that are accounted for."""
-    before_write: int | None = None
-    """The replicas before our last write, while the watch has not shown the new ones."""
-    unseen_ticks: int = 0
+    written: int | None = None
+    """The replicas of our last write, while the watch has not shown them."""
+    written_seconds: float = 0.0
+    confirmed: bool = False
+    """Whether the server said that it took them. Otherwise they may come or not: both are our own doing."""
     foreign_seconds: tuple[float, ...] = ()
     """When the last foreign writes were noticed, as many as make a conflict."""
     conflict: str = ""
@@ -55,25 +58,34 @@ def observe(
     """
     if state.target_uid != target_uid:
         state = Ownership(target_uid=target_uid, replicas=replicas)
-    state, foreign = _account(state, replicas)
+    state, foreign = _account(state, replicas, now_seconds)
     if foreign is not None:
         kept = state.foreign_seconds[1 - FOREIGN_WRITES_FOR_CONFLICT :]
         state = replace(state, foreign_seconds=(*kept, now_seconds))
     return _judge(state, rival, now_seconds, windows), foreign
 
 
-def wrote(state: Ownership, from_replicas: int, to_replicas: int) -> Ownership:
+def intends(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
+    """Take note of a write that is about to be sent: it may be applied although its answer is lost."""
+    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=False)
+
+
+def wrote(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
     """Take note of our own write, so that the watch event that follows is not taken for somebody else's."""
-    return replace(state, replicas=to_replicas, before_write=from_replicas, unseen_ticks=UNSEEN_TICKS)
+    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=True)
 
 
-def _account(state: Ownership, replicas: int) -> tuple[Ownership, ForeignWrite | None]:
+def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Ownership, ForeignWrite | None]:
+    settled = replace(state, replicas=replicas, written=None)
+    if state.replicas is None or replicas == state.written:
+        return settled, None
     if replicas == state.replicas:
-        return replace(state, before_write=None, unseen_ticks=0), None
-    if replicas == state.before_write and state.unseen_ticks > 0:
-        return replace(state, unseen_ticks=state.unseen_ticks - 1), None
-    foreign = None if state.replicas is None else ForeignWrite(state.replicas, replicas)
-    return replace(state, replicas=replicas, before_write=None, unseen_ticks=0), foreign
+        if state.written is None or now_seconds - state.written_seconds <= UNSEEN_SECONDS:
+            return state, None
+        if not state.confirmed:
+            return settled, None
+    taken = state.written if state.written is not None and state.confirmed else state.replicas
+    return settled, ForeignWrite(taken, replicas)
 
 
 def _judge(state: Ownership, rival: str, now_seconds: float, windows: Windows) -> Ownership:

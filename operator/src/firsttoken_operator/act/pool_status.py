@@ -4,16 +4,45 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
+from pydantic import ValidationError
+
+from firsttoken_operator.act.conditions import Judgement, condition
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
+from firsttoken_operator.api.conditions import ConditionType
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
 from firsttoken_operator.decide import charged_gpus
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Target
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, Target
 
 logger = logging.getLogger(__name__)
 
 MAX_SHARES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PoolObject:
+    """A GPUPool as the watch shows it. `problem`: why its spec cannot be read; empty: it can."""
+
+    uid: str
+    generation: int
+    status: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """GPUs of one pool: status and metrics say the same. `free` is None where the budget is not known."""
+
+    charged: int
+    free: int | None
+    unmet: int
+    members: tuple[ResourceSnapshot, ...]
+    charged_by_uid: Mapping[str, int]
+    unmet_by_uid: Mapping[str, int]
 
 
 class PoolPublisher:
@@ -24,42 +53,93 @@ class PoolPublisher:
         self._written: dict[str, GPUPoolStatus] = {}
 
     async def publish(
-        self, snapshot: FleetSnapshot, decisions: Iterable[Decision], pool_uids: Mapping[str, str]
+        self, snapshot: FleetSnapshot, decisions: Iterable[Decision], objects: Mapping[str, PoolObject], now: datetime
     ) -> None:
-        """Write the statuses that changed since this process wrote them. Never raises `ClusterError`."""
-        unmet = {decision.uid: decision.unmet_replicas * decision.gpus_per_replica for decision in decisions}
+        """Write the statuses that changed; `objects` by name of the pool. Never raises `ClusterError`."""
+        decisions = tuple(decisions)
         for name, pool in snapshot.pools.items():
-            status = pool_status(pool, snapshot, unmet)
-            if self._written.get(pool_uids[name]) == status:
+            seen = objects[name]
+            previous = self._written.get(seen.uid) or _read(seen.status)
+            status = pool_status(previous, pool, seen, pool_figures(pool, snapshot, decisions), decisions, now)
+            if previous == status:
                 continue
             ref = ObjectRef(GROUP_VERSION, "GPUPool", "", name)
             try:
                 document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-                await self._cluster.replace_status(ref, document, uid=pool_uids[name])
-                self._written[pool_uids[name]] = status
+                await self._cluster.replace_status(ref, document, uid=seen.uid)
+                self._written[seen.uid] = status
             except NotFound:
                 continue
             except ClusterError as error:
                 logger.warning("status of pool %s not written: %s", name, error)
-        for gone in self._written.keys() - set(pool_uids.values()):
+        for gone in self._written.keys() - {seen.uid for seen in objects.values()}:
             del self._written[gone]
 
 
-def pool_status(pool: PoolSnapshot, snapshot: FleetSnapshot, unmet_gpus: dict[str, int]) -> GPUPoolStatus:
-    """The status of one pool; `unmet_gpus` by uid of the resource."""
-    members = [resource for resource in snapshot.resources if resource.pool == pool.name]
-    charges = {r.uid: charged_gpus(r.target) for r in members if isinstance(r.target, Target)}
-    charged = sum(charges.values()) + pool.charged_elsewhere_gpus
-    shares = sorted(members, key=lambda r: (r.namespace, r.name))[:MAX_SHARES]
+def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> PoolFigures:
+    """Who holds how many GPUs of a pool, and who asked for more."""
+    members = tuple(resource for resource in snapshot.resources if resource.pool == pool.name)
+    uids = {resource.uid for resource in members}
+    charged_by_uid = {r.uid: charged_gpus(r.target) for r in members if isinstance(r.target, Target)}
+    charged = sum(charged_by_uid.values()) + pool.charged_elsewhere_gpus
+    unmet_by_uid = {d.uid: d.unmet_replicas * d.gpus_per_replica for d in decisions if d.uid in uids}
+    return PoolFigures(
+        charged=charged,
+        free=None if pool.budget_gpus is None else max(0, pool.budget_gpus - charged),
+        unmet=sum(unmet_by_uid.values()),
+        members=members,
+        charged_by_uid=charged_by_uid,
+        unmet_by_uid=unmet_by_uid,
+    )
+
+
+def pool_status(
+    previous: GPUPoolStatus,
+    pool: PoolSnapshot,
+    seen: PoolObject,
+    figures: PoolFigures,
+    decisions: Iterable[Decision],
+    now: datetime,
+) -> GPUPoolStatus:
+    """The whole new status. Equal to `previous` where nothing is worth a write."""
+    short = {d.uid for d in decisions if d.limited_by is Reason.POOL_EXHAUSTED} & {r.uid for r in figures.members}
+    available = _capacity_available(pool, seen, len(short))
+    before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
+        observed_generation=seen.generation,
         inventory_gpus=pool.inventory_gpus,
-        charged_gpus=charged,
-        free_gpus=None if pool.budget_gpus is None else max(0, pool.budget_gpus - charged),
-        unmet_gpus=sum(unmet_gpus.get(r.uid, 0) for r in members),
+        charged_gpus=figures.charged,
+        free_gpus=figures.free,
+        unmet_gpus=figures.unmet,
         deployments=tuple(
             PoolShare(
-                namespace=r.namespace, name=r.name, charged_gpus=charges.get(r.uid), unmet_gpus=unmet_gpus.get(r.uid)
+                namespace=r.namespace,
+                name=r.name,
+                charged_gpus=figures.charged_by_uid.get(r.uid),
+                unmet_gpus=figures.unmet_by_uid.get(r.uid),
             )
-            for r in shares
+            for r in sorted(figures.members, key=lambda r: (r.namespace, r.name))[:MAX_SHARES]
         ),
-    )  # fmt: skip
+        conditions=(condition(before.get(available[0].value), available, seen.generation, now),),
+    )
+
+
+def _capacity_available(pool: PoolSnapshot, seen: PoolObject, short: int) -> Judgement:
+    """`short`: how many deployments want GPUs that the pool does not have."""
+    kind = ConditionType.CAPACITY_AVAILABLE
+    if seen.problem:
+        return kind, None, Reason.INVALID_SPEC, seen.problem
+    if pool.budget_gpus is None:
+        text = "no budget is declared and no matching node reports its GPUs: nothing grows"
+        return kind, None, Reason.POOL_INVENTORY_UNKNOWN, text
+    if short:
+        return kind, False, Reason.POOL_EXHAUSTED, f"{short} deployments want more GPUs than are free"
+    return kind, True, Reason.AVAILABLE, "no GPU is missing"
+
+
+def _read(status: Mapping[str, Any]) -> GPUPoolStatus:
+    """The status as written before; empty where this version cannot read it."""
+    try:
+        return GPUPoolStatus.model_validate(status)
+    except ValidationError:
+        return GPUPoolStatus()

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from firsttoken_operator.act.changes import deeds, transitions
+from firsttoken_operator.act.conditions import undecided
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
 from firsttoken_operator.act.ownership import ForeignWrite
 from firsttoken_operator.act.status import Observed, document, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.domain import ResourceSnapshot
+from firsttoken_operator.domain import Reason, ResourceSnapshot
 
 logger = logging.getLogger(__name__)
 
 UNCONFIRMED_TICKS = 3
 """For so many ticks our own last status counts, while the watch has not shown it yet."""
+
+UNDECIDED = "no decision could be made on this resource, its replicas stay; the operator's log has the error"
 
 
 class Publisher:
@@ -43,6 +47,15 @@ class Publisher:
             happened += transitions(previous, current)
         for reason, message in happened:
             await self._recorder.record(resource, reason, message)
+
+    async def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
+        """Say on the resource that its decision failed: its condition Ready, and an Event. Never raises."""
+        previous = self._previous(resource.uid, read_status(shown))
+        conditions = undecided(previous.conditions, resource, UNDECIDED, now)
+        current = previous.model_copy(update={"conditions": conditions})
+        if current != previous:
+            await self._write(resource, current)
+        await self._recorder.record(resource, Reason.DECISION_FAILED, UNDECIDED)
 
     async def _write(self, resource: ResourceSnapshot, status: InferenceDeploymentStatus) -> bool:
         ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", resource.namespace, resource.name)

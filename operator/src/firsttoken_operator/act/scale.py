@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,8 +25,8 @@ logger = logging.getLogger(__name__)
 
 MAX_WRITES_IN_FLIGHT = 8
 MAX_ATTEMPTS = 3
-TARGET_API_VERSIONS = {"Deployment": "apps/v1", "StatefulSet": "apps/v1"}
-"""Kinds that can be scaled, with the API that serves their scale subresource."""
+TARGET_API_VERSION = "apps/v1"
+"""The API that serves the scale subresource of Deployments, the only kind that is scaled."""
 
 
 class Write(StrEnum):
@@ -51,6 +52,10 @@ class ScaleResult:
     replicas: int | None = None
 
 
+def _nobody(_: Decision) -> None:
+    """Nobody wants to know."""
+
+
 class ScaleWriter:
     """Writes `/scale` of targets, at most `MAX_WRITES_IN_FLIGHT` at once."""
 
@@ -58,10 +63,13 @@ class ScaleWriter:
         self._cluster = cluster
         self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
 
-    async def execute(self, decision: Decision, resource: ResourceSnapshot) -> ScaleResult:
+    async def execute(
+        self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = _nobody
+    ) -> ScaleResult:
         """Write `decision.to_replicas` where that is a change that the live resource still allows.
 
-        Never raises `ClusterError`: an outcome is a value.
+        `before_write` is told right before each attempt is sent: its answer may be lost. Never raises `ClusterError`:
+        an outcome is a value.
         """
         if not decision.changes:
             return ScaleResult(Write.NONE)
@@ -71,16 +79,18 @@ class ScaleWriter:
             return ScaleResult(Write.REDECIDE, Reason.CONFLICT, resource.conflict or "there is no target")
         async with self._slots:
             try:
-                return await self._write(decision, resource, resource.target)
+                return await self._write(decision, resource, resource.target, before_write)
             except NotFound as error:
                 return ScaleResult(Write.REDECIDE, Reason.TARGET_NOT_FOUND, str(error))
             except ClusterError as error:
                 logger.warning("scale %s/%s failed: %s", decision.namespace, decision.name, error)
                 return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, str(error))
 
-    async def _write(self, decision: Decision, resource: ResourceSnapshot, target: Target) -> ScaleResult:
+    async def _write(
+        self, decision: Decision, resource: ResourceSnapshot, target: Target, before_write: Callable[[Decision], None]
+    ) -> ScaleResult:
         resource_ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", decision.namespace, decision.name)
-        target_ref = ObjectRef(TARGET_API_VERSIONS[target.kind], target.kind, decision.namespace, target.name)
+        target_ref = ObjectRef(TARGET_API_VERSION, target.kind, decision.namespace, target.name)
         for _ in range(MAX_ATTEMPTS):
             live = await self._cluster.read(resource_ref)
             changed = objection(live, resource.uid, resource.generation)
@@ -92,6 +102,7 @@ class ScaleWriter:
             early = _already_settled(scale, decision, target)
             if early is not None:
                 return early
+            before_write(decision)
             try:
                 written = await self._cluster.patch_scale(
                     target_ref, decision.to_replicas, uid=scale.uid, resource_version=scale.resource_version

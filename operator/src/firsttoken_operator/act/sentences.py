@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from firsttoken_operator.domain import Decision
+from firsttoken_operator.domain import Decision, Sized
 from firsttoken_sizing.performance.table import Operating
-from firsttoken_sizing.workload import Percentile, Sla
+from firsttoken_sizing.workload import Percentile
 
 
-def scaling_sentence(decision: Decision, sla: Sla | None, time: str) -> str:
-    """From -> to, reason, arrival rate, predicted TTFT at one replica fewer and at the size chosen, limit, time."""
+def scaling_sentence(decision: Decision, sized: Sized | None, time: str) -> str:
+    """From -> to, reason, arrival rate, predicted TTFT at one replica fewer and at the size chosen, limit, time.
+
+    One replica fewer also has its load in percent of the capacity: a measured capacity, or another limit than TTFT, may
+    rule it out although its TTFT alone would do.
+    """
     limit = "none" if decision.limit is None else f"{decision.limit} replicas"
     parts = (
         f"{decision.from_replicas} -> {decision.to_replicas} replicas ({decision.reason})",
         _arrivals(decision),
-        _predictions(decision, sla),
+        _predictions(decision, sized),
         f"limit {limit}" + (f", limited by {decision.limited_by}" if decision.limited_by else ""),
         time,
     )
@@ -27,16 +31,26 @@ def _arrivals(decision: Decision) -> str:
     return f"arrival rate {rate:.1f} requests/s"
 
 
-def _predictions(decision: Decision, sla: Sla | None) -> str:
+def _predictions(decision: Decision, sized: Sized | None) -> str:
     predicted = decision.prediction
     if predicted is None:
         return "no prediction without a rate"
-    limit = sla.time_to_first_token if sla else None
+    limit = sized.sla.time_to_first_token if sized else None
     percentile = limit.percentile if limit else Percentile.P95
     at_n = _ttft(predicted.n, percentile)
     at_fewer = _ttft(predicted.n_minus_1, percentile)
-    n = decision.to_replicas
-    return f"predicted TTFT {percentile}: {at_fewer} at {n - 1} replicas, {at_n} at {n}"
+    n, load = decision.to_replicas, _load(predicted.n_minus_1, sized)
+    return f"predicted TTFT {percentile}: {at_fewer} at {n - 1} replicas{load}, {at_n} at {n}"
+
+
+def _load(point: Operating | None, sized: Sized | None) -> str:
+    """The load of a replica in percent of what it serves inside the SLA, as sized and learned."""
+    if point is None or sized is None or sized.table.capacity_requests_per_second <= 0:
+        return ""
+    percent = 100 * point.requests_per_second / sized.table.capacity_requests_per_second
+    # NB: 100.3 % must not read as if it had fitted.
+    shown = max(101, round(percent)) if percent > 100 + 1e-6 else round(percent)
+    return f" ({shown} % of capacity)"
 
 
 def _ttft(point: Operating | None, percentile: Percentile) -> str:

@@ -1,7 +1,7 @@
 """The status document: what a platform engineer asks of the object, written on change only. Pure.
 
 A status write comes back as a watch event to everybody, so noise is kept out: live values have two digits and move only
-by more than a tenth, predictions move with them or with the decision. Exact values are metrics.
+by more than a tenth and more than chance, predictions move with them or with the decision. Exact values are metrics.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from firsttoken_operator.decide import charged_gpus
 from firsttoken_operator.decide.capacity import MINIMUM_FACTOR
 from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target
 from firsttoken_sizing.performance.table import Operating
-from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Sla, Workload
 
@@ -53,13 +53,17 @@ class Observed:
     now: datetime
     time_to_ready_seconds: tuple[float, float] | None = None
     """Median and 90th percentile of this target's own pods; None: not known yet."""
+    recommended: ConfigurationKey | None = None
+    """A better configuration than the pinned one; None: there is none."""
+    compared: bool = False
+    """Whether a better one was looked for; until then the one that is shown stays."""
 
 
 def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceDeploymentStatus:
     """The whole new status. Equal to `previous` where nothing is worth a write."""
     resource, decision = seen.resource, seen.decision
     target = resource.target if isinstance(resource.target, Target) else None
-    live = _live(previous, decision)
+    live = _live(previous, decision, resource.metrics.window_seconds)
     decided = _is_change(previous, seen)
     written = seen.result.replicas if seen.result.write is Write.DONE else None
     return InferenceDeploymentStatus(
@@ -69,14 +73,13 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         desired_replicas=decision.to_replicas if target else None,
         replica_limit=decision.limit,
         last_decision_reason=decision.reason.value,
-        sizing=_sizing(previous, seen.sizing),
-        traffic=TrafficStatus(declared=_declared(seen.declared), live=live),
+        sizing=_sizing(previous, seen),
+        traffic=_traffic(seen.declared, live),
         prediction=_prediction(previous, seen, live),
         capacity=_capacity(resource, decision, target),
         timing=_timing(previous, seen, scaled=decided and written is not None),
         calibration=_calibration(decision),
         decisions=_decisions(previous, seen) if decided else previous.decisions,
-        scorecard=previous.scorecard,
         conditions=conditions(previous.conditions, resource, decision, seen.now),
     )
 
@@ -103,29 +106,26 @@ def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[Dec
         to_replicas=decision.to_replicas,
         reason=decision.reason.value,
         limited_by=decision.limited_by.value if decision.limited_by else None,
-        message=scaling_sentence(decision, _sla(seen.resource), timestamp(seen.now))[:_LONGEST_MESSAGE],
+        message=scaling_sentence(decision, _sized(seen.resource), timestamp(seen.now))[:_LONGEST_MESSAGE],
     )
     return (record, *previous.decisions)[:KEPT_DECISIONS]
 
 
-def _sla(resource: ResourceSnapshot) -> Sla | None:
-    return resource.sized.sla if isinstance(resource.sized, Sized) else None
+def _sized(resource: ResourceSnapshot) -> Sized | None:
+    return resource.sized if isinstance(resource.sized, Sized) else None
 
 
-def _sizing(previous: InferenceDeploymentStatus, sizing: Sizing | None) -> SizingStatus | None:
+def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus | None:
+    sizing, before = seen.sizing, previous.sizing or SizingStatus()
+    recommended = _configuration(seen.recommended) if seen.compared else before.recommended
     if sizing is None or sizing.configuration is None or not sizing.feasible:
         # The pinned configuration of a running fleet outlives a sizing that fails.
-        pinned = previous.sizing.configuration if previous.sizing else None
-        return SizingStatus(configuration=pinned) if pinned else None
+        pinned = before.configuration
+        return SizingStatus(configuration=pinned, recommended=recommended) if pinned else None
     key = sizing.configuration
     return SizingStatus(
-        configuration=Configuration(
-            gpu=key.gpu,
-            precision=key.precision,
-            tensor_parallel=key.tensor_parallel,
-            pipeline_parallel=key.pipeline_parallel,
-        ),
-        recommended=previous.sizing.recommended if previous.sizing else None,
+        configuration=_configuration(key),
+        recommended=recommended,
         replicas_for_declared_peak=sizing.replicas,
         replicas_for_declared_average=sizing.replicas_for_average,
         gpus_per_replica=key.gpus_per_replica,
@@ -137,6 +137,31 @@ def _sizing(previous: InferenceDeploymentStatus, sizing: Sizing | None) -> Sizin
         basis=sizing.basis,
         error_band_percent=math.ceil(sizing.error_band_percent),
     )
+
+
+def _configuration(key: ConfigurationKey | None) -> Configuration | None:
+    if key is None:
+        return None
+    return Configuration(
+        gpu=key.gpu,
+        precision=key.precision,
+        tensor_parallel=key.tensor_parallel,
+        pipeline_parallel=key.pipeline_parallel,
+    )
+
+
+def _traffic(workload: Workload | None, live: TrafficFigures | None) -> TrafficStatus:
+    return TrafficStatus(declared=_declared(workload), live=live, drift=_drift(workload, live))
+
+
+def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None:
+    """The live rate as it is shown against the declared ones; it moves only with what is shown."""
+    if workload is None or live is None or live.requests_per_second is None:
+        return None
+    rates = {"peak": workload.peak_requests_per_second, "average": workload.average_requests_per_second}
+    rate = float(live.requests_per_second)
+    shares = [f"{100 * rate / declared:.0f} % of the declared {name}" for name, declared in rates.items() if declared]
+    return f"live traffic is {' and '.join(shares)}" if shares else None
 
 
 def _declared(workload: Workload | None) -> TrafficFigures | None:
@@ -151,14 +176,16 @@ def _declared(workload: Workload | None) -> TrafficFigures | None:
     )
 
 
-def _live(previous: InferenceDeploymentStatus, decision: Decision) -> TrafficFigures | None:
+def _live(previous: InferenceDeploymentStatus, decision: Decision, window_seconds: float) -> TrafficFigures | None:
     rate = decision.arrival_requests_per_second
     if rate is None:
         return None
     shown = previous.traffic.live if previous.traffic else None
     if shown is not None and shown.requests_per_second is not None:
         before = float(shown.requests_per_second)
-        if abs(rate - before) <= HYSTERESIS * before:
+        # Counts of independent arrivals scatter by their square root (Poisson): less than twice that is no news.
+        noise = 2 * math.sqrt(before / window_seconds) if window_seconds > 0 else 0.0
+        if abs(rate - before) <= max(HYSTERESIS * before, noise):
             return shown
     return TrafficFigures(requests_per_second=decimal_string(_two_digits(rate)))
 
@@ -171,15 +198,15 @@ def _two_digits(value: float) -> float:
 def _prediction(
     previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None
 ) -> PredictionStatus | None:
-    decision, sla = seen.decision, _sla(seen.resource)
+    decision, sized = seen.decision, _sized(seen.resource)
     predicted = decision.prediction
-    if predicted is None or sla is None:
+    if predicted is None or sized is None:
         return None
     shown = previous.prediction
     unmoved = live is not None and previous.traffic is not None and live == previous.traffic.live
     if shown is not None and shown.n is not None and shown.n.replicas == decision.to_replicas and unmoved:
         return shown
-    n = decision.to_replicas
+    n, sla = decision.to_replicas, sized.sla
     return PredictionStatus(
         n_minus_1=_at(n - 1, predicted.n_minus_1, sla),
         n=_at(n, predicted.n, sla),

@@ -153,21 +153,24 @@ def benchmark_document(measured: Profile) -> dict[str, Any]:
     return document
 
 
-def scaling_policy(
-    deployment: InferenceDeployment, pool: GPUPool | None, *, time_scale: float = 1.0
-) -> ScalingPolicy:
+def scaling_policy(deployment: InferenceDeployment, pool: GPUPool | None, *, time_scale: float = 1.0) -> ScalingPolicy:
     """`spec.scaling` with its defaults resolved; every duration is divided by `time_scale` (compressed demos).
 
-    GPUs that are bought are given back only when the pool needs them; rented or unbudgeted ones always.
+    GPUs that are bought are given back only when the pool needs them; rented or unbudgeted ones always. Of a pool that
+    is named but not known (`pool` is None) nobody can tell whose they are, so they are kept unless the user said
+    otherwise.
     """
     scaling: Scaling = deployment.spec.scaling
-    on_prem = pool is not None and pool.spec.location is Location.ON_PREM
+    if pool is not None:
+        default = ScaleDown.WHEN_POOL_SHORT if pool.spec.location is Location.ON_PREM else ScaleDown.ALWAYS
+    else:
+        default = ScaleDown.NEVER if deployment.spec.capacity.pool else ScaleDown.ALWAYS
     return ScalingPolicy(
         mode=scaling.mode,
         min_replicas=scaling.min_replicas,
         max_replicas=scaling.max_replicas,
         burst_headroom_percent=scaling.burst_headroom_percent,
-        scale_down=scaling.scale_down or (ScaleDown.WHEN_POOL_SHORT if on_prem else ScaleDown.ALWAYS),
+        scale_down=scaling.scale_down or default,
         stabilization_seconds=scaling.scale_down_stabilization_seconds / time_scale,
         scale_down_step_percent=scaling.scale_down_step_percent,
         backlog_drain_seconds=scaling.backlog_drain_seconds / time_scale,

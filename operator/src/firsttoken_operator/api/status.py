@@ -15,7 +15,6 @@ from firsttoken_operator.api.base import ApiModel, Int, described
 from firsttoken_operator.api.conditions import Conditions
 from firsttoken_operator.api.quantities import (
     MAX_INTEGER,
-    Amount,
     GpuName,
     LongName,
     Message,
@@ -48,7 +47,11 @@ class SizingStatus(ApiModel):
     ] = None
     recommended: Annotated[
         Configuration | None,
-        described("A better configuration found later; taken when the user sets it.", absent="there is none"),
+        described(
+            "What would be chosen today and takes fewer GPUs (or costs less) than what is fixed; taken when the user "
+            "sets it.",
+            absent="there is none",
+        ),
     ] = None
     replicas_for_declared_peak: Annotated[
         Count | None, described("Fewest replicas for the declared peak.", unit="replicas")
@@ -94,11 +97,12 @@ class TrafficStatus(ApiModel):
         TrafficFigures | None,
         described("What arrives now, rounded to two digits.", absent="unknown (see condition MetricsHealthy)"),
     ] = None
-    forecast: Annotated[
-        TrafficFigures | None, described("What is expected when a replica started now is ready.")
-    ] = None
     drift: Annotated[
-        Message | None, described("How live traffic differs from the declared one.", absent="it does not")
+        Message | None,
+        described(
+            "The live rate in percent of the declared peak and of the declared average. Lengths are not measured.",
+            absent="the live rate is unknown, or no rate is declared",
+        ),
     ] = None
 
 
@@ -162,7 +166,6 @@ class CalibrationStatus(ApiModel):
     service_factor_percent: Annotated[
         Count | None, described("Real capacity as a share of the sized one.", unit="percent")
     ] = None
-    samples: Annotated[Count | None, described("Measurements that it stands on.", unit="samples")] = None
 
 
 class DecisionRecord(ApiModel):
@@ -177,19 +180,6 @@ class DecisionRecord(ApiModel):
     message: Annotated[
         Message, described("The same in one sentence: arrival rate, predicted latency at N-1 and N, limit.")
     ] = ""
-
-
-class Scorecard(ApiModel):
-    """How well the SLA was kept and at what price, written once an hour."""
-
-    attainment_percent: Annotated[
-        Amount | None, described("Requests inside every declared limit.", unit="percent")
-    ] = None
-    gpu_hours: Annotated[Amount | None, described("GPU-hours used.", unit="GPU-hours")] = None
-    gpu_hours_saved_versus_peak: Annotated[
-        Amount | None,
-        described("GPU-hours that a fleet fixed at the declared peak would have used more.", unit="GPU-hours"),
-    ] = None
 
 
 class InferenceDeploymentStatus(ApiModel):
@@ -217,7 +207,6 @@ class InferenceDeploymentStatus(ApiModel):
         Field(max_length=10),
         described("The last ten changes of replicas, newest first.", absent="nothing was changed yet"),
     ] = ()
-    scorecard: Annotated[Scorecard | None, described("How well the SLA was kept and at what price.")] = None
     conditions: Conditions = ()
 
 

@@ -63,10 +63,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--percentile", type=Percentile, choices=list(Percentile), metavar="{Mean,P50,P90,P95,P99}",
         help="instead of the percentile of every limit",
     )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.html", help="also draw latency against the rate of one replica (plotly)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Size every InferenceDeployment of the file and print the answers."""
+    if args.plot is not None and args.plot.suffix != ".html":
+        raise InvalidInput("--plot", f"{args.plot.name}: this version writes HTML only", "name a file FILE.html")
     documents = _read(args.filename)
     benchmarks = list(documents.benchmarks)
     if args.benchmarks is not None:
@@ -77,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         _answer(deployment, documents, benchmarks, args.arrivals, args.percentile)
         for deployment in documents.deployments
     ]
+    if args.plot is not None:
+        _write_plot(answers, args.plot)
     if args.output == "table":
         _print_tables(answers)
     else:
@@ -132,6 +139,21 @@ def _print_tables(answers: Iterable[Answer]) -> None:
     console = Console()
     for answer in answers:
         console.print(sizing_table(answer.title, answer.sizing, answer.other_reading), soft_wrap=False)
+
+
+def _write_plot(answers: Iterable[Answer], file: Path) -> None:
+    from firsttoken_sizing.report.plot import sizing_plot
+
+    readings = [
+        (answer.title, reading)
+        for answer in answers
+        for reading in (answer.sizing, answer.other_reading)
+        if isinstance(reading, Sizing)
+    ]
+    try:
+        file.write_text(sizing_plot(readings), encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput("--plot", f"{file}: {error.strerror}", "name a file that can be written") from error
 
 
 def _print_documents(answers: list[Answer], output: str) -> None:

@@ -88,6 +88,7 @@ class Reason(StrEnum):
     SLA_MISSED = "SLAMissed"
     UNKNOWN = "Unknown"
     READY = "Ready"
+    DECISION_FAILED = "DecisionFailed"
     AS_SIZED = "AsSized"
     LEARNED = "Learned"
     PEGGED = "Pegged"

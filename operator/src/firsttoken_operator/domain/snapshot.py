@@ -113,10 +113,11 @@ class TtftInterval:
 class Metrics:
     """Live signals of one resource over the last rate window, summed over the ready pods of the owner chain.
 
-    `health` is Present, Idle, or why the data cannot be trusted (Missing, Stale, Partial, Recovering); `detail` is the
-    cause in one sentence. `arrivals`: requests a second that arrived (never completions alone); a partial set of pods
-    gives a lower bound with coverage < 1. `first_tokens`: requests a second that got their first token. `waiting`,
-    `running`: requests now. `error_share`: failed / ended, 0..1. `kv_percent`: of the fullest ready pod.
+    `health` is Present, Idle, or why the data cannot be trusted (Missing, Stale, Partial, Recovering, ErrorsPresent);
+    `detail` is the cause in one sentence. `arrivals`: requests a second that arrived (never completions alone); a
+    partial set of pods gives a lower bound with coverage < 1. `first_tokens`: requests a second that got their first
+    token. `waiting`, `running`: requests now. `error_share`: failed / ended, 0..1. `kv_percent`: of the fullest ready
+    pod.
     """
 
     health: Reason

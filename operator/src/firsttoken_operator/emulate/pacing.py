@@ -33,9 +33,10 @@ class PacedEngine:
         while True:
             boundary = self.engine.next_boundary_seconds()
             if boundary is None:
+                # NB: no `catch_up` here: on a machine that stalled it would run past the end of the request that came,
+                # whose caller nobody would wake, and whose lateness nobody would book.
                 self._work.clear()
                 await self._work.wait()
-                self.catch_up()
                 continue
             await asyncio.sleep(max(0.0, boundary - self.clock()))
             self.catch_up()

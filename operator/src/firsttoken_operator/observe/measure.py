@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from firsttoken_operator.decide.down import MAXIMUM_ERROR_SHARE
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, Value
 from firsttoken_operator.observe.collect import PodSample, SourceReading
 from firsttoken_operator.observe.families import Signal
@@ -61,15 +62,24 @@ def measure(
     arrivals, waiting, running = sums.arrivals(), sums.gauge(Signal.WAITING), sums.gauge(Signal.RUNNING)
     findings += _about_numbers(sums, {"arrivals": arrivals, "waiting": waiting, "running": running})
     idle = not findings and _proven_idle(seen)
-    worst = _worst(findings) if findings else None
+    error_share = Idle() if idle else sums.error_share()
+    if findings:
+        worst = _worst(findings)
+        health, detail = worst.health, worst.detail
+    elif isinstance(error_share, Value) and error_share.value > MAXIMUM_ERROR_SHARE:
+        # The numbers are good, what they count is not: latencies of requests that fail early look fine.
+        health, detail = Reason.ERRORS_PRESENT, f"{100 * error_share.value:.1f} % of the requests fail"
+    else:
+        health = Reason.IDLE if idle else Reason.PRESENT
+        detail = f"{len(current)} pods: {_families(current)}"
     return Metrics(
-        health=worst.health if worst else Reason.IDLE if idle else Reason.PRESENT,
-        detail=worst.detail if worst else f"{len(current)} pods: {_families(current)}",
+        health=health,
+        detail=detail,
         arrivals=Idle() if idle else arrivals,
         first_tokens=Idle() if idle else sums.first_tokens(),
         waiting=waiting,
         running=running,
-        error_share=Idle() if idle else sums.error_share(),
+        error_share=error_share,
         kv_percent=sums.kv_percent(),
         ttft=interval(layout, percentile, settings.window_seconds) if layout else None,
         window_seconds=settings.window_seconds,

@@ -1,7 +1,8 @@
 """How long the pods of a Deployment take from being scheduled to being Ready, learned from its own pods.
 
-It decides for how long a starting pod is credited as capacity. What is learned is lost at a restart and learned again
-from the pods that exist.
+It decides for how long a starting pod is credited as capacity. What is learned only makes us more patient than the
+default: starts on nodes that have the image already say nothing about one that must pull it, and a pod that is given up
+too early is ordered a second time. What is learned is lost at a restart and learned again from the pods that exist.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from firsttoken_operator.observe.projections import PodView
 KEPT = 50
 """Durations kept of one Deployment."""
 
-LEARNED_FROM = 5
-"""With fewer durations the default patience counts, unless even those took longer."""
+LONGEST_START_SECONDS = 3600.0
+"""A pod that was Ready later than this after being scheduled lost its readiness in between: that was no start."""
 
 SLACK = 1.25
 """How far above the slowest start a pod may be before it counts as stuck."""
 
 DEFAULT_PATIENCE_SECONDS = 900.0
-"""What a pod that loads a large model over a network may take, before anything is known about its Deployment."""
+"""What a pod that pulls its image and loads a large model over a network may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,14 @@ class ReadinessHistory:
 
     def learn(self, deployment_uid: str, pod: PodView) -> None:
         """Take a pod into account once, when it is first seen Ready."""
-        # NB: after a restart of a container the transition time is that of the last recovery, not of the start.
+        # NB: after a restart of a container, or once a probe failed, the transition time is that of the last recovery.
         if pod.ready_seconds is None or pod.uid in self._learned or pod.restarts:
             return
         self._learned.add(pod.uid)
         began = pod.created_seconds if pod.scheduled_seconds is None else pod.scheduled_seconds
-        self._durations[deployment_uid].append(max(0.0, pod.ready_seconds - began))
+        took = max(0.0, pod.ready_seconds - began)
+        if took <= LONGEST_START_SECONDS:
+            self._durations[deployment_uid].append(took)
 
     def forget_pod(self, pod_uid: str) -> None:
         """A pod is gone; its duration stays."""
@@ -75,8 +78,7 @@ def patience_seconds(known: TimeToReady | None, time_scale: float) -> float:
     default = DEFAULT_PATIENCE_SECONDS / time_scale
     if known is None:
         return default
-    learned = SLACK * known.p99_seconds + 1.0  # condition times have whole seconds
-    return learned if known.pods >= LEARNED_FROM else max(default, learned)
+    return max(default, SLACK * known.p99_seconds + 1.0)  # condition times have whole seconds
 
 
 def _nearest_rank(ordered: Sequence[float], share: float) -> float:

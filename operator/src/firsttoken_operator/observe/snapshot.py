@@ -118,6 +118,7 @@ class _Builder:
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
         resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
+        sized = self._sized.get(stored.uid, NOT_SIZED)
         policy = scaling_policy(resource, self._pool(pool_name), time_scale=self._times.time_scale)
         target = target_of(
             self._store, resource, wall_seconds=self._times.wall_seconds, time_scale=self._times.time_scale
@@ -128,7 +129,7 @@ class _Builder:
             name=stored.name,
             generation=stored.generation,
             policy=policy,
-            sized=fitting(self._sized.get(stored.uid, NOT_SIZED), target),
+            sized=fitting(sized, target, is_rendered=resource.spec.runtime is not None),
             target=target,
             metrics=metrics,
             pool=pool_name,
@@ -152,27 +153,32 @@ class _Builder:
     def _conflict(self, resource: InferenceDeployment, mode: ScalingMode) -> str:
         """Who has a better claim on the replicas; the first that objects is named."""
         metadata, name = resource.metadata, target_name(resource)
-        claim = self._younger.get(metadata.uid) or conflict_on(
-            resource, self._store.deployment(metadata.namespace, name)
-        )
-        if claim or mode is ScalingMode.ADVISORY:
-            # An Advisory resource writes nothing: whoever scales on its advice is no rival.
-            return claim
+        younger = self._younger.get(metadata.uid, "")
+        advice = mode is ScalingMode.ADVISORY
+        if younger or (advice and resource.spec.target_ref is not None):
+            # Advice writes nothing to a target that it only refers to: whoever owns or scales that is no rival.
+            return younger
+        owned = conflict_on(resource, self._store.deployment(metadata.namespace, name))
+        if owned or advice:
+            return owned
         autoscaler = autoscaler_on(self._store.autoscalers.values(), metadata.namespace, name)
         if autoscaler:
             return f"{autoscaler} scales this target; delete it or set scaling.mode: Advisory"
         return ""
 
 
-def fitting(sized: Sized | Unsized, target: Target | TargetMissing) -> Sized | Unsized:
-    """The sizing, unless the pods of the target have another number of GPUs than it was made for."""
+def fitting(sized: Sized | Unsized, target: Target | TargetMissing, *, is_rendered: bool) -> Sized | Unsized:
+    """The sizing, unless the pods of the target have another number of GPUs than it was made for.
+
+    A Deployment that is rendered gets the new number with the next rendering, which must not wait for this to fit.
+    """
     if isinstance(sized, Unsized) or isinstance(target, TargetMissing):
         return sized
     wanted = sized.configuration.gpus_per_replica
     if wanted == target.gpus_per_replica:
         return sized
+    way_out = "the Deployment is to be updated first" if is_rendered else "set hardware.tensorParallel to what they run"
     return Unsized(
         Reason.TENSOR_PARALLEL_MISMATCH,
-        f"sized for {wanted} GPUs a replica, the pods of {target.name} have {target.gpus_per_replica}; "
-        "set hardware.tensorParallel to what they run",
+        f"sized for {wanted} GPUs a replica, the pods of {target.name} have {target.gpus_per_replica}; {way_out}",
     )

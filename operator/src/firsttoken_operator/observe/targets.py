@@ -63,7 +63,10 @@ def conflict_on(resource: InferenceDeployment, view: DeploymentView | None) -> s
     owner = view.owner if view is not None else None
     if owner is None or (resource.spec.target_ref is None and owner.uid == resource.metadata.uid):
         return ""
-    return f"owned by {owner.kind} {owner.name}; point targetRef at it"
+    return (
+        f"owned by {owner.kind} {owner.name}; point targetRef at it; this version scales Deployments only, "
+        f"use scaling.mode: Advisory with the {owner.kind}'s own autoscaler"
+    )
 
 
 def autoscaler_on(autoscalers: Iterable[AutoscalerView], namespace: str, name: str) -> str:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.ownership import ForeignWrite
-from firsttoken_operator.act.pool_status import PoolPublisher
+from firsttoken_operator.act.pool_status import PoolObject, PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Observed
@@ -98,16 +98,16 @@ class Loop:
 
     async def tick(self, due_seconds: float) -> tuple[Decision, ...]:
         """One whole cycle; returns what was decided."""
-        parts, wall = self._parts, self._wall()
+        parts = self._parts
         self._note_resources()
-        measured, answers = await asyncio.gather(
-            parts.measuring.metrics(parts.store, wall),
-            parts.sizer.answers(
-                list(parts.store.resources.values()),
-                list(parts.store.pools.values()),
-                list(parts.store.profiles.values()),
-            ),
+        answers = await parts.sizer.answers(
+            list(parts.store.resources.values()),
+            list(parts.store.pools.values()),
+            list(parts.store.profiles.values()),
         )
+        # NB: after the sizings, which may take seconds: nothing is decided on metrics from before them.
+        wall = self._wall()
+        measured = await parts.measuring.metrics(parts.store, wall)
         times = SnapshotTimes(
             now_seconds=self._clock(),
             wall_seconds=self._wall(),
@@ -149,27 +149,45 @@ class Loop:
     async def _act(self, snapshot: FleetSnapshot, decided: Decided, tick: _Tick) -> None:
         parts = self._parts
         resources = {resource.uid: resource for resource in snapshot.resources}
-        await asyncio.gather(*(self._carry_out(resources[d.uid], d, tick) for d in decided.decisions))
+        await asyncio.gather(
+            *(self._carry_out(resources[d.uid], d, tick) for d in decided.decisions),
+            *(self._tell_undecided(resource, tick.now) for resource in decided.failed),
+        )
         try:
             if parts.rendered is not None and not self._settings.advisory:
-                for uid, rendered in (await parts.rendered.reconcile(snapshot, parts.store)).items():
+                sized = {uid: answer.sized for uid, answer in tick.answers.items()}
+                results = await parts.rendered.reconcile(snapshot, parts.store, decided.decisions, sized)
+                for uid, rendered in results.items():
                     await parts.recorder.record(resources[uid], rendered.reason, rendered.message)
-            uids = {pool.name: pool.uid for pool in parts.store.pools.values()}
-            await parts.pools.publish(snapshot, decided.decisions, uids)
+            pools = {p.name: PoolObject(p.uid, p.generation, p.status, p.problem) for p in parts.store.pools.values()}
+            await parts.pools.publish(snapshot, decided.decisions, pools, tick.now)
         except Exception:
             logger.exception("rendering or pool status failed")
 
     async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick) -> None:
         """Everything that follows from one decision. Never raises: no resource may hold up another."""
         try:
-            result = await self._parts.writer.execute(decision, resource)
+            result = await self._parts.writer.execute(decision, resource, self._intend)
             if decision.changes:
                 self._log(decision, result)
             if result.write is Write.DONE and result.replicas is not None:
-                self._ownerships.wrote(resource.uid, decision.from_replicas, result.replicas)
+                self._ownerships.wrote(resource.uid, result.replicas, self._clock())
             await self._publish(resource, decision, result, tick)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
+
+    def _intend(self, decision: Decision) -> None:
+        self._ownerships.intends(decision.uid, decision.to_replicas, self._clock())
+
+    async def _tell_undecided(self, resource: ResourceSnapshot, now: datetime) -> None:
+        """Show on the resource itself that it makes the decision fail. Never raises."""
+        stored = self._parts.store.resources.get(resource.uid)
+        if stored is None:
+            return
+        try:
+            await self._parts.publisher.publish_undecided(stored.status, resource, now)
+        except Exception:
+            logger.exception("telling of a failed decision failed")
 
     async def _publish(self, resource: ResourceSnapshot, decision: Decision, result: ScaleResult, tick: _Tick) -> None:
         stored = self._parts.store.resources.get(resource.uid)
@@ -186,6 +204,8 @@ class Loop:
             declared=answer.declared if answer else None,
             now=tick.now,
             time_to_ready_seconds=(ready.p50_seconds, ready.p90_seconds) if ready else None,
+            recommended=answer.recommended if answer else None,
+            compared=answer.compared if answer else False,
         )
         await self._parts.publisher.publish(stored.status, seen, tick.foreign.get(resource.uid))
 
@@ -196,7 +216,8 @@ class Loop:
         parts.metrics.record_queries(parts.measuring.outcomes())
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))
         parts.publisher.forget({resource.uid for resource in snapshot.resources})
-        # One that cannot be decided was attended to and is counted as an error; a restart would not help it.
+        # One that cannot be decided says so itself and is counted as an error; a restart would not help it, and would
+        # stop the loop for all the others.
         for resource in snapshot.resources:
             parts.heartbeats.due_since[f"{resource.namespace}/{resource.name}"] = now
         parts.heartbeats.last_tick_seconds = now

@@ -1,7 +1,7 @@
 """The operator's own metrics: exact values where the status rounds them. Names are part of the public contract.
 
 Gauges of a resource disappear with it. `desired_replicas` is what an HPA or KEDA may scale on in Advisory mode, so it
-repeats the last decision while metrics are missing.
+repeats the last decision while metrics are missing, and the last value while the target or the spec cannot be read.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from firsttoken_operator.act.pool_status import pool_figures
 from firsttoken_operator.domain import Decision, FleetSnapshot, Reason, ResourceSnapshot, Sized, Target
 from firsttoken_sizing.workload import Percentile, Sla
 
 _RESOURCE = ("namespace", "name")
+_POOL_STATES = ("budget", "inventory", "charged", "free", "unmet")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60)
 
 
@@ -30,7 +32,7 @@ class OperatorMetrics:
         self.predicted = gauge("predicted_ttft_seconds", "TTFT at the SLA's percentile at the replicas decided")
         self.observed = gauge("observed_ttft_seconds", "Upper bound of the measured TTFT at the SLA's percentile")
         self.arrivals = gauge("arrival_requests_per_second", "Requests that arrived, over the rate window")
-        self.pool_gpus = gauge("pool_gpus", "GPUs of a pool by state: budget, inventory", ("pool", "state"))
+        self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
         self.leader = gauge("leader", "1 while this process may write", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
         self.decisions = Counter(
@@ -51,6 +53,7 @@ class OperatorMetrics:
 
     def record_tick(self, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> None:
         """Publish what one tick saw and decided; forget resources and pools that are gone."""
+        decisions = tuple(decisions)
         by_uid = {decision.uid: decision for decision in decisions}
         present: set[tuple[str, str]] = set()
         for resource in snapshot.resources:
@@ -61,12 +64,12 @@ class OperatorMetrics:
             for gauge in self._per_resource():
                 _forget(gauge, key)
         self._seen = present
-        self._record_pools(snapshot)
+        self._record_pools(snapshot, decisions)
 
     def record_failures(self, count: int) -> None:
         """Count resources that could not be decided."""
         if count:
-            self.decisions.labels("error", Reason.UNKNOWN.value).inc(count)
+            self.decisions.labels("error", Reason.DECISION_FAILED.value).inc(count)
 
     def record_queries(self, totals: Mapping[tuple[str, str], int]) -> None:
         """Publish how many queries there were so far, by source and outcome."""
@@ -84,20 +87,24 @@ class OperatorMetrics:
         if decision is None:
             return
         self.decisions.labels(decision.outcome.value, decision.reason.value).inc()
-        _set(self.desired, key, decision.to_replicas)
+        if isinstance(target, Target):
+            # NB: without a target nothing is decided and the decision has 0 replicas; an HPA must not follow that.
+            _set(self.desired, key, decision.to_replicas)
         _set(self.unmet, key, decision.unmet_replicas * decision.gpus_per_replica)
         _set(self.arrivals, key, decision.arrival_requests_per_second)
         predicted = decision.prediction.n if decision.prediction else None
         milliseconds = predicted.ttft.at(ttft_percentile(sized.sla)) if predicted and isinstance(sized, Sized) else None
         _set(self.predicted, key, milliseconds / 1000 if milliseconds is not None else None)
 
-    def _record_pools(self, snapshot: FleetSnapshot) -> None:
+    def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
         for name, pool in snapshot.pools.items():
-            _set(self.pool_gpus, (name, "budget"), pool.budget_gpus)
-            _set(self.pool_gpus, (name, "inventory"), pool.inventory_gpus)
+            figures = pool_figures(pool, snapshot, decisions)
+            gpus = (pool.budget_gpus, pool.inventory_gpus, figures.charged, figures.free, figures.unmet)
+            for state, value in zip(_POOL_STATES, gpus, strict=True):
+                _set(self.pool_gpus, (name, state), value)
         for name in self._pools - set(snapshot.pools):
-            _forget(self.pool_gpus, (name, "budget"))
-            _forget(self.pool_gpus, (name, "inventory"))
+            for state in _POOL_STATES:
+                _forget(self.pool_gpus, (name, state))
         self._pools = set(snapshot.pools)
 
     def _per_resource(self) -> tuple[Gauge, ...]:

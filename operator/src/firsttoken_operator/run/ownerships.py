@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.act.ownership import ForeignWrite, Ownership, Windows, observe, wrote
+from firsttoken_operator.act.ownership import ForeignWrite, Ownership, Windows, intends, observe, wrote
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Target
 
 
@@ -36,9 +36,13 @@ class Ownerships:
             del self._states[uid]
         return Claimed(replace(snapshot, resources=tuple(resources)), foreign)
 
-    def wrote(self, uid: str, from_replicas: int, to_replicas: int) -> None:
+    def intends(self, uid: str, to_replicas: int, now_seconds: float) -> None:
+        """Take note of our own write before it is sent."""
+        self._states[uid] = intends(self._states.get(uid, Ownership()), to_replicas, now_seconds)
+
+    def wrote(self, uid: str, to_replicas: int, now_seconds: float) -> None:
         """Take note of our own write."""
-        self._states[uid] = wrote(self._states.get(uid, Ownership()), from_replicas, to_replicas)
+        self._states[uid] = wrote(self._states.get(uid, Ownership()), to_replicas, now_seconds)
 
     def _claim(self, resource: ResourceSnapshot, now_seconds: float) -> tuple[ResourceSnapshot, ForeignWrite | None]:
         target = resource.target

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
@@ -17,6 +18,7 @@ from firsttoken_operator.act.render import Renderer, RenderResult, initial_repli
 from firsttoken_operator.api import InferenceDeployment
 from firsttoken_operator.decide import charged_gpus
 from firsttoken_operator.domain import (
+    Decision,
     FleetSnapshot,
     PoolSnapshot,
     Reason,
@@ -25,6 +27,7 @@ from firsttoken_operator.domain import (
     Sized,
     Target,
     TargetMissing,
+    Unsized,
 )
 from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL
 from firsttoken_operator.observe.store import Store
@@ -52,17 +55,30 @@ class Rendered:
             return resource
         return replace(resource, target=TargetMissing(problem.reason, problem.message))
 
-    async def reconcile(self, snapshot: FleetSnapshot, store: Store) -> dict[str, RenderResult]:
-        """Render what is due; the results by uid. One after the other: each takes GPUs that the next cannot have."""
-        free = {name: _free_gpus(snapshot, pool) for name, pool in snapshot.pools.items()}
+    async def reconcile(
+        self,
+        snapshot: FleetSnapshot,
+        store: Store,
+        decisions: Iterable[Decision],
+        sized_by_uid: Mapping[str, Sized | Unsized],
+    ) -> dict[str, RenderResult]:
+        """Render what is due; the results by uid. One after the other: each takes GPUs that the next cannot have.
+
+        `decisions` are those of the same tick: what they grant is not in the snapshot yet and is taken all the same.
+        `sized_by_uid` are the sizings as they were made. NB: those of the snapshot are withheld while the running pods
+        have another number of GPUs, which rendering is there to change.
+        """
+        granted = _granted_gpus(snapshot, decisions)
+        free = {name: _free_gpus(snapshot, pool, granted.get(name, 0)) for name, pool in snapshot.pools.items()}
         results: dict[str, RenderResult] = {}
         for resource in sorted(snapshot.resources, key=lambda r: (-r.priority, r.created, r.namespace, r.name)):
             stored = store.resources.get(resource.uid)
             if stored is None or stored.parsed is None or stored.parsed.spec.runtime is None:
                 continue
-            if resource.policy.mode is ScalingMode.PAUSED or resource.conflict or not isinstance(resource.sized, Sized):
+            sized = sized_by_uid.get(resource.uid)
+            if resource.policy.mode is ScalingMode.PAUSED or resource.conflict or not isinstance(sized, Sized):
                 continue
-            result = await self._reconcile_one(resource, resource.sized, stored.parsed, snapshot, store, free)
+            result = await self._reconcile_one(resource, sized, stored.parsed, snapshot, store, free)
             if result is None:
                 continue
             results[resource.uid] = result
@@ -85,6 +101,10 @@ class Rendered:
         free: dict[str, int | None],
     ) -> RenderResult | None:
         pool = snapshot.pools.get(resource.pool) if resource.pool else None
+        is_new = isinstance(resource.target, TargetMissing)
+        if not is_new and not _is_pool_known(parsed, store):
+            # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
+            return None
         rendering = Rendering(
             parsed,
             sized.configuration,
@@ -92,7 +112,6 @@ class Rendered:
             self._monitor_labels,
         )
         wanted = self._fingerprint(rendering)
-        is_new = isinstance(resource.target, TargetMissing)
         if not is_new and self._applied.get(resource.uid) == wanted:
             return None
         replicas = initial_replicas(resource.policy, sized, on_prem=pool is not None and pool.on_prem)
@@ -130,9 +149,27 @@ class Rendered:
         return {GPU_PRODUCT_LABEL: label} if label else {}
 
 
-def _free_gpus(snapshot: FleetSnapshot, pool: PoolSnapshot) -> int | None:
+def _is_pool_known(parsed: InferenceDeployment, store: Store) -> bool:
+    """Whether the pool that is named, if any, exists and can be read."""
+    name = parsed.spec.capacity.pool
+    return not name or any(pool.name == name and pool.parsed is not None for pool in store.pools.values())
+
+
+def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Counter[str]:
+    """GPUs by pool that increases of this tick take, written or not: a write that failed is tried again."""
+    resources = {resource.uid: resource for resource in snapshot.resources}
+    granted: Counter[str] = Counter()
+    for decision in decisions:
+        resource = resources[decision.uid]
+        increase = decision.to_replicas - decision.from_replicas
+        if resource.pool is not None and resource.policy.mode is ScalingMode.ACTIVE and increase > 0:
+            granted[resource.pool] += increase * decision.gpus_per_replica
+    return granted
+
+
+def _free_gpus(snapshot: FleetSnapshot, pool: PoolSnapshot, granted: int) -> int | None:
     if pool.budget_gpus is None:
         return None
     targets = [resource.target for resource in snapshot.resources if resource.pool == pool.name]
     charged = sum(charged_gpus(target) for target in targets if isinstance(target, Target))
-    return pool.budget_gpus - pool.charged_elsewhere_gpus - charged
+    return pool.budget_gpus - pool.charged_elsewhere_gpus - charged - granted

@@ -1,8 +1,10 @@
 """Sizes resources on change only, away from the event loop, and remembers the answers.
 
 A sizing takes from milliseconds to seconds; a decision reads its table in microseconds. What a sizing depends on is its
-key: the spec's generation, the pinned configuration, the pool's and the profiles' generations. A resource that cannot
-be sized is an answer as well, with its reason, and never keeps another from being sized.
+key: the spec's generation, the pinned configuration, the generations of its pool and of its model's profiles. A
+resource that cannot be sized is an answer as well, with its reason, and never keeps another from being sized.
+
+A pinned configuration is compared with what would be chosen today after that, one resource a tick: advice can wait.
 """
 
 from __future__ import annotations
@@ -10,15 +12,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from firsttoken_operator.act.publish import read_status
 from firsttoken_operator.api import BenchmarkProfile, GPUPool, InferenceDeployment, sizing_request
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored
+from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput, NoBenchmark, SizingError, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize import size
-from firsttoken_sizing.request import Sizing
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.workload import Workload
 
 logger = logging.getLogger(__name__)
@@ -38,6 +43,10 @@ class Answer:
     sized: Sized | Unsized
     sizing: Sizing | None = None
     declared: Workload | None = None
+    recommended: ConfigurationKey | None = None
+    """What would be chosen today, where that is better than the pinned configuration."""
+    compared: bool = False
+    """Whether that is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Sizer:
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[Hashable, Answer]] = {}
+        self._to_compare: dict[str, _Question] = {}
 
     async def answers(
         self,
@@ -63,8 +73,6 @@ class Sizer:
         """The answer of every resource, by uid; what changed is sized now, in a worker thread."""
         by_name = {pool.name: pool for pool in pools}
         usable = sorted((p for p in profiles if p.parsed is not None), key=lambda p: p.name)
-        versions = tuple((p.uid, p.generation) for p in usable)
-        parsed_profiles = tuple(p.parsed for p in usable if p.parsed is not None)
         present: dict[str, Answer] = {}
         due: dict[str, _Question] = {}
         for stored in resources:
@@ -73,27 +81,62 @@ class Sizer:
                 continue
             pool = by_name.get(stored.parsed.spec.capacity.pool or "")
             resource = stored.parsed.model_copy(update={"status": read_status(stored.status)})
+            relevant = [profile for profile in usable if _may_use(resource, profile)]
+            versions = tuple((profile.uid, profile.generation) for profile in relevant)
             key = (stored.generation, _pin(resource), (pool.uid, pool.generation) if pool else None, versions)
             known = self._answers.get(stored.uid)
             if known is not None and known[0] == key:
                 present[stored.uid] = known[1]
             else:
-                due[stored.uid] = _Question(key, resource, pool.parsed if pool else None, parsed_profiles)
+                due[stored.uid] = _Question(
+                    key,
+                    resource,
+                    pool.parsed if pool else None,
+                    tuple(profile.parsed for profile in relevant if profile.parsed is not None),
+                )
         for uid, question in due.items():
             # One after the other: a thousand at once would starve the decisions of everybody else.
             answer = await asyncio.to_thread(_answer, question)
             present[uid] = answer
             self._answers[uid] = (question.key, answer)
+            self._to_compare[uid] = question
         for uid in self._answers.keys() - present.keys():
             del self._answers[uid]
+            self._to_compare.pop(uid, None)
+        await self._compare_one(present)
         return present
+
+    async def _compare_one(self, present: dict[str, Answer]) -> None:
+        uid = next(iter(self._to_compare), None)
+        if uid is None:
+            return
+        question = self._to_compare.pop(uid)
+        recommended = await asyncio.to_thread(_better, question, present[uid])
+        present[uid] = replace(present[uid], recommended=recommended, compared=True)
+        self._answers[uid] = (question.key, present[uid])
+
+
+def _may_use(resource: InferenceDeployment, profile: Stored[BenchmarkProfile]) -> bool:
+    """Whether a sizing of the resource reads the profile: one of its model, or one that it names."""
+    if profile.parsed is None:
+        return False
+    same = _canonical(profile.parsed.spec.model) == _canonical(resource.spec.model.name)
+    return same or profile.name in resource.spec.sizing.benchmarks
+
+
+@lru_cache(maxsize=1024)
+def _canonical(model: str) -> str:
+    """The catalog's name of a model; one that the catalog lacks only equals itself."""
+    try:
+        return resolve_model(model).name
+    except SizingError:
+        return model
 
 
 def _answer(question: _Question) -> Answer:
     resource = question.resource
     try:
-        pools = {question.pool.metadata.name: question.pool} if question.pool else {}
-        request = sizing_request(resource, pools, question.profiles)
+        request = _request(question)
         sizing = size(request)
     except SizingError as error:
         reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), Reason.INVALID_SPEC)
@@ -113,6 +156,30 @@ def _answer(question: _Question) -> Answer:
         replicas_for_declared_average=sizing.replicas_for_average,
     )
     return Answer(sized, sizing, request.workload)
+
+
+def _request(question: _Question) -> SizingRequest:
+    pools = {question.pool.metadata.name: question.pool} if question.pool else {}
+    return sizing_request(question.resource, pools, question.profiles)
+
+
+def _better(question: _Question, answer: Answer) -> ConfigurationKey | None:
+    """What the sizing would choose if nothing were pinned, where it costs less or, without prices, takes fewer GPUs."""
+    try:
+        request = _request(question)
+        if request.pinned is None:
+            return None
+        best, present = size(replace(request, pinned=None)), answer.sizing
+    except Exception:
+        logger.warning("comparing the configuration of %s failed", question.resource.key, exc_info=True)
+        return None
+    if not best.feasible or best.configuration == request.pinned:
+        return None
+    if present is None or not present.feasible:
+        return best.configuration
+    costs = [sizing.cost.per_hour if sizing.cost else None for sizing in (best, present)]
+    wins = costs[0] < costs[1] if costs[0] is not None and costs[1] is not None else best.gpus < present.gpus
+    return best.configuration if wins else None
 
 
 def _pin(resource: InferenceDeployment) -> Hashable:

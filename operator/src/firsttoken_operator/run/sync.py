@@ -24,7 +24,7 @@ RELIST_SECONDS = 5.0
 SWEEP_SECONDS = 300.0
 
 Identity = Mapping[str, Any]
-"""`{"metadata": {...}}` of one object."""
+"""`{"metadata": {...}}` of one object; of those that are held only uid and name."""
 
 
 class IdentityLister(Protocol):
@@ -52,7 +52,9 @@ class CacheSync:
         if event_type == "DELETED":
             self._held[kind.plural].pop(metadata["uid"], None)
         else:
-            self._held[kind.plural][metadata["uid"]] = {"metadata": dict(metadata)}
+            self._held[kind.plural][metadata["uid"]] = {
+                "metadata": {"uid": metadata["uid"], "name": metadata.get("name", "")}
+            }
         self._feed(kind, event_type, body)
 
     async def wait_until_complete(self) -> None:

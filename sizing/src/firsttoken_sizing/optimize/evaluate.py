@@ -14,7 +14,15 @@ from firsttoken_sizing.performance.limits import Bound, bounds, meets, tightest
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
 from firsttoken_sizing.request import Basis, Infeasible, Memory
-from firsttoken_sizing.step import FittedStep, StepModel, basis_of, fitted_step, no_benchmark, repeat_error_percent
+from firsttoken_sizing.step import (
+    EXTRAPOLATED_BAND_PERCENT,
+    FittedStep,
+    StepModel,
+    basis_of,
+    fitted_step,
+    no_benchmark,
+    repeat_error_percent,
+)
 from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP, usable_samples
 from firsttoken_sizing.workload import Arrivals, Sla
 
@@ -46,7 +54,9 @@ class Refusal:
 class Evaluation:
     """What one replica of a configuration does inside the SLA.
 
-    `curve` are all known operating points, `step` the model behind it (None: measured only).
+    `point` holds measured statistics only where `basis` is Measured (and the mean of E2E that follows from them).
+    `curve` are all operating points about which the SLA can be judged, with what was filled in; `step` is the model
+    behind it (None: measured only).
     """
 
     key: ConfigurationKey
@@ -76,13 +86,16 @@ def evaluate(question: Question, key: ConfigurationKey) -> Evaluation | Refusal:
     )
     if refusal := _memory_refusal(key, memory):
         return refusal
+    memory = replace(memory, measured_concurrency=_measured_concurrency(question, key))
     fitted = fitted_step(key, question.profiles, (lengths.input_tokens, lengths.output_tokens))
-    slots = max(memory.max_concurrency, _proven_concurrency(question, key))
+    slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
     step = replace(fitted.model, max_batch=min(fitted.model.max_batch, slots)) if fitted else None
     load = Load.CLOSED_LOOP if question.arrivals is Arrivals.CLOSED_LOOP else Load.POISSON
     points = measured.matching_points(question.profiles, key, load, lengths.input_tokens, lengths.output_tokens)
+    # A fill without a fit behind it is trusted as little as lengths that nobody measured.
+    fill_band = fitted.band_percent if fitted else EXTRAPOLATED_BAND_PERCENT
     if points and not request.workload.cached_input_percent:
-        answer = _from_points(question, key, memory, points, step, fitted.band_percent if fitted else 0.0)
+        answer = _from_points(question, key, memory, points, step, fill_band)
         if answer is not None:
             return answer
     if fitted is None or step is None:
@@ -128,11 +141,24 @@ def _memory_refusal(key: ConfigurationKey, memory: Memory) -> Refusal | None:
     return None
 
 
-def _proven_concurrency(question: Question, key: ConfigurationKey) -> int:
-    """Largest concurrency that was measured at these lengths without a queue: so many do fit, whatever is reserved."""
+def _measured_concurrency(question: Question, key: ConfigurationKey) -> int | None:
+    """Most requests that were measured running at once at these lengths: so many do fit, whatever is reserved.
+
+    Where the TTFT alone is known to compare with, all of a concurrency without a queue; else those that were decoding,
+    by Little's law over the decode time, `X * ITL * (OSL - 1)`.
+    """
     lengths = question.lengths
     same = measured.same_lengths(question.profiles, key, Load.CLOSED_LOOP, lengths.input_tokens, lengths.output_tokens)
-    return max((int(s.concurrency) for s in usable_samples(same)), default=0)
+    running: list[float] = []
+    for profile in same:
+        samples = usable_samples((profile,))
+        queue_would_show = any(s.concurrency == 1 and s.ttft_ms is not None for s in samples)
+        for s in samples:
+            if queue_would_show and s.ttft_ms is not None:
+                running.append(s.concurrency)
+            elif s.itl_ms is not None:
+                running.append(min(s.concurrency, s.requests_per_second * s.itl_ms * (s.output_tokens - 1) / 1000))
+    return int(max(running)) if running else None
 
 
 def _from_points(
@@ -141,10 +167,18 @@ def _from_points(
     memory: Memory,
     points: tuple[Point, ...],
     step: StepModel | None,
-    fit_band_percent: float,
+    fill_band_percent: float,
 ) -> Evaluation | Refusal | None:
-    """Answer from measured points; None where only the step model can say more."""
+    """Answer from measured points; None where only the step model can say more.
+
+    `fill_band_percent`: error band of an answer that stands on a statistic that was filled in.
+    """
     sla = question.request.sla
+    judged = [p for p in points if measured.can_be_judged(p, sla)]
+    if not judged:
+        if step is None:
+            raise _percentile_unknown(key, points, sla)
+        return None
 
     def shape(point: Point) -> Point | None:
         if step is None or point.concurrency is None:
@@ -152,26 +186,29 @@ def _from_points(
         wide = replace(step, max_batch=max(step.max_batch, math.ceil(point.concurrency)))
         return closed_loop.predict(wide, question.lengths, max(1, round(point.concurrency)), PREFILL_TOKENS_PER_STEP)
 
-    known = measured.operating_point(points, sla)
-    filled = measured.fill_percentiles(points, shape)
+    known = measured.operating_point(judged, sla)
+    filled = measured.fill_percentiles(judged, shape)
     chosen, basis, band = known, Basis.MEASURED, repeat_error_percent()
-    if measured.has_better_unknown(points, sla, known):
-        best = measured.operating_point(filled, sla)
+    if measured.has_better_unknown(judged, sla, known):
+        # NB: not those that their own mean rules out: a filled percentile must not bring them back.
+        possible = [(p, f) for p, f in zip(judged, filled, strict=True) if meets(p, sla) is not False]
+        best = measured.operating_point([f for _, f in possible], sla)
         if best is not None and (known is None or best.requests_per_second > known.requests_per_second):
-            chosen, basis, band = best, Basis.FITTED, max(band, fit_band_percent)
+            before = next(p for p, f in possible if f is best)
+            basis = Basis.INTERPOLATED if measured.is_between(judged, before, sla) else Basis.FITTED
+            chosen, band = best, max(band, fill_band_percent)
         elif best is None and any(meets(p, sla) is None for p in filled):
             raise _percentile_unknown(key, filled, sla)
-    lowest = min(points, key=lambda p: p.concurrency or math.inf)
+    lowest = min(judged, key=lambda p: p.concurrency or math.inf)
     if chosen is None:
         alone = lowest.concurrency is not None and lowest.concurrency <= 1.5
         if not alone and step is not None:
             return None
         return _latency_refusal(key, min(filled, key=lambda p: p.concurrency or math.inf), sla, memory)
-    shown = next(p for p in filled if p.requests_per_second == chosen.requests_per_second)
     fastest = max(p.requests_per_second for p in points)
     return Evaluation(
-        key=key, point=shown, basis=basis, error_band_percent=band, memory=memory, curve=filled, step=step,
-        binding=_binding_of_points(filled, shown, sla),
+        key=key, point=chosen, basis=basis, error_band_percent=band, memory=memory, curve=filled, step=step,
+        binding=_binding_of_points(filled, chosen, sla, fastest),
         saturation_requests_per_second=fastest,
         source="measured points of " + ", ".join(_profile_names(question, key)),
     )
@@ -240,11 +277,12 @@ def _latency_refusal(key: ConfigurationKey, alone: Point, sla: Sla, memory: Memo
     return Refusal(key, _CAUSES[worst.metric], sentence, value / worst.limit.milliseconds, memory)
 
 
-def _binding_of_points(points: Sequence[Point], chosen: Point, sla: Sla) -> str:
-    faster = [p for p in points if p.requests_per_second > chosen.requests_per_second]
-    if not faster:
+def _binding_of_points(points: Sequence[Point], chosen: Point, sla: Sla, fastest: float) -> str:
+    """What stops the replica at `chosen`; `fastest` is the largest throughput that was measured, in the SLA or not."""
+    if chosen.requests_per_second >= fastest:
         return "Throughput"
-    following = min(faster, key=lambda p: p.requests_per_second)
+    faster = [p for p in points if p.requests_per_second > chosen.requests_per_second]
+    following = min(faster, key=lambda p: p.requests_per_second, default=chosen)
     broken = [b for b in bounds(following, sla) if b.kept is False]
     limit: Bound | None = max(broken, key=lambda b: b.share or 0.0, default=tightest(chosen, sla))
     return limit.name if limit else "Throughput"

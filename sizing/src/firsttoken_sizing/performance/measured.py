@@ -1,7 +1,8 @@
 """Reading benchmark points: which ones belong to a workload, and what one knows from them at every concurrency.
 
 The course's way: the operating point is a concurrency that was measured, the one with the highest throughput inside the
-SLA. Statistics that a point lacks are filled with a shape (percentile / mean) only where the answer says `Fitted`.
+SLA. Statistics that a point lacks are filled with a shape (percentile / mean); an answer that stands on a filled one
+says `Interpolated` or `Fitted`, and a `Measured` one reports what was measured only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from firsttoken_sizing.performance.limits import meets
+from firsttoken_sizing.performance.limits import bounds, meets
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.step.shipped import speed_key
@@ -66,10 +67,33 @@ def operating_point(points: Sequence[Point], sla: Sla) -> Point | None:
     return max(inside, key=lambda p: p.requests_per_second, default=None)
 
 
+def can_be_judged(point: Point, sla: Sla) -> bool:
+    """Whether the point says something about every limit: the statistic itself, or a mean to fill it from.
+
+    One that does not (a run that sent everything at once has no TTFT) tells a throughput and nothing about the SLA.
+    """
+    return all(b.value_milliseconds is not None or b.mean_milliseconds is not None for b in bounds(point, sla))
+
+
 def has_better_unknown(points: Sequence[Point], sla: Sla, known: Point | None) -> bool:
     """Whether a point with a higher throughput lacks a statistic, so that it may or may not keep the SLA."""
     floor = known.requests_per_second if known else 0.0
     return any(meets(p, sla) is None and p.requests_per_second > floor for p in points)
+
+
+def is_between(points: Sequence[Point], point: Point, sla: Sla) -> bool:
+    """Whether every statistic of the SLA that `point` lacks was measured at a lower and at a higher concurrency."""
+    here = point.concurrency or 0.0
+    for missing in (b for b in bounds(point, sla) if b.value_milliseconds is None):
+        places = [
+            p.concurrency or 0.0
+            for p in points
+            for b in bounds(p, sla)
+            if b.name == missing.name and b.value_milliseconds is not None and b.mean_milliseconds is not None
+        ]
+        if not places or not min(places) < here < max(places):
+            return False
+    return True
 
 
 def fill_percentiles(points: Sequence[Point], shape: Shape) -> tuple[Point, ...]:

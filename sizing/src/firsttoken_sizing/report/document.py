@@ -119,7 +119,7 @@ def _reading(sizing: Sizing | None) -> dict[str, Any] | None:
     return _sized(sizing, document)
 
 
-def _memory(memory: Memory | None) -> dict[str, float | int] | None:
+def _memory(memory: Memory | None) -> dict[str, float | None] | None:
     if memory is None:
         return None
     return {
@@ -129,6 +129,7 @@ def _memory(memory: Memory | None) -> dict[str, float | int] | None:
         "kvCacheGiB": round(memory.kv_cache_gib, 2),
         "kvCacheTokens": memory.kv_cache_tokens,
         "maxConcurrency": memory.max_concurrency,
+        "measuredConcurrency": memory.measured_concurrency,
     }
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.report.prediction import predictions
-from firsttoken_sizing.request import Cost, Sizing
+from firsttoken_sizing.request import Cost, Memory, Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _UNKNOWN = "-"
@@ -68,6 +68,12 @@ def _rows(readings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
         )
     yield "bound by", [r.binding_constraint for r in readings]
     yield "KV cache GiB a GPU", [_number(r.memory.kv_cache_gib) if r.memory else _UNKNOWN for r in readings]
+    yield "at once: fit / measured", [_at_once(r.memory) for r in readings]
+
+
+def _at_once(memory: Memory | None) -> str:
+    """Requests that fit if each reserves its full length, and the most that were measured running."""
+    return f"{memory.max_concurrency} / {_number(memory.measured_concurrency)}" if memory else _UNKNOWN
 
 
 def _metrics(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:

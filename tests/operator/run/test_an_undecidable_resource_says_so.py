@@ -1,0 +1,96 @@
+"""A whole tick over a fake API server where the decision fails for one resource: it is told on that resource alone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.act.events import EventRecorder
+from firsttoken_operator.act.kubernetes import ObjectRef
+from firsttoken_operator.act.pool_status import PoolPublisher
+from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.scale import ScaleWriter
+from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.domain import FleetSnapshot
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run import isolation
+from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.loop import Loop, Parts
+from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.sizer import Sizer
+from tests.operator.act.fake_cluster import FakeCluster
+from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment, pool
+
+API = "firsttoken.dev/v1alpha1"
+
+
+class Played:
+    """A loop over `good` and `bad`, and what the server has after its ticks."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        objects: dict[ObjectRef, dict[str, Any]] = {ObjectRef(API, "GPUPool", "", "h100"): {"status": {}}}
+        self.store.feed("GPUPool", None, pool(peakGPUs=8))
+        for name in ("good", "bad"):
+            self.store.feed("InferenceDeployment", None, inference_deployment(name, target=name, pool="h100"))
+            self.store.feed("Deployment", None, deployment(name))
+            objects[ObjectRef(API, "InferenceDeployment", NAMESPACE, name)] = {"status": {}}
+        self.cluster = FakeCluster(objects)
+        self.beats = Heartbeats(15.0)
+        self.metrics = OperatorMetrics()
+        settings, recorder = Settings(), EventRecorder(self.cluster)
+        parts = Parts(
+            store=self.store, measuring=Measuring(settings), sizer=Sizer(), writer=ScaleWriter(self.cluster),
+            publisher=Publisher(self.cluster, recorder), recorder=recorder, pools=PoolPublisher(self.cluster),
+            metrics=self.metrics, heartbeats=self.beats, rendered=None,
+        )  # fmt: skip
+        self.loop = Loop(settings, parts)
+
+    def ready(self, name: str) -> tuple[str, str]:
+        status = self.cluster.objects[ObjectRef(API, "InferenceDeployment", NAMESPACE, name)]["status"]
+        (found,) = [c for c in status["conditions"] if c["type"] == "Ready"]
+        return found["status"], found["reason"]
+
+    def events_about(self, name: str) -> list[str]:
+        bodies = [body for ref, body in self.cluster.objects.items() if ref.kind == "Event"]
+        return [body["reason"] for body in bodies if body["involvedObject"]["name"] == name]
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    def poisoned(snapshot: FleetSnapshot, memory: Memory) -> Any:
+        if any(resource.name == "bad" for resource in snapshot.resources):
+            raise RuntimeError("poison")
+        return decide(snapshot, memory)
+
+    monkeypatch.setattr(isolation, "decide", poisoned)
+    return Played()
+
+
+async def test_the_resource_is_not_ready_and_an_event_tells(played: Played) -> None:
+    for _ in range(2):
+        await played.loop.tick(time.monotonic())
+
+    assert played.ready("bad") == ("False", "DecisionFailed")
+    assert played.events_about("bad") == ["DecisionFailed"]
+    assert played.ready("good") == ("False", "Missing")
+    assert "DecisionFailed" not in played.events_about("good")
+
+
+async def test_the_process_stays_healthy_for_all_the_others(played: Played) -> None:
+    await played.loop.tick(time.monotonic())
+
+    assert set(played.beats.due_since) == {f"{NAMESPACE}/good", f"{NAMESPACE}/bad"}
+    assert played.beats.problem(time.monotonic()) == ""
+    assert b'firsttoken_decisions_total{outcome="error",reason="DecisionFailed"} 1.0' in played.metrics.render()
+
+
+async def test_its_gpus_stay_charged_to_the_pool(played: Played) -> None:
+    await played.loop.tick(time.monotonic())
+    status = played.cluster.objects[ObjectRef(API, "GPUPool", "", "h100")]["status"]
+
+    assert (status["chargedGPUs"], status["freeGPUs"], status["observedGeneration"]) == (6, 2, 1)
