@@ -20,6 +20,7 @@ test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes opt
 
 lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/cluster tests/conftest.py tests/skip_gate.py demo benchmarks
 	$(BIN)/lint-imports

@@ -56,9 +56,7 @@ def test_in_poisson_it_takes_about_16_and_says_on_what_basis(capsys: pytest.Capt
     assert document["otherReading"]["replicas"] == 39
 
 
-def test_standard_input_and_yaml_output(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_and_yaml_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(CALL_CENTER.read_text(encoding="utf-8")))
 
     assert main(["size", "-f", "-", "-o", "yaml"]) == 0
@@ -149,9 +147,7 @@ def test_several_deployments_give_a_list(capsys: pytest.CaptureFixture[str], tmp
     assert [a["replicas"] for a in answers] == [39, 39]
 
 
-def test_an_impossible_limit_exits_3_and_says_what_would_do(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_impossible_limit_exits_3_and_says_what_would_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "tight.yaml"
     file.write_text(CALL_CENTER.read_text(encoding="utf-8").replace("milliseconds: 300", "milliseconds: 10"))
 

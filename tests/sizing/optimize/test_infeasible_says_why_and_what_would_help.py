@@ -42,7 +42,10 @@ def test_the_limit_that_the_reason_names_is_feasible() -> None:
 
 def test_a_model_larger_than_the_gpus_does_not_fit() -> None:
     request = replace(
-        call_center(), model="meta/llama3-70b-instruct", precision="FP16", profiles=(),
+        call_center(),
+        model="meta/llama3-70b-instruct",
+        precision="FP16",
+        profiles=(),
         hardware=Hardware(gpus=(H100,), tensor_parallel=1),
     )
 
@@ -56,7 +59,9 @@ def test_a_model_larger_than_the_gpus_does_not_fit() -> None:
 
 def test_a_kv_cache_smaller_than_one_request() -> None:
     request = replace(
-        call_center(), model="meta-llama/Llama-3.1-8B-Instruct", profiles=(),
+        call_center(),
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        profiles=(),
         workload=Workload(input_tokens=100_000, output_tokens=1000, peak_requests_per_second=1),
         hardware=Hardware(gpus=("L4",), tensor_parallel=1),
     )

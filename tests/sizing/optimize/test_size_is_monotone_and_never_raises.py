@@ -17,11 +17,23 @@ quick = settings(max_examples=25, deadline=None)
 
 @quick
 @given(
-    st.floats(1, 20_000), st.floats(1, 20_000), st.floats(0, 99), st.floats(1e-3, 1e5), arrivals, limits,
-    st.one_of(st.none(), limits), st.one_of(st.none(), limits),
+    st.floats(1, 20_000),
+    st.floats(1, 20_000),
+    st.floats(0, 99),
+    st.floats(1e-3, 1e5),
+    arrivals,
+    limits,
+    st.one_of(st.none(), limits),
+    st.one_of(st.none(), limits),
 )
 def test_any_finite_input_has_an_answer(
-    prompt: float, output: float, cached: float, peak: float, reading: Arrivals, ttft: Limit, itl: Limit | None,
+    prompt: float,
+    output: float,
+    cached: float,
+    peak: float,
+    reading: Arrivals,
+    ttft: Limit,
+    itl: Limit | None,
     total: Limit | None,
 ) -> None:
     workload = Workload(prompt, output, cached_input_percent=cached, peak_requests_per_second=peak)

@@ -15,7 +15,10 @@ def on_pcie(model: str, precision: str, tensor_parallel: int) -> SizingRequest:
     key = ConfigurationKey(model, PCIE, precision, tensor_parallel)
     point = Point(2.0, concurrency=4, ttft=Latency(mean=100, p95=120), itl=Latency(mean=10))
     return replace(
-        call_center(), model=model, precision=precision, pricing={},
+        call_center(),
+        model=model,
+        precision=precision,
+        pricing={},
         hardware=Hardware(gpus=(PCIE,), tensor_parallel=tensor_parallel),
         profiles=(Profile("pcie", key, 2000, 200, Load.CLOSED_LOOP, (point,)),),
     )

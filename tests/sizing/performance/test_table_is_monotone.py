@@ -18,7 +18,11 @@ rates = st.floats(0.01, 1000)
 milliseconds = st.one_of(st.none(), st.floats(0, 1e6))
 latencies = st.builds(Latency, mean=milliseconds, p50=milliseconds, p90=milliseconds, p95=milliseconds)
 points = st.builds(
-    Point, rates, concurrency=st.one_of(st.none(), st.floats(1, 1000)), ttft=latencies, itl=latencies,
+    Point,
+    rates,
+    concurrency=st.one_of(st.none(), st.floats(1, 1000)),
+    ttft=latencies,
+    itl=latencies,
     end_to_end=latencies,
 )
 
@@ -40,9 +44,7 @@ def test_whatever_was_measured(measured: list[Point]) -> None:
 
 def test_both_curves_of_the_step_model() -> None:
     for modelled in (curve.closed_loop_points(STEP, LENGTHS), curve.poisson_points(STEP, LENGTHS, 8.0)):
-        table = curve.capacity_table(
-            modelled, capacity=8.0, saturation=13.0, lengths=LENGTHS, kv_cache_tokens=500_000
-        )
+        table = curve.capacity_table(modelled, capacity=8.0, saturation=13.0, lengths=LENGTHS, kv_cache_tokens=500_000)
 
         assert_monotone(table)
         assert len(table.rates) >= 15
@@ -52,7 +54,10 @@ def test_both_curves_of_the_step_model() -> None:
 def test_unknown_statistics_and_kv_are_not_numbers() -> None:
     table = curve.capacity_table(
         [Point(1.0, ttft=Latency(mean=100)), Point(2.0, ttft=Latency(mean=200))],
-        capacity=2.0, saturation=2.0, lengths=LENGTHS, kv_cache_tokens=None,
+        capacity=2.0,
+        saturation=2.0,
+        lengths=LENGTHS,
+        kv_cache_tokens=None,
     )
 
     at = table.at(1.5)
@@ -65,7 +70,10 @@ def test_unknown_statistics_and_kv_are_not_numbers() -> None:
 @given(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0.01, 100))
 def test_more_load_never_needs_fewer_replicas(first: float, second: float, capacity: float) -> None:
     table = curve.capacity_table(
-        [Point(capacity, ttft=Latency(mean=1))], capacity=capacity, saturation=capacity, lengths=LENGTHS,
+        [Point(capacity, ttft=Latency(mean=1))],
+        capacity=capacity,
+        saturation=capacity,
+        lengths=LENGTHS,
         kv_cache_tokens=None,
     )
 

@@ -13,10 +13,31 @@ from tests.fixtures.worked_examples import call_center
 
 # design/api.md, `size -o json`
 CONTRACT = {
-    "feasible", "reason", "replicas", "gpus", "servers", "gpusPerReplica", "tensorParallel", "precision", "gpu",
-    "peakRequestsPerSecond", "requestsPerSecondPerReplica", "requestsPerSecondPerGPU", "requestsPerSecondPerServer",
-    "concurrencyPerReplica", "ttftMilliseconds", "itlMilliseconds", "endToEndMilliseconds", "bindingConstraint",
-    "basis", "errorBandPercent", "memory", "engineSettings", "cost", "warnings", "alternatives",
+    "feasible",
+    "reason",
+    "replicas",
+    "gpus",
+    "servers",
+    "gpusPerReplica",
+    "tensorParallel",
+    "precision",
+    "gpu",
+    "peakRequestsPerSecond",
+    "requestsPerSecondPerReplica",
+    "requestsPerSecondPerGPU",
+    "requestsPerSecondPerServer",
+    "concurrencyPerReplica",
+    "ttftMilliseconds",
+    "itlMilliseconds",
+    "endToEndMilliseconds",
+    "bindingConstraint",
+    "basis",
+    "errorBandPercent",
+    "memory",
+    "engineSettings",
+    "cost",
+    "warnings",
+    "alternatives",
 }
 
 
@@ -47,8 +68,16 @@ def test_an_infeasible_sizing_is_valid_json_too() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "replicas", "gpus", "servers", "requestsPerSecondPerReplica", "requestsPerSecondPerGPU",
-        "requestsPerSecondPerServer", "concurrencyPerReplica", "basis", "errorBandPercent", "utilizationCapPercent",
+        "replicas",
+        "gpus",
+        "servers",
+        "requestsPerSecondPerReplica",
+        "requestsPerSecondPerGPU",
+        "requestsPerSecondPerServer",
+        "concurrencyPerReplica",
+        "basis",
+        "errorBandPercent",
+        "utilizationCapPercent",
     ],
 )
 def test_what_an_infeasible_sizing_does_not_have_is_null_and_never_zero(name: str) -> None:
@@ -114,9 +143,7 @@ def test_the_table_of_an_infeasible_sizing_claims_no_basis() -> None:
 
 @pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
 def test_latencies_above_the_limit_are_not_called_inside_the_sla(arrivals: Arrivals) -> None:
-    request = replace(
-        call_center(arrivals=arrivals, peak=10), sla=Sla(time_to_first_token=Limit(100, Percentile.P95))
-    )
+    request = replace(call_center(arrivals=arrivals, peak=10), sla=Sla(time_to_first_token=Limit(100, Percentile.P95)))
     sizing = size(request)
 
     predictions = sizing_json(sizing)["predictions"]
@@ -156,9 +183,7 @@ def test_without_limits_nothing_is_inside_or_outside() -> None:
 
 @pytest.mark.parametrize("percentile", ["Mean", "P50", "P90", "P95", "P99"])
 def test_the_table_shows_the_statistic_that_the_sla_names(percentile: str) -> None:
-    limits = {
-        name: Limit(10_000, Percentile(percentile)) for name in ("time_to_first_token", "inter_token_latency")
-    }
+    limits = {name: Limit(10_000, Percentile(percentile)) for name in ("time_to_first_token", "inter_token_latency")}
     sizing = size(replace(call_center(arrivals=Arrivals.POISSON), sla=Sla(**limits)))
 
     text = rendered(sizing_table("x", sizing))
@@ -175,7 +200,8 @@ def test_the_table_shows_the_statistic_that_the_sla_names(percentile: str) -> No
 @pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
 def test_eighty_columns_cut_nothing(arrivals: Arrivals, peak: float) -> None:
     sla = Sla(
-        time_to_first_token=Limit(3000, Percentile.P99), inter_token_latency=Limit(140, Percentile.P99),
+        time_to_first_token=Limit(3000, Percentile.P99),
+        inter_token_latency=Limit(140, Percentile.P99),
         end_to_end=Limit(35_000, Percentile.P99),
     )
     request = replace(call_center(peak=peak, arrivals=arrivals), sla=sla)

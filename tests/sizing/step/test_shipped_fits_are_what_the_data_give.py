@@ -23,7 +23,10 @@ def test_rerunning_the_script_changes_nothing() -> None:
 def test_a_missing_data_folder_is_one_line_that_names_the_option(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "benchmarks/fit_catalog.py", "--data", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert run.returncode == 2

@@ -90,8 +90,9 @@ class BenchmarkProfileSpec(ApiModel):
             cel="self.load != 'ClosedLoop' || self.points.all(p, !has(p.offeredRequestsPerSecond))",
             problem="load ClosedLoop offers no rate",
             fix="remove points[].offeredRequestsPerSecond, or set load: Poisson",
-            holds=lambda s: s.load is not Load.CLOSED_LOOP
-            or all(p.offered_requests_per_second is None for p in s.points),
+            holds=lambda s: (
+                s.load is not Load.CLOSED_LOOP or all(p.offered_requests_per_second is None for p in s.points)
+            ),
             field="points",
         ),
         Rule(

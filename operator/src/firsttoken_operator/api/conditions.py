@@ -56,8 +56,6 @@ class Condition(ApiModel):
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    Field(
-        max_length=16, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    ),
+    Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
     described("The observed state, one entry a condition type."),
 ]

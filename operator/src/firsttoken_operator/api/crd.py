@@ -121,8 +121,7 @@ def custom_resource_definition(resource: Resource) -> dict[str, Any]:
         "storage": True,
         "schema": {"openAPIV3Schema": schema},
         "additionalPrinterColumns": [
-            {"name": c.name, "type": c.type, "jsonPath": c.path, "description": c.description}
-            for c in resource.columns
+            {"name": c.name, "type": c.type, "jsonPath": c.path, "description": c.description} for c in resource.columns
         ],
     }
     if "status" in schema["properties"]:

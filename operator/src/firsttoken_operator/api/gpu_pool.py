@@ -99,9 +99,9 @@ class PricingSpec(ApiModel):
         Amount | None,
         described("Software license of one GPU.", unit="currency per year", absent="counted as 0"),
     ] = None
-    currency: Annotated[
-        str, Field(max_length=3, pattern=r"^[A-Z]{3}$"), described("ISO 4217 code of the prices.")
-    ] = "USD"
+    currency: Annotated[str, Field(max_length=3, pattern=r"^[A-Z]{3}$"), described("ISO 4217 code of the prices.")] = (
+        "USD"
+    )
     input_per_million_tokens: Annotated[
         Amount | None,
         described(
@@ -160,9 +160,9 @@ class GPUPoolSpec(ApiModel):
             ),
             problem="baseGPUs and burstGPUs add up to 0",
             fix="give the pool at least one GPU, or leave both out for the inventory of matching nodes",
-            holds=lambda p: p.location is not Location.CLOUD
-            or p.base_gpus is None
-            or p.base_gpus + (p.burst_gpus or 0) > 0,
+            holds=lambda p: (
+                p.location is not Location.CLOUD or p.base_gpus is None or p.base_gpus + (p.burst_gpus or 0) > 0
+            ),
             field="baseGPUs",
         ),
     )
@@ -196,9 +196,9 @@ class GPUPoolSpec(ApiModel):
     gpus_per_server: Annotated[
         Int, Field(ge=1, le=128), described("GPUs of one server; a replica stays on one server.", unit="GPUs")
     ] = 8
-    pricing: Annotated[
-        PricingSpec | None, described("What a GPU costs.", absent="sizes are compared by GPU count")
-    ] = None
+    pricing: Annotated[PricingSpec | None, described("What a GPU costs.", absent="sizes are compared by GPU count")] = (
+        None
+    )
     scale_down_limit_percent: Annotated[
         Int,
         Field(ge=1, le=100),

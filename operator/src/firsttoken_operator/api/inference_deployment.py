@@ -109,9 +109,7 @@ class HardwareSpec(ApiModel):
     gpus: Annotated[
         tuple[GpuName, ...],
         Field(min_length=1, max_length=8),
-        described(
-            "Catalog keys such as H100-SXM-80GB. Of several the cheapest feasible one wins, ties in this order."
-        ),
+        described("Catalog keys such as H100-SXM-80GB. Of several the cheapest feasible one wins, ties in this order."),
     ]
     tensor_parallel: Annotated[
         Int | None,
@@ -182,9 +180,7 @@ class Scaling(ApiModel):
     ] = 25
     scale_down: Annotated[
         ScaleDown | None,
-        described(
-            "When GPUs are given back.", absent="Always in the cloud and without a pool, WhenPoolShort on-prem"
-        ),
+        described("When GPUs are given back.", absent="Always in the cloud and without a pool, WhenPoolShort on-prem"),
     ] = None
     scale_down_stabilization_seconds: Annotated[
         Window,
@@ -211,9 +207,7 @@ class Scaling(ApiModel):
 class Capacity(ApiModel):
     """Whose GPUs, and with which claim on them."""
 
-    pool: Annotated[
-        LongName | None, described("Name of the GPUPool.", absent="no budget, treated as cloud")
-    ] = None
+    pool: Annotated[LongName | None, described("Name of the GPUPool.", absent="no budget, treated as cloud")] = None
     priority: Annotated[
         Int,
         Field(ge=-1_000_000, le=1_000_000),
@@ -245,9 +239,9 @@ class TargetRef(ApiModel):
         Field(max_length=317, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$"),
         described("API version of the target."),
     ] = "apps/v1"
-    kind: Annotated[
-        str, Field(max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$"), described("Kind of the target.")
-    ] = "Deployment"
+    kind: Annotated[str, Field(max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$"), described("Kind of the target.")] = (
+        "Deployment"
+    )
     name: Annotated[LongName, described("Name of the target in the same namespace.")]
 
 
@@ -313,9 +307,9 @@ class InferenceDeployment(ApiModel):
     kind: Literal["InferenceDeployment"] = KIND
     metadata: Metadata
     spec: Annotated[InferenceDeploymentSpec, described("What the team declares.")]
-    status: Annotated[
-        InferenceDeploymentStatus, described("What the operator observed and decided.")
-    ] = InferenceDeploymentStatus()
+    status: Annotated[InferenceDeploymentStatus, described("What the operator observed and decided.")] = (
+        InferenceDeploymentStatus()
+    )
 
     @property
     def key(self) -> str:

@@ -154,9 +154,9 @@ class Runtime(ApiModel):
         Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$"),
         described("Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3."),
     ]
-    port: Annotated[
-        Int, Field(ge=1024, le=65535), described("Port of the OpenAI-compatible API.", unit="TCP port")
-    ] = 8000
+    port: Annotated[Int, Field(ge=1024, le=65535), described("Port of the OpenAI-compatible API.", unit="TCP port")] = (
+        8000
+    )
     metrics_port: Annotated[
         Int | None,
         Field(ge=1024, le=65535),

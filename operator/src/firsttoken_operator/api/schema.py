@@ -67,9 +67,7 @@ def _convert(schema: Schema, definitions: dict[str, Schema], inside: tuple[str, 
     return result
 
 
-def _resolve(
-    schema: Schema, definitions: dict[str, Schema], inside: tuple[str, ...]
-) -> tuple[Schema, tuple[str, ...]]:
+def _resolve(schema: Schema, definitions: dict[str, Schema], inside: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
     """Inline references and take the only type out of `anyOf: [T, null]`; keywords beside them win."""
     while True:
         if "$ref" in schema:

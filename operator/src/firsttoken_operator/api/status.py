@@ -138,9 +138,9 @@ class CapacityStatus(ApiModel):
     """What the pool gave and withheld."""
 
     pool: Annotated[LongName | None, described("Name of the GPUPool.")] = None
-    charged_gpus: Annotated[
-        Count | None, described("GPUs of ready, starting and terminating pods.", unit="GPUs")
-    ] = None
+    charged_gpus: Annotated[Count | None, described("GPUs of ready, starting and terminating pods.", unit="GPUs")] = (
+        None
+    )
     unmet_replicas: Annotated[Count | None, described("Replicas that a cap withheld.", unit="replicas")] = None
     unmet_gpus: Annotated[Count | None, described("GPUs of those replicas.", unit="GPUs")] = None
 

@@ -52,9 +52,11 @@ def _length_rules(side: str) -> tuple[Rule, Rule, Rule]:
             cel=f"!has(self.{p99}) || !has(self.{tokens}) || self.{p99} >= self.{tokens}",
             problem=f"{p99} is below the mean {tokens}",
             fix=f"raise {p99} or remove it",
-            holds=lambda t: getattr(t, p99_field) is None
-            or getattr(t, token_field) is None
-            or getattr(t, p99_field) >= getattr(t, token_field),
+            holds=lambda t: (
+                getattr(t, p99_field) is None
+                or getattr(t, token_field) is None
+                or getattr(t, p99_field) >= getattr(t, token_field)
+            ),
             field=p99,
         ),
         Rule(
@@ -62,9 +64,11 @@ def _length_rules(side: str) -> tuple[Rule, Rule, Rule]:
             cel=f"!has(self.{p99}) || !has(self.{words}) || self.{p99} * 3 >= self.{words} * 4",
             problem=f"{p99} is below the mean {words} in tokens (0.75 words a token)",
             fix=f"raise {p99} or remove it",
-            holds=lambda t: getattr(t, p99_field) is None
-            or getattr(t, word_field) is None
-            or getattr(t, p99_field) * 3 >= getattr(t, word_field) * 4,
+            holds=lambda t: (
+                getattr(t, p99_field) is None
+                or getattr(t, word_field) is None
+                or getattr(t, p99_field) * 3 >= getattr(t, word_field) * 4
+            ),
             field=p99,
         ),
     )
@@ -91,11 +95,18 @@ class Traffic(ApiModel):
             cel=f"[{', '.join(f'has(self.{form})' for form in PEAK_FORMS)}].filter(x, x).size() == 1",
             problem=f"exactly one of {', '.join(PEAK_FORMS)} is needed",
             fix="set the one that you know and remove the others",
-            holds=lambda t: sum(
-                form is not None
-                for form in (t.peak_requests_per_second, t.peak_to_average, t.peak_percentile, t.concurrent_requests)
-            )
-            == 1,
+            holds=lambda t: (
+                sum(
+                    form is not None
+                    for form in (
+                        t.peak_requests_per_second,
+                        t.peak_to_average,
+                        t.peak_percentile,
+                        t.concurrent_requests,
+                    )
+                )
+                == 1
+            ),
             field="peakRequestsPerSecond",
         ),
         _needs_average("peakToAverage", "peak_to_average"),
@@ -110,9 +121,11 @@ class Traffic(ApiModel):
             ),
             problem="peakRequestsPerSecond is below averageRequestsPerSecond",
             fix="raise the peak or lower the average",
-            holds=lambda t: t.peak_requests_per_second is None
-            or t.average_requests_per_second is None
-            or decimal(t.peak_requests_per_second) >= decimal(t.average_requests_per_second),
+            holds=lambda t: (
+                t.peak_requests_per_second is None
+                or t.average_requests_per_second is None
+                or decimal(t.peak_requests_per_second) >= decimal(t.average_requests_per_second)
+            ),
             field="peakRequestsPerSecond",
         ),
         Rule(

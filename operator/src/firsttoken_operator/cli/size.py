@@ -48,7 +48,10 @@ class Answer:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken size`."""
     parser.add_argument(
-        "-f", "--filename", required=True, metavar="FILE",
+        "-f",
+        "--filename",
+        required=True,
+        metavar="FILE",
         help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them; - reads standard input",
     )
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
@@ -56,11 +59,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
     )
     parser.add_argument(
-        "--arrivals", type=Arrivals, choices=list(Arrivals), metavar="{Poisson,ClosedLoop}",
+        "--arrivals",
+        type=Arrivals,
+        choices=list(Arrivals),
+        metavar="{Poisson,ClosedLoop}",
         help="instead of spec.sizing.arrivals",
     )
     parser.add_argument(
-        "--percentile", type=Percentile, choices=list(Percentile), metavar="{Mean,P50,P90,P95,P99}",
+        "--percentile",
+        type=Percentile,
+        choices=list(Percentile),
+        metavar="{Mean,P50,P90,P95,P99}",
         help="instead of the percentile of every limit",
     )
     parser.add_argument(

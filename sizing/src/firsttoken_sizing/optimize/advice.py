@@ -39,9 +39,9 @@ def engine_settings(question: Question, evaluation: Evaluation) -> dict[str, str
     return settings
 
 
-def alternatives(plans: list[Plan], refusals: list[Refusal], unknown: list[ConfigurationKey]) -> tuple[
-    Alternative, ...
-]:
+def alternatives(
+    plans: list[Plan], refusals: list[Refusal], unknown: list[ConfigurationKey]
+) -> tuple[Alternative, ...]:
     """Every other configuration with the reason it lost. `plans` are in order of preference, the best first."""
     return (
         *(Alternative(p.evaluation.key, True, p.gpus, _why_lost(p, plans)) for p in plans[1:]),

@@ -80,9 +80,13 @@ def evaluate(question: Question, key: ConfigurationKey) -> Evaluation | Refusal:
     """Evaluate one candidate. Raises `NoBenchmark` where nothing is known about its step times."""
     request, lengths = question.request, question.lengths
     memory = replica_memory(
-        question.model, question.gpus[key.gpu],
-        precision=key.precision, tensor_parallel=key.tensor_parallel, pipeline_parallel=key.pipeline_parallel,
-        input_tokens=lengths.input_tokens, output_tokens=lengths.output_tokens,
+        question.model,
+        question.gpus[key.gpu],
+        precision=key.precision,
+        tensor_parallel=key.tensor_parallel,
+        pipeline_parallel=key.pipeline_parallel,
+        input_tokens=lengths.input_tokens,
+        output_tokens=lengths.output_tokens,
     )
     if refusal := _memory_refusal(key, memory):
         return refusal
@@ -207,7 +211,13 @@ def _from_points(
         return _latency_refusal(key, min(filled, key=lambda p: p.concurrency or math.inf), sla, memory)
     fastest = max(p.requests_per_second for p in points)
     return Evaluation(
-        key=key, point=chosen, basis=basis, error_band_percent=band, memory=memory, curve=filled, step=step,
+        key=key,
+        point=chosen,
+        basis=basis,
+        error_band_percent=band,
+        memory=memory,
+        curve=filled,
+        step=step,
         binding=_binding_of_points(filled, chosen, sla, fastest),
         saturation_requests_per_second=fastest,
         source="measured points of " + ", ".join(_profile_names(question, key)),
@@ -246,8 +256,16 @@ def _from_model(
     else:
         binding = "Batch size" if step.max_batch == fitted.model.max_batch else "KV cache"
     return Evaluation(
-        key=key, point=point, basis=basis, error_band_percent=band, memory=memory, curve=(), step=step,
-        binding=binding, saturation_requests_per_second=saturation, source=fitted.source,
+        key=key,
+        point=point,
+        basis=basis,
+        error_band_percent=band,
+        memory=memory,
+        curve=(),
+        step=step,
+        binding=binding,
+        saturation_requests_per_second=saturation,
+        source=fitted.source,
     )
 
 

@@ -33,7 +33,10 @@ def sizing_plot(sizings: Sequence[tuple[str, Sizing]]) -> str:
     """
     panels = len(_PANELS)
     figure = make_subplots(
-        rows=panels, cols=1, shared_xaxes=True, vertical_spacing=0.06,
+        rows=panels,
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.06,
         subplot_titles=[f"{metric} (ms)" for metric, _, _ in _PANELS],
     )
     for i, (name, sizing) in enumerate(sizings):
@@ -56,7 +59,10 @@ def sizing_plot(sizings: Sequence[tuple[str, Sizing]]) -> str:
 def _limit(metric: str, limit: Limit, fastest: float) -> go.Scatter:
     # NB: a line of its own and not `add_hline`, whose text lands off the page on a logarithmic axis.
     return go.Scatter(
-        x=[0.0, fastest], y=[limit.milliseconds] * 2, mode="lines", line={"color": "#555555", "dash": "dash"},
+        x=[0.0, fastest],
+        y=[limit.milliseconds] * 2,
+        mode="lines",
+        line={"color": "#555555", "dash": "dash"},
         name=f"limit: {metric} {limit.percentile.value} {limit.milliseconds:g} ms",
     )
 
@@ -73,14 +79,20 @@ def _traces(sizing: Sizing, latency: str, limit: Limit | None, label: str, color
         if known.any():
             dash = "dot" if shown is Percentile.MEAN else "solid"
             yield go.Scatter(
-                x=table.rates[known].tolist(), y=values[known].tolist(), mode="lines", name=f"{label} {shown.value}",
+                x=table.rates[known].tolist(),
+                y=values[known].tolist(),
+                mode="lines",
+                name=f"{label} {shown.value}",
                 line={"color": color, "dash": dash},
             )
     chosen = getattr(sizing, latency).at(statistic)
     if chosen is not None:
         yield go.Scatter(
-            x=[sizing.requests_per_second_per_replica], y=[chosen], mode="markers",
-            name=f"{label} {statistic.value} as sized", marker={"color": color, "symbol": "diamond", "size": 11},
+            x=[sizing.requests_per_second_per_replica],
+            y=[chosen],
+            mode="markers",
+            name=f"{label} {statistic.value} as sized",
+            marker={"color": color, "symbol": "diamond", "size": 11},
         )
 
 

@@ -107,8 +107,12 @@ def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
                 continue
             samples.append(
                 Sample(
-                    profile.input_tokens, profile.output_tokens, point.concurrency, point.requests_per_second,
-                    point.ttft.mean, point.itl.mean,
+                    profile.input_tokens,
+                    profile.output_tokens,
+                    point.concurrency,
+                    point.requests_per_second,
+                    point.ttft.mean,
+                    point.itl.mean,
                 )
             )
     return tuple(samples)

@@ -33,7 +33,5 @@ class StepModel:
     def decode_seconds(self, sequences: float, context_tokens: float) -> float:
         """Duration of a step that only decodes `sequences` with `context_tokens` of context in all."""
         return (
-            self.base_seconds
-            + self.per_sequence_seconds * sequences
-            + self.per_context_token_seconds * context_tokens
+            self.base_seconds + self.per_sequence_seconds * sequences + self.per_context_token_seconds * context_tokens
         )
