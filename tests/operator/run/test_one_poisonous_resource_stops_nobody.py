@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -87,6 +88,29 @@ async def test_every_resource_gets_an_answer_of_its_own() -> None:
     store = stored(infd("good"), unknown, broken)
 
     assert await answers(Sizer(), store) == {"r-0": "Sized", "r-1": "UnknownModel", "r-2": "InvalidSpec"}
+
+
+async def test_a_tick_sizes_no_longer_than_its_budget_and_the_next_ones_go_on() -> None:
+    store = stored(infd("a"), infd("b"), infd("c"))
+    ticking = itertools.count()  # every look at the clock takes a second
+    made = Sizer(budget_seconds=1.5, clock=lambda: float(next(ticking)))
+
+    assert await answers(made, store) == {"r-0": "Sized"}
+    assert await answers(made, store) == {"r-0": "Sized", "r-1": "Sized"}
+    assert await answers(made, store) == {"r-0": "Sized", "r-1": "Sized", "r-2": "Sized"}
+
+
+async def test_a_resource_that_waits_for_its_turn_keeps_its_earlier_answer() -> None:
+    first, second = infd("a"), infd("b")
+    store, times = stored(first, second), itertools.chain([0.0] * 3, itertools.count())
+    made = Sizer(budget_seconds=1.5, clock=lambda: float(next(times)))
+    await answers(made, store)
+    for document in (first, second):
+        document["metadata"]["generation"] = 2
+        document["spec"]["model"] = {"name": "nobody/knows"}
+        store.feed("InferenceDeployment", "MODIFIED", document)
+
+    assert await answers(made, store) == {"r-0": "UnknownModel", "r-1": "Sized"}
 
 
 async def test_sizing_is_done_again_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:

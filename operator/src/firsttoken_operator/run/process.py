@@ -86,7 +86,7 @@ def _parts(
     return Parts(
         store=store,
         measuring=measuring,
-        sizer=Sizer(),
+        sizer=Sizer(settings.timing.tick_seconds / 2),
         writer=ScaleWriter(cluster),
         publisher=Publisher(cluster, recorder),
         recorder=recorder,

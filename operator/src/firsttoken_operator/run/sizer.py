@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable, Iterable, Mapping
+import math
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -60,7 +62,9 @@ class _Question:
 class Sizer:
     """Answers of all resources, kept until something that they depend on changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget_seconds: float = math.inf, clock: Callable[[], float] = time.monotonic) -> None:
+        """`budget_seconds`: of one call; what is not sized by then is sized by the next ones, the rest decides on."""
+        self._budget_seconds, self._clock = budget_seconds, clock
         self._answers: dict[str, tuple[Hashable, Answer]] = {}
         self._to_compare: dict[str, _Question] = {}
 
@@ -70,7 +74,11 @@ class Sizer:
         pools: Iterable[Stored[GPUPool]],
         profiles: Iterable[Stored[BenchmarkProfile]],
     ) -> Mapping[str, Answer]:
-        """The answer of every resource, by uid; what changed is sized now, in a worker thread."""
+        """The answer of every resource, by uid; what changed is sized now, in a worker thread.
+
+        A resource that has to wait for its turn keeps its earlier answer; one without any is not in the mapping.
+        """
+        began = self._clock()
         by_name = {pool.name: pool for pool in pools}
         usable = sorted((p for p in profiles if p.parsed is not None), key=lambda p: p.name)
         present: dict[str, Answer] = {}
@@ -95,12 +103,17 @@ class Sizer:
                     tuple(profile.parsed for profile in relevant if profile.parsed is not None),
                 )
         for uid, question in due.items():
+            if self._clock() - began > self._budget_seconds:
+                # A thousand sizings take minutes; a tick that waited for them would hold up every decision.
+                if (known := self._answers.get(uid)) is not None:
+                    present[uid] = known[1]
+                continue
             # One after the other: a thousand at once would starve the decisions of everybody else.
             answer = await asyncio.to_thread(_answer, question)
             present[uid] = answer
             self._answers[uid] = (question.key, answer)
             self._to_compare[uid] = question
-        for uid in self._answers.keys() - present.keys():
+        for uid in self._answers.keys() - present.keys() - due.keys():
             del self._answers[uid]
             self._to_compare.pop(uid, None)
         await self._compare_one(present)
