@@ -15,7 +15,7 @@ from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
 from firsttoken_operator.api.conditions import ConditionType
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
-from firsttoken_operator.decide import charged_gpus
+from firsttoken_operator.decide import charged_gpus, charged_together
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, Target
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterabl
     members = tuple(resource for resource in snapshot.resources if resource.pool == pool.name)
     uids = {resource.uid for resource in members}
     charged_by_uid = {r.uid: charged_gpus(r.target) for r in members if isinstance(r.target, Target)}
-    charged = sum(charged_by_uid.values()) + pool.charged_elsewhere_gpus
+    charged = charged_together(r.target for r in members) + pool.charged_elsewhere_gpus
     unmet_by_uid = {d.uid: d.unmet_replicas * d.gpus_per_replica for d in decisions if d.uid in uids}
     return PoolFigures(
         charged=charged,

@@ -5,14 +5,14 @@
 
 from types import MappingProxyType
 
-from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus
+from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
 from firsttoken_operator.decide.bounds import Bounds, bounds
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.memory import Memory
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.domain import Decision, FleetSnapshot
 
-__all__ = ["Bounds", "Memory", "bounds", "charged_gpus", "decide"]
+__all__ = ["Bounds", "Memory", "bounds", "charged_gpus", "charged_together", "decide"]
 
 
 def decide(snapshot: FleetSnapshot, memory: Memory) -> tuple[tuple[Decision, ...], Memory]:

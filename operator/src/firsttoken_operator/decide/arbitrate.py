@@ -29,6 +29,11 @@ def charged_gpus(target: Target) -> int:
     return (max(target.replicas, live) + target.terminating) * target.gpus_per_replica
 
 
+def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
+    """GPUs of several targets; one that two resources claim is charged once."""
+    return sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
+
+
 def _arbitrate_pool(members: Sequence[Proposal], pool: PoolSnapshot | None, clock_seconds: float) -> Iterable[Proposal]:
     # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
     ups = sorted((p for p in members if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
@@ -87,9 +92,7 @@ def _order(p: Proposal) -> tuple[bool, int, str, str, str]:
 def _free_gpus(members: Sequence[Proposal], pool: PoolSnapshot | None) -> int | None:
     if pool is None or pool.budget_gpus is None:
         return None
-    # By uid: two resources that claim one target occupy its GPUs once.
-    targets = {p.resource.target.uid: p.resource.target for p in members if isinstance(p.resource.target, Target)}
-    charged = sum(charged_gpus(target) for target in targets.values())
+    charged = charged_together(p.resource.target for p in members)
     return pool.budget_gpus - pool.charged_elsewhere_gpus - charged
 
 

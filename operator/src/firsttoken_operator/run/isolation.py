@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.decide import Memory, charged_gpus, decide
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
+from firsttoken_operator.decide import Memory, charged_together, decide
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +56,5 @@ def _without(snapshot: FleetSnapshot, failed: tuple[ResourceSnapshot, ...]) -> F
 
 
 def _charge(pool: PoolSnapshot, failed: tuple[ResourceSnapshot, ...]) -> PoolSnapshot:
-    targets = [r.target for r in failed if r.pool == pool.name]
-    gpus = sum(charged_gpus(target) for target in targets if isinstance(target, Target))
+    gpus = charged_together(r.target for r in failed if r.pool == pool.name)
     return replace(pool, charged_elsewhere_gpus=pool.charged_elsewhere_gpus + gpus)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.render import Renderer, RenderResult, initial_replicas
 from firsttoken_operator.api import InferenceDeployment
-from firsttoken_operator.decide import charged_gpus
+from firsttoken_operator.decide import charged_together
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -25,7 +25,6 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     ScalingMode,
     Sized,
-    Target,
     TargetMissing,
     Unsized,
 )
@@ -170,6 +169,5 @@ def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Cou
 def _free_gpus(snapshot: FleetSnapshot, pool: PoolSnapshot, granted: int) -> int | None:
     if pool.budget_gpus is None:
         return None
-    targets = [resource.target for resource in snapshot.resources if resource.pool == pool.name]
-    charged = sum(charged_gpus(target) for target in targets if isinstance(target, Target))
+    charged = charged_together(resource.target for resource in snapshot.resources if resource.pool == pool.name)
     return pool.budget_gpus - pool.charged_elsewhere_gpus - charged - granted
