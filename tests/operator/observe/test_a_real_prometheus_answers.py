@@ -34,8 +34,8 @@ RUNNING_OUT = {Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.RECOVERING}
 def exporter() -> Iterator[Exporter]:
     pods = {
         "nim-0": ExportedPod("", 40.0),
-        "nim-1": ExportedPod("", 20.0, waiting_growth_per_second=4.0, failed_per_second=2.0),
-        "vllm-new": ExportedPod("vllm:", 40.0, engines=2, kv_metric="kv_cache_usage_perc", failed_per_second=10.0),
+        "nim-1": ExportedPod("", 20.0, waiting_growth_per_second=4.0, failed_per_second=0.5),
+        "vllm-new": ExportedPod("vllm:", 40.0, engines=2, kv_metric="kv_cache_usage_perc", failed_per_second=0.2),
         "vllm-old": ExportedPod("vllm:", 30.0),
         "idle": ExportedPod("", 0.0, running=0.0),
     }
@@ -116,12 +116,12 @@ async def test_rates_of_pods_that_are_scraped_twice_are_counted_once(source: Pro
     assert isinstance(up, Vector)
     assert {sample.value for sample in up.samples} == {2.0}, "both jobs scrape every pod"
     assert isinstance(metrics.arrivals, Value)
-    # 60 first tokens, 2 failures, and a queue that grows by 4 each second.
-    assert metrics.arrivals.value == pytest.approx(66.0, rel=0.05)
+    # 60 first tokens, a failure every other second, and a queue that grows by 4 each second.
+    assert metrics.arrivals.value == pytest.approx(64.5, rel=0.05)
     assert isinstance(metrics.first_tokens, Value)
     assert metrics.first_tokens.value == pytest.approx(60.0, rel=0.05)
     assert isinstance(metrics.error_share, Value)
-    assert metrics.error_share.value == pytest.approx(2 / 62, rel=0.05)
+    assert metrics.error_share.value == pytest.approx(0.5 / 60.5, rel=0.05)
     assert isinstance(metrics.running, Value)
     assert metrics.running.value == 6.0
     assert metrics.arrivals.age_seconds < 1.0
@@ -146,7 +146,7 @@ async def test_engines_of_a_vllm_pod_are_added_and_both_kv_names_are_read(source
     assert isinstance(new.first_tokens, Value)
     assert new.first_tokens.value == pytest.approx(40.0, rel=0.05)
     assert isinstance(new.error_share, Value)
-    assert new.error_share.value == pytest.approx(0.2, rel=0.05)
+    assert new.error_share.value == pytest.approx(0.2 / 40.2, rel=0.05)
     assert isinstance(new.kv_percent, Value)
     assert new.kv_percent.value == 75.0, "the fuller of two engines"
     assert isinstance(old.kv_percent, Value)
