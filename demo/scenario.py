@@ -50,10 +50,6 @@ class Scenario:
         """The phase with the most load."""
         return max(self.phases, key=lambda p: p.requests_per_second)
 
-    def rate_at(self, seconds: float) -> float:
-        """Requests a second that arrive at this second of wall time."""
-        return [p for p in self.phases if p.at_seconds <= max(seconds, 0)][-1].requests_per_second
-
 
 @dataclass(frozen=True, slots=True)
 class Expectation:

@@ -30,9 +30,7 @@ def good() -> Record:
         ReplicaEvent(215.0, 31, 31),
         ReplicaEvent(230.0, 20, 20),
     ]
-    samples = [
-        Sample(float(t), SCENARIO.rate_at(t), 16, 16, 16, 100.0, 99.0, 0.05, "Steady") for t in range(0, 300, 10)
-    ]
+    samples = [Sample(float(t), 80.0, 16, 16, 16, 100.0, 99.0, 0.05, "Steady") for t in range(0, 300, 10)]
     return Record(events=events, samples=samples, attainment_percent=98.2, requests=31_000, seconds=300)
 
 
