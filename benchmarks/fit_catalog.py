@@ -20,9 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model, resolve_precision
-from firsttoken_sizing.performance.closed_loop import Lengths, predict
+from firsttoken_sizing.performance.closed_loop import predict
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.step.fit import ENGINE_MAX_BATCH, Sample, can_fit, errors_percent, fit_step, usable_samples
+from firsttoken_sizing.step.scheduler import Scheduler
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "sizing/src/firsttoken_sizing/step/shipped.json"
@@ -89,7 +91,7 @@ def ttft_error_percent(samples: tuple[Sample, ...], tokens_per_step: int) -> flo
         if s.ttft_ms is None:
             continue
         lengths = Lengths(s.input_tokens, s.input_tokens, s.output_tokens)
-        predicted = predict(model, lengths, round(s.concurrency), tokens_per_step).ttft.mean
+        predicted = predict(model, lengths, round(s.concurrency), Scheduler(tokens_per_step)).ttft.mean
         errors.append(100 * abs((predicted or 0.0) / s.ttft_ms - 1))
     return float(np.median(errors))
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from firsttoken_sizing.performance.closed_loop import Lengths, predict
+from firsttoken_sizing.performance.closed_loop import predict
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step import step_model
-from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP
+from firsttoken_sizing.step.scheduler import Scheduler
 from tests.aiperf.environment import AIPerf, aiperf
 from tests.cluster.waiting import wait_until
 
@@ -105,7 +106,7 @@ def test_ttft_itl_and_throughput_are_within_ten_percent_of_the_closed_loop(clien
 
     key = ConfigurationKey(MODEL, "H100-SXM-80GB", "FP16", 4)
     model, _ = step_model(key, (), max_batch=256)
-    expected = predict(model, Lengths(input_tokens, input_tokens, OUTPUT_TOKENS), concurrency, PREFILL_TOKENS_PER_STEP)
+    expected = predict(model, Lengths(input_tokens, input_tokens, OUTPUT_TOKENS), concurrency, Scheduler())
     predicted = {
         "time_to_first_token": expected.ttft.mean,
         "inter_token_latency": expected.itl.mean,

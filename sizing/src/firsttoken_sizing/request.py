@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Profile
-from firsttoken_sizing.workload import Arrivals, Hardware, Pricing, Sla, Workload
+from firsttoken_sizing.workload import Arrivals, Batching, Engine, Hardware, Pricing, Sla, Workload
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.catalog.models import Model
 
 
 class Basis(StrEnum):
@@ -52,6 +56,11 @@ class SizingRequest:
     arrivals: Arrivals = Arrivals.POISSON
     profiles: tuple[Profile, ...] = ()
     pricing: dict[str, Pricing] = field(default_factory=dict)
+    architecture: Model | None = None
+    """The numbers of a model outside the catalog; `model` is then only its name."""
+    engine: Engine = Engine.TENSORRT_LLM
+    batchings: tuple[Batching, ...] = (Batching.IN_FLIGHT,)
+    """Ways of batching that the engine may be set to; the cheapest wins, ties in this order."""
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
 

@@ -47,6 +47,33 @@ class Routing(StrEnum):
     LEAST_LOADED = "LeastLoaded"
 
 
+class Engine(StrEnum):
+    """What runs the model: engines differ in step times and in how they pack work into a step."""
+
+    TENSORRT_LLM = "TensorRT-LLM"
+    VLLM = "vLLM"
+    SGLANG = "SGLang"
+
+
+class Batching(StrEnum):
+    """How an engine forms its batches."""
+
+    IN_FLIGHT = "InFlight"
+    """Requests join and leave at every step; whole prompts (also: continuous batching)."""
+    CHUNKED_PREFILL = "ChunkedPrefill"
+    """In-flight, with prompts cut to the token budget of a step."""
+    STATIC = "Static"
+    """A batch runs until its last request is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineJob:
+    """A job without a user who waits: so many requests, done before the deadline."""
+
+    requests: int
+    deadline_hours: float
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One latency limit: at most `milliseconds` at `percentile`."""
@@ -70,17 +97,22 @@ class Workload:
     """Declared traffic of one deployment (all replicas together).
 
     `cached_input_percent` saves prefill work, not KV space. Rates are requests a second; `None` means not declared.
-    Exactly one of `peak_requests_per_second` and `concurrent_requests` is set once the custom resource was resolved.
+    Exactly one of `peak_requests_per_second`, `concurrent_requests` and `offline` is set once the custom resource was
+    resolved. Lengths are spread as their P99 says (log-normal), or as `..._quantiles` do: pairs of a share (0..1) and
+    tokens, both rising.
     """
 
     input_tokens: float
     output_tokens: float
     input_tokens_p99: float | None = None
     output_tokens_p99: float | None = None
+    input_token_quantiles: tuple[tuple[float, float], ...] = ()
+    output_token_quantiles: tuple[tuple[float, float], ...] = ()
     cached_input_percent: float = 0.0
     average_requests_per_second: float | None = None
     peak_requests_per_second: float | None = None
     concurrent_requests: int | None = None
+    offline: OfflineJob | None = None
     routing: Routing = Routing.RANDOM
 
 

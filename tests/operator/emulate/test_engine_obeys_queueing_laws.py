@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from firsttoken_operator.emulate.engine import Engine, RequestTooLarge, Sequence
-from firsttoken_sizing.performance.closed_loop import Lengths, predict
+from firsttoken_sizing.performance.closed_loop import predict
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
 
 MODEL = StepModel(0.0057, 2e-5, 9.2e-8, 1.45e-5, 1e-10, max_batch=64)
 
@@ -62,7 +64,7 @@ def test_closed_loop_agrees_with_the_sizing_model(concurrency):
             engine.advance(boundary)
     settled = finished[10 * concurrency :]
     rate = len(settled) / (settled[-1].finished_seconds - finished[10 * concurrency - 1].finished_seconds)
-    expected = predict(MODEL, Lengths(2000, 2000, 200), concurrency, 32768)
+    expected = predict(MODEL, Lengths(2000, 2000, 200), concurrency, Scheduler())
 
     assert rate == pytest.approx(expected.requests_per_second, rel=0.02)
     assert 1000 * np.mean([s.ttft_seconds for s in settled]) == pytest.approx(expected.ttft.mean, rel=0.05)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from firsttoken_sizing.performance.closed_loop import Lengths, predict, round_seconds, throughput
+from firsttoken_sizing.performance.closed_loop import predict, round_seconds, throughput
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.step.fit import fit_step, usable_samples
+from firsttoken_sizing.step.scheduler import Scheduler
 from tests.fixtures.worked_examples import CALL_CENTER_POINTS, call_center_profile
 
 LENGTHS = Lengths(2000, 2000, 200)
@@ -19,7 +21,7 @@ def step() -> StepModel:
 def test_measured_points_of_the_call_center_come_out(step: StepModel, concurrency: int) -> None:
     rate, ttft, itl = CALL_CENTER_POINTS[concurrency]
 
-    point = predict(step, LENGTHS, concurrency, prefill_tokens_per_step=32768)
+    point = predict(step, LENGTHS, concurrency, Scheduler())
 
     assert point.requests_per_second == pytest.approx(rate, rel=0.08)
     assert point.itl.mean == pytest.approx(itl, rel=0.12)
@@ -28,7 +30,7 @@ def test_measured_points_of_the_call_center_come_out(step: StepModel, concurrenc
 
 @pytest.mark.parametrize("concurrency", [1, 7, 40, 256])
 def test_end_to_end_obeys_little_and_splits_exactly(step: StepModel, concurrency: int) -> None:
-    point = predict(step, LENGTHS, concurrency, prefill_tokens_per_step=32768)
+    point = predict(step, LENGTHS, concurrency, Scheduler())
 
     assert point.end_to_end.mean == pytest.approx(1000 * concurrency / point.requests_per_second, rel=0.02)
     assert point.ttft.mean is not None
@@ -39,7 +41,7 @@ def test_end_to_end_obeys_little_and_splits_exactly(step: StepModel, concurrency
 def test_above_the_batch_limit_throughput_stays_and_ttft_holds_the_queue() -> None:
     step = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 0.0, max_batch=8)
 
-    at_limit, above = (predict(step, LENGTHS, c, prefill_tokens_per_step=32768) for c in (8, 32))
+    at_limit, above = (predict(step, LENGTHS, c, Scheduler()) for c in (8, 32))
 
     assert above.requests_per_second == pytest.approx(at_limit.requests_per_second)
     assert above.ttft.mean is not None
@@ -58,7 +60,7 @@ def test_a_cached_prefix_saves_prefill_but_not_context() -> None:
 
 
 def test_one_output_token_has_no_decode() -> None:
-    point = predict(StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 0.0), Lengths(2000, 2000, 1), 4, prefill_tokens_per_step=32768)
+    point = predict(StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 0.0), Lengths(2000, 2000, 1), 4, Scheduler())
 
     assert point.itl.mean == 0
     assert point.ttft.mean is not None

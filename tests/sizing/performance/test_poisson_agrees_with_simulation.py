@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from firsttoken_sizing.performance import poisson
-from firsttoken_sizing.performance.closed_loop import Lengths
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step import StepModel
 from tests.fixtures.discrete_events import simulate

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_sizing.performance import curve
-from firsttoken_sizing.performance.closed_loop import Lengths
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step import StepModel

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from firsttoken_sizing.performance.closed_loop import Lengths, predict
+from firsttoken_sizing.performance.closed_loop import predict
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Latency, Load, Point, Profile
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.step.fit import can_fit, errors_percent, fit_step, usable_samples
+from firsttoken_sizing.step.scheduler import Scheduler
 from tests.fixtures.worked_examples import LLAMA_8B_H100_FP8, call_center_profile
 
 TRUTH = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 4e-10)
@@ -14,7 +16,7 @@ TRUTH = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 4e-10)
 def synthetic(prompt: float, output: float, concurrencies: tuple[int, ...] = (1, 2, 5, 10, 25, 50)) -> Profile:
     points = []
     for c in concurrencies:
-        at = predict(TRUTH, Lengths(prompt, prompt, output), c, 32768)
+        at = predict(TRUTH, Lengths(prompt, prompt, output), c, Scheduler())
         alone = c == 1
         points.append(
             Point(

@@ -89,7 +89,7 @@ def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: in
     from firsttoken_sizing.optimize import size
     from firsttoken_sizing.optimize.question import check
     from firsttoken_sizing.step import fitted_step, no_benchmark
-    from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP
+    from firsttoken_sizing.step.scheduler import PREFILL_TOKENS_PER_STEP
 
     sizing = size(question)
     if sizing.configuration is None or sizing.memory is None:

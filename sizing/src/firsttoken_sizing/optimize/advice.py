@@ -11,7 +11,7 @@ from firsttoken_sizing.optimize.plan import Plan, saving_in_doubt
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import Alternative, Basis
-from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP
+from firsttoken_sizing.step.scheduler import PREFILL_TOKENS_PER_STEP
 from firsttoken_sizing.workload import Arrivals
 
 _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL = 2

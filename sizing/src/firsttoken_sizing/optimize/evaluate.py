@@ -23,7 +23,8 @@ from firsttoken_sizing.step import (
     no_benchmark,
     repeat_error_percent,
 )
-from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP, usable_samples
+from firsttoken_sizing.step.fit import usable_samples
+from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Arrivals, Sla
 
 POISSON_MODEL_ERROR_PERCENT = 10.0
@@ -188,7 +189,7 @@ def _from_points(
         if step is None or point.concurrency is None:
             return None
         wide = replace(step, max_batch=max(step.max_batch, math.ceil(point.concurrency)))
-        return closed_loop.predict(wide, question.lengths, max(1, round(point.concurrency)), PREFILL_TOKENS_PER_STEP)
+        return closed_loop.predict(wide, question.lengths, max(1, round(point.concurrency)), Scheduler())
 
     known = measured.operating_point(judged, sla)
     filled = measured.fill_percentiles(judged, shape)
@@ -241,12 +242,12 @@ def _from_model(
         beyond = poisson.predict(step, lengths, capacity * 1.02)
         full = capacity >= _FULL * poisson.MAX_UTILIZATION * saturation
     else:
-        alone = closed_loop.predict(step, lengths, 1, PREFILL_TOKENS_PER_STEP)
+        alone = closed_loop.predict(step, lengths, 1, Scheduler())
         if meets(alone, sla) is False:
             return _latency_refusal(key, alone, sla, memory)
         concurrency = _largest_concurrency(step, question)
-        point = closed_loop.predict(step, lengths, concurrency, PREFILL_TOKENS_PER_STEP)
-        beyond = closed_loop.predict(step, lengths, concurrency + 1, PREFILL_TOKENS_PER_STEP)
+        point = closed_loop.predict(step, lengths, concurrency, Scheduler())
+        beyond = closed_loop.predict(step, lengths, concurrency + 1, Scheduler())
         full = concurrency >= step.max_batch
     limit = tightest(beyond, sla)
     if not full and limit is not None:
@@ -274,7 +275,7 @@ def _largest_concurrency(step: StepModel, question: Question) -> int:
     low, high = 1, step.max_batch + 1
     while high - low > 1:
         middle = (low + high) // 2
-        point = closed_loop.predict(step, question.lengths, middle, PREFILL_TOKENS_PER_STEP)
+        point = closed_loop.predict(step, question.lengths, middle, Scheduler())
         if meets(point, question.request.sla):
             low = middle
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model, resolve_gpu, resolve_model, resolve_precision
 from firsttoken_sizing.errors import InvalidInput, UnknownGPU, UnknownModel
-from firsttoken_sizing.performance.closed_loop import Lengths
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Arrivals, Sla, SlaMode, Workload

@@ -12,38 +12,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
 
 _CLIENT_TURNAROUND_SECONDS = 0.002
 _SEED = 20240501
 _SIMULATED_REQUESTS = 400
 _MIN_ROUNDS, _MAX_ROUNDS = 3, 12
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """One request: prompt tokens in the KV cache, prompt tokens to compute (without cached ones), output tokens."""
-
-    input_tokens: float
-    uncached_input_tokens: float
-    output_tokens: float
-
-    @property
-    def decode_steps(self) -> float:
-        """Steps after the one that prefills (and makes the first token)."""
-        return max(0.0, self.output_tokens - 1)
-
-    @property
-    def context_tokens(self) -> float:
-        """Mean context while decoding."""
-        return self.input_tokens + self.output_tokens / 2
 
 
 def round_seconds(step: StepModel, lengths: Lengths, batch: float) -> float:
@@ -60,10 +42,10 @@ def throughput(step: StepModel, lengths: Lengths, concurrency: float) -> float:
     return batch / round_seconds(step, lengths, batch)
 
 
-def predict(step: StepModel, lengths: Lengths, concurrency: int, prefill_tokens_per_step: int) -> Point:
+def predict(step: StepModel, lengths: Lengths, concurrency: int, scheduler: Scheduler) -> Point:
     """The operating point at `concurrency`, with every latency percentile."""
     rate = throughput(step, lengths, concurrency)
-    ttft, total = _simulate(step, lengths, concurrency, prefill_tokens_per_step)
+    ttft, total = _simulate(step, lengths, concurrency, scheduler)
     # The closed form gives the mean of E2E; the simulation gives its shape and the split.
     end_to_end = np.maximum(total * (concurrency / rate / total.mean()), ttft)
     steps = lengths.decode_steps
@@ -77,13 +59,13 @@ def predict(step: StepModel, lengths: Lengths, concurrency: int, prefill_tokens_
 
 
 def _simulate(
-    step: StepModel, lengths: Lengths, concurrency: int, prefill_tokens_per_step: int
+    step: StepModel, lengths: Lengths, concurrency: int, scheduler: Scheduler
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """TTFT and E2E in seconds of the requests after the first rounds."""
     rounds = min(_MAX_ROUNDS, max(_MIN_ROUNDS, math.ceil(_SIMULATED_REQUESTS / concurrency)))
     wanted = rounds * concurrency
     turnaround = np.random.default_rng(_SEED).exponential(_CLIENT_TURNAROUND_SECONDS, wanted + 2 * concurrency).tolist()
-    prompts_per_step = max(1, int(prefill_tokens_per_step // max(1.0, lengths.uncached_input_tokens)))
+    prompts_per_step = max(1, int(scheduler.tokens_per_step // max(1.0, lengths.uncached_input_tokens)))
     prefill = step.prefill_seconds(lengths.uncached_input_tokens)
     decode_steps = round(lengths.decode_steps)
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.performance import closed_loop, poisson
-from firsttoken_sizing.performance.closed_loop import Lengths
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.table import STATISTICS, CapacityTable
 from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.step.fit import PREFILL_TOKENS_PER_STEP
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
 
 _LOADS = 24
 _HIGHEST_SHARE = 0.98
@@ -27,7 +27,7 @@ _HIGHEST_SHARE = 0.98
 def closed_loop_points(step: StepModel, lengths: Lengths) -> tuple[Point, ...]:
     """The model's closed-loop curve from concurrency 1 to the batch limit, evenly in log concurrency."""
     grid = np.unique(np.round(np.geomspace(1, step.max_batch, _LOADS)).astype(int))
-    return tuple(closed_loop.predict(step, lengths, int(c), PREFILL_TOKENS_PER_STEP) for c in grid)
+    return tuple(closed_loop.predict(step, lengths, int(c), Scheduler()) for c in grid)
 
 
 def poisson_points(step: StepModel, lengths: Lengths, capacity: float) -> tuple[Point, ...]:

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.performance.closed_loop import Lengths, throughput
+from firsttoken_sizing.performance.closed_loop import throughput
+from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step.model import StepModel

@@ -23,10 +23,6 @@ from firsttoken_sizing.step.model import StepModel
 ENGINE_MAX_BATCH = 256
 """Sequences that the engine runs at once where memory allows (default of vLLM and of the NIM engines measured)."""
 MIN_CONCURRENCIES = 3
-PREFILL_TOKENS_PER_STEP = 32768
-"""Prompt tokens that the engine computes in one step. Of 8192, 16384, 32768 and 65536 no other gives a smaller
-median error of the closed-loop TTFT in any of the ten configurations of nim_dli.csv (`benchmarks/fit_catalog.py` prints
-them). Chosen on the same points, so not a held-out figure."""
 _LARGEST_STEP_TOKENS = 65536
 _REWEIGHTINGS = 6
 _RESIDUAL_FLOOR = 0.02
