@@ -1,0 +1,56 @@
+"""Print how far the sizing model is from measurements that it has not seen, beside its goals and its peers.
+
+    python benchmarks/accuracy.py [--data ../shared/data] [--only NAME]...
+
+Every figure is computed now from the files of the data folder (not part of the project). Exits 1 where a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from evaluation.row import Row
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("nim", "ttft", "silicon", "open_loop", "poisson", "questions", "memory", "bands")
+"""Modules of `evaluation`, in the order of the table."""
+
+
+def table(rows: list[Row]) -> Table:
+    """The rows as a table for a terminal."""
+    shown = Table(title="error against measurements that were left out")
+    for heading in ("what", "left out", "points", "figures (goal)", "reached", "peer"):
+        shown.add_column(heading)
+    for row in rows:
+        figures = []
+        for figure in row.figures:
+            relation = ">=" if figure.at_least else "<="
+            goal = "" if figure.goal is None else f" ({relation} {figure.goal:g})"
+            figures.append(f"{figure.name} {figure.value:.3g}{figure.unit}{goal}")
+        reached = "yes" if row.reached else "NO"
+        shown.add_row(row.what, row.left_out, str(row.points), "\n".join(figures), reached, row.peer)
+    return shown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="accuracy of the sizing model")
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with the measurements")
+    parser.add_argument("--only", action="append", choices=PARTS, help="only these parts of the table")
+    arguments = parser.parse_args()
+    if not arguments.data.is_dir():
+        print(f"--data: {arguments.data} does not exist; name the folder with nim_dli.csv", file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    for part in arguments.only or PARTS:
+        rows += importlib.import_module(f"evaluation.{part}").rows(arguments.data)
+    Console().print(table(rows))
+    return 0 if all(row.reached for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
