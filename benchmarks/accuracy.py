@@ -2,7 +2,8 @@
 
     python benchmarks/accuracy.py [--data ../shared/data] [--only NAME]...
 
-Every figure is computed now from the files of the data folder (not part of the project). Exits 1 where a goal is missed.
+Every figure is computed now from the files of the data folder (not part of the project). Exits 1
+where a goal is missed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import importlib
 import sys
 from pathlib import Path
 
-from evaluation.row import Row
 from rich.console import Console
 from rich.table import Table
+
+from evaluation.row import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("nim", "ttft", "silicon", "open_loop", "poisson", "questions", "memory", "bands")
