@@ -59,8 +59,9 @@ class SizingRequest:
     architecture: Model | None = None
     """The numbers of a model outside the catalog; `model` is then only its name."""
     engine: Engine = Engine.TENSORRT_LLM
-    batchings: tuple[Batching, ...] = (Batching.IN_FLIGHT,)
-    """Ways of batching that the engine may be set to; the cheapest wins, ties in this order."""
+    batchings: tuple[Batching, ...] = ()
+    """Ways of batching that the engine may be set to; the cheapest wins, ties in this order. Empty: the engine's own
+    default."""
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
 

@@ -106,7 +106,9 @@ REFUSED_BY_RULE = (
         DEPLOYMENT,
         {"spec.traffic.peakRequestsPerSecond": REMOVED},
         field="spec.traffic.peakRequestsPerSecond",
-        problem="exactly one of peakRequestsPerSecond, peakToAverage, peakPercentile, concurrentRequests is needed",
+        problem=(
+            "exactly one of peakRequestsPerSecond, peakToAverage, peakPercentile, concurrentRequests, offline is needed"
+        ),
         fix="set the one that you know and remove the others",
     ),
     BadObject(
@@ -114,7 +116,9 @@ REFUSED_BY_RULE = (
         DEPLOYMENT,
         {"spec.traffic.concurrentRequests": 40},
         field="spec.traffic.peakRequestsPerSecond",
-        problem="exactly one of peakRequestsPerSecond, peakToAverage, peakPercentile, concurrentRequests is needed",
+        problem=(
+            "exactly one of peakRequestsPerSecond, peakToAverage, peakPercentile, concurrentRequests, offline is needed"
+        ),
         fix="set the one that you know and remove the others",
     ),
     BadObject(
@@ -206,6 +210,67 @@ REFUSED_BY_RULE = (
         field="spec.traffic.outputTokensP99",
         problem="outputTokensP99 is below the mean outputWords in tokens (0.75 words a token)",
         fix="raise outputTokensP99 or remove it",
+    ),
+    BadObject(
+        "input quantiles that fall",
+        DEPLOYMENT,
+        {"spec.traffic.inputTokenQuantiles": [{"percentile": 50, "tokens": 900}, {"percentile": 90, "tokens": 800}]},
+        field="spec.traffic.inputTokenQuantiles",
+        problem="inputTokenQuantiles do not rise",
+        fix="list every percentile once, with at least as many tokens at a higher one",
+    ),
+    BadObject(
+        "an output quantile twice",
+        DEPLOYMENT,
+        {"spec.traffic.outputTokenQuantiles": [{"percentile": 50, "tokens": 90}, {"percentile": 50, "tokens": 90}]},
+        field="spec.traffic.outputTokenQuantiles",
+        problem="outputTokenQuantiles do not rise",
+        fix="list every percentile once, with at least as many tokens at a higher one",
+    ),
+    BadObject(
+        "a P99 input beside quantiles",
+        DEPLOYMENT,
+        {
+            "spec.traffic.inputTokensP99": 7000,
+            "spec.traffic.inputTokenQuantiles": [{"percentile": 50, "tokens": 900}],
+        },
+        field="spec.traffic.inputTokensP99",
+        problem="inputTokensP99 and inputTokenQuantiles both describe the spread",
+        fix="keep one of the two (inputTokenQuantiles may list percentile 99)",
+    ),
+    BadObject(
+        "a P99 output beside quantiles",
+        DEPLOYMENT,
+        {
+            "spec.traffic.outputTokensP99": 900,
+            "spec.traffic.outputTokenQuantiles": [{"percentile": 50, "tokens": 150}],
+        },
+        field="spec.traffic.outputTokensP99",
+        problem="outputTokensP99 and outputTokenQuantiles both describe the spread",
+        fix="keep one of the two (outputTokenQuantiles may list percentile 99)",
+    ),
+    BadObject(
+        "a job without a deadline to meet",
+        DEPLOYMENT,
+        {
+            "spec.traffic.peakRequestsPerSecond": REMOVED,
+            "spec.traffic.offline": {"requests": 1000, "deadlineHours": 0},
+            "spec.sla": {"mode": "Offline"},
+        },
+        field="spec.traffic.offline.deadlineHours",
+        problem="deadlineHours must be above 0 and at most 100000",
+        fix="write hours, such as 8",
+    ),
+    BadObject(
+        "a job with an SLA of people who wait",
+        DEPLOYMENT,
+        {
+            "spec.traffic.peakRequestsPerSecond": REMOVED,
+            "spec.traffic.offline": {"requests": 1000, "deadlineHours": "1.5"},
+        },
+        field="spec.traffic.offline",
+        problem="traffic.offline is a job that nobody waits for, and sla.mode is not Offline",
+        fix="set sla.mode: Offline, or declare a peak instead of traffic.offline",
     ),
     BadObject(
         "minReplicas above maxReplicas",

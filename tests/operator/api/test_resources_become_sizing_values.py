@@ -25,7 +25,7 @@ from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
-from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Pricing, Sla
+from firsttoken_sizing.workload import Arrivals, Batching, Engine, Limit, OfflineJob, Percentile, Pricing, Sla
 from tests.operator.api.bad_objects import BENCHMARK, DEPLOYMENT, GOOD, POOL, REMOVED, changed
 
 CALL_CENTER = Path(__file__).parents[3] / "examples" / "call-center.yaml"
@@ -110,6 +110,43 @@ def test_every_form_of_the_peak_is_resolved(form, peak, concurrent):
 
     assert result.peak_requests_per_second == (None if peak is None else pytest.approx(peak))
     assert result.concurrent_requests == concurrent
+
+
+def test_a_job_with_a_deadline_has_no_peak():
+    asked = deployment(
+        spec__traffic={"inputTokens": 1, "outputTokens": 1, "offline": {"requests": 9_000, "deadlineHours": "1.5"}},
+        spec__sla={"mode": "Offline"},
+    )
+
+    result = workload(asked.spec.traffic)
+
+    assert result.offline == OfflineJob(9_000, 1.5)
+    assert (result.peak_requests_per_second, result.concurrent_requests) == (None, None)
+
+
+def test_quantiles_become_rising_shares():
+    asked = deployment(
+        spec__traffic__inputTokenQuantiles=[{"percentile": 90, "tokens": 4000}, {"percentile": 50, "tokens": 900}]
+    )
+
+    assert workload(asked.spec.traffic).input_token_quantiles == ((0.5, 900), (0.9, 4000))
+
+
+@pytest.mark.parametrize(
+    ("changes", "engine"),
+    [
+        pytest.param({}, Engine.TENSORRT_LLM, id="a target that says nothing"),
+        pytest.param({"spec__sizing": {"engine": "SGLang"}}, Engine.SGLANG, id="a declared one"),
+    ],
+)
+def test_the_engine_is_declared_or_the_one_of_the_course(changes, engine):
+    assert sizing_request(deployment(**changes), {}, []).engine is engine
+
+
+def test_ways_of_batching_keep_their_order():
+    asked = deployment(spec__sizing={"batching": ["Static", "InFlight"]})
+
+    assert sizing_request(asked, {}, []).batchings == (Batching.STATIC, Batching.IN_FLIGHT)
 
 
 def test_a_percentile_of_hardly_any_traffic_is_refused():

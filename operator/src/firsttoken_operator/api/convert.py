@@ -20,16 +20,17 @@ from firsttoken_operator.api.errors import InvalidDocument
 from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
 from firsttoken_operator.api.problems import problems_of
-from firsttoken_operator.api.quantities import number
+from firsttoken_operator.api.quantities import decimal, number
+from firsttoken_operator.api.runtime import RuntimeType
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
-from firsttoken_operator.api.traffic import Traffic
+from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.traffic import peak_by_factor, peak_by_percentile, tokens_from_words
-from firsttoken_sizing.workload import Arrivals, Hardware, Limit, Percentile, Pricing, Sla, Workload
+from firsttoken_sizing.workload import Arrivals, Engine, Hardware, Limit, OfflineJob, Percentile, Pricing, Sla, Workload
 
 MAX_NAME_LENGTH = 253
 
@@ -71,6 +72,8 @@ def sizing_request(
         precision=spec.model.precision.value if spec.model.precision else None,
         allowed_precisions=tuple(precision.value for precision in spec.model.allowed_precisions),
         arrivals=arrivals or spec.sizing.arrivals,
+        engine=_engine(spec),
+        batchings=spec.sizing.batching,
         profiles=_preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks),
         pricing=pricing,
         pinned=_pinned(deployment),
@@ -85,10 +88,13 @@ def workload(traffic: Traffic) -> Workload:
         output_tokens=_tokens(traffic.output_tokens, traffic.output_words),
         input_tokens_p99=traffic.input_tokens_p99,
         output_tokens_p99=traffic.output_tokens_p99,
+        input_token_quantiles=_quantiles(traffic.input_token_quantiles),
+        output_token_quantiles=_quantiles(traffic.output_token_quantiles),
         cached_input_percent=traffic.cached_input_percent,
         average_requests_per_second=average,
         peak_requests_per_second=_peak(traffic, average),
         concurrent_requests=traffic.concurrent_requests,
+        offline=_offline(traffic),
         routing=traffic.routing,
     )
 
@@ -181,6 +187,23 @@ def scaling_policy(deployment: InferenceDeployment, pool: GPUPool | None, *, tim
 def _tokens(tokens: int | None, words: int | None) -> float:
     # The rules of `Traffic` leave exactly one of the two.
     return tokens if tokens is not None else tokens_from_words(words or 0)
+
+
+def _quantiles(declared: Iterable[TokenQuantile]) -> tuple[tuple[float, float], ...]:
+    """Pairs of a share (0..1) and tokens, rising."""
+    return tuple(sorted((q.percentile / 100, float(q.tokens)) for q in declared))
+
+
+def _offline(traffic: Traffic) -> OfflineJob | None:
+    job = traffic.offline
+    return None if job is None else OfflineJob(job.requests, float(decimal(job.deadline_hours)))
+
+
+def _engine(spec: InferenceDeploymentSpec) -> Engine:
+    """The declared engine, else the one that the runtime is."""
+    if spec.sizing.engine is not None:
+        return spec.sizing.engine
+    return Engine.VLLM if spec.runtime and spec.runtime.type is RuntimeType.VLLM else Engine.TENSORRT_LLM
 
 
 def _peak(traffic: Traffic, average: float | None) -> float | None:

@@ -9,13 +9,13 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described
-from firsttoken_operator.api.quantities import GpuName, LongName, ModelName, Name
+from firsttoken_operator.api.quantities import Architecture, GpuName, LongName, ModelName, Name
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.api.sla import ServiceLevel
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.api.traffic import Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingMode
-from firsttoken_sizing.workload import Arrivals
+from firsttoken_sizing.workload import Arrivals, Batching, Engine, SlaMode
 
 KIND: Final = "InferenceDeployment"
 SERVICE_NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -91,6 +91,14 @@ class Model(ApiModel):
             absent="every published format of 8 bits or more",
         ),
     ] = ()
+    architecture: Annotated[
+        Architecture | None,
+        described(
+            "The numbers of the model's config.json under their own names (hidden_size, num_hidden_layers...), for a "
+            "model outside the catalog.",
+            absent="the catalog has them",
+        ),
+    ] = None
 
 
 class HardwareSpec(ApiModel):
@@ -139,6 +147,21 @@ class SizingSpec(ApiModel):
         described(
             "Names of BenchmarkProfiles to prefer where several describe the same configuration.",
             absent="every one that matches",
+        ),
+    ] = ()
+    engine: Annotated[
+        Engine | None,
+        described(
+            "Engine whose step times and scheduler are assumed.",
+            absent="that of runtime.type; TensorRT-LLM for a targetRef",
+        ),
+    ] = None
+    batching: Annotated[
+        tuple[Batching, ...],
+        Field(max_length=len(Batching)),
+        described(
+            "Ways of batching that the engine may be set to; the cheapest wins, ties in this order.",
+            absent="the engine's default",
         ),
     ] = ()
 
@@ -270,6 +293,13 @@ class InferenceDeploymentSpec(ApiModel):
             problem="runtime and targetRef cannot be exchanged for each other",
             fix="create a new InferenceDeployment",
             holds=None,
+        ),
+        Rule(
+            cel="!has(self.traffic.offline) || self.sla.mode == 'Offline'",
+            problem="traffic.offline is a job that nobody waits for, and sla.mode is not Offline",
+            fix="set sla.mode: Offline, or declare a peak instead of traffic.offline",
+            holds=lambda spec: spec.traffic.offline is None or spec.sla.mode is SlaMode.OFFLINE,
+            field="traffic.offline",
         ),
     )
 

@@ -20,6 +20,7 @@ AMOUNT_PATTERN = r"^[0-9]+(\.[0-9]{1,6})?$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]{1,9})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
 MAX_DECIMAL_LENGTH = 16
 MAX_INTEGER = 1_000_000_000
+MAX_ARCHITECTURE_FIELDS = 256
 
 
 def _checker(pattern: str, example: str) -> Callable[[object], object]:
@@ -90,3 +91,18 @@ def decimal_string(value: float, decimals: int = 3) -> str:
     """Write a non-negative number the way `Rate` and `Amount` are read, without trailing zeros: 28.540 -> 28.54."""
     text = f"{value:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+Architecture = Annotated[
+    dict[str, Any],
+    Field(min_length=1, max_length=MAX_ARCHITECTURE_FIELDS),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": MAX_ARCHITECTURE_FIELDS,
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
+    ),
+]
+"""A config.json as it is: every model family has its own fields, so the API server prunes none of them."""

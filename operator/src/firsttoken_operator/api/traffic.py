@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import Field
@@ -13,7 +14,9 @@ from firsttoken_sizing.workload import Routing
 
 MAX_TOKENS = 10_000_000
 MAX_REQUESTS_PER_SECOND = 1_000_000
-PEAK_FORMS = ("peakRequestsPerSecond", "peakToAverage", "peakPercentile", "concurrentRequests")
+MAX_DEADLINE_HOURS = 100_000
+MAX_QUANTILES = 16
+PEAK_FORMS = ("peakRequestsPerSecond", "peakToAverage", "peakPercentile", "concurrentRequests", "offline")
 
 Tokens = Annotated[Int, Field(ge=1, le=MAX_TOKENS)]
 
@@ -36,11 +39,66 @@ def _rate_rule(field: str, attribute: str) -> Rule:
     )
 
 
-def _length_rules(side: str) -> tuple[Rule, Rule, Rule]:
-    """Rules of one side (`input`, `output`): one unit, and a P99 that is not below the mean."""
-    tokens, words, p99 = f"{side}Tokens", f"{side}Words", f"{side}TokensP99"
+class TokenQuantile(ApiModel):
+    """One point of a distribution of lengths."""
+
+    percentile: Annotated[
+        Int, Field(ge=1, le=99), described("Percent of the requests that are at most this long.", unit="percent")
+    ]
+    tokens: Annotated[Tokens, described("Length at this percentile.", unit="tokens")]
+
+
+class Offline(ApiModel):
+    """A job that nobody waits for."""
+
+    requests: Annotated[Int, Field(ge=1, le=10_000_000_000), described("Requests of the whole job.", unit="requests")]
+    deadline_hours: Annotated[
+        Rate, described("Time in which all of them are to be done; quote decimals.", unit="hours")
+    ]
+
+    RULES = (
+        Rule(
+            cel=(
+                "quantity(string(self.deadlineHours)).isGreaterThan(quantity('0')) && "
+                f"!quantity(string(self.deadlineHours)).isGreaterThan(quantity('{MAX_DEADLINE_HOURS}'))"
+            ),
+            problem=f"deadlineHours must be above 0 and at most {MAX_DEADLINE_HOURS}",
+            fix="write hours, such as 8",
+            holds=lambda o: 0 < decimal(o.deadline_hours) <= MAX_DEADLINE_HOURS,
+            field="deadlineHours",
+        ),
+    )
+
+
+def _rising(quantiles: tuple[TokenQuantile, ...]) -> bool:
+    return all(a.percentile < b.percentile and a.tokens <= b.tokens for a, b in pairwise(quantiles))
+
+
+def _length_rules(side: str) -> tuple[Rule, ...]:
+    """Rules of one side (`input`, `output`): one unit, a P99 that is not below the mean, and quantiles that rise."""
+    tokens, words, p99, quantiles = f"{side}Tokens", f"{side}Words", f"{side}TokensP99", f"{side}TokenQuantiles"
     token_field, word_field, p99_field = f"{side}_tokens", f"{side}_words", f"{side}_tokens_p99"
+    quantiles_field = f"{side}_token_quantiles"
     return (
+        Rule(
+            cel=(
+                f"!has(self.{quantiles}) || self.{quantiles}.all(a, self.{quantiles}.exists_one(b, "
+                f"a.percentile == b.percentile) && self.{quantiles}.all(b, a.percentile >= b.percentile || "
+                "a.tokens <= b.tokens))"
+            ),
+            problem=f"{quantiles} do not rise",
+            fix="list every percentile once, with at least as many tokens at a higher one",
+            # NB: the server takes them in any order, and so do we.
+            holds=lambda t: _rising(tuple(sorted(getattr(t, quantiles_field), key=lambda q: q.percentile))),
+            field=quantiles,
+        ),
+        Rule(
+            cel=f"!has(self.{quantiles}) || self.{quantiles}.size() == 0 || !has(self.{p99})",
+            problem=f"{p99} and {quantiles} both describe the spread",
+            fix=f"keep one of the two ({quantiles} may list percentile 99)",
+            holds=lambda t: not getattr(t, quantiles_field) or getattr(t, p99_field) is None,
+            field=p99,
+        ),
         Rule(
             cel=f"has(self.{tokens}) != has(self.{words})",
             problem=f"exactly one of {tokens} and {words} is needed",
@@ -103,6 +161,7 @@ class Traffic(ApiModel):
                         t.peak_to_average,
                         t.peak_percentile,
                         t.concurrent_requests,
+                        t.offline,
                     )
                 )
                 == 1
@@ -160,6 +219,14 @@ class Traffic(ApiModel):
             "99th percentile of the input length.", unit="tokens", absent="every request is taken to have the mean"
         ),
     ] = None
+    input_token_quantiles: Annotated[
+        tuple[TokenQuantile, ...],
+        Field(max_length=MAX_QUANTILES),
+        described(
+            "Distribution of the input length, where more than its P99 is known; it is scaled to the mean.",
+            absent="the mean and inputTokensP99 say it",
+        ),
+    ] = ()
     output_tokens: Annotated[
         Tokens | None,
         described("Mean output length of a request.", unit="tokens", absent="outputWords says it"),
@@ -178,6 +245,14 @@ class Traffic(ApiModel):
             "99th percentile of the output length.", unit="tokens", absent="every request is taken to have the mean"
         ),
     ] = None
+    output_token_quantiles: Annotated[
+        tuple[TokenQuantile, ...],
+        Field(max_length=MAX_QUANTILES),
+        described(
+            "Distribution of the output length, where more than its P99 is known; it is scaled to the mean.",
+            absent="the mean and outputTokensP99 say it",
+        ),
+    ] = ()
     average_requests_per_second: Annotated[
         Rate | None,
         described(
@@ -217,6 +292,13 @@ class Traffic(ApiModel):
         described(
             "The peak as the number of requests in flight at once.",
             unit="requests",
+            absent="another form of the peak says it",
+        ),
+    ] = None
+    offline: Annotated[
+        Offline | None,
+        described(
+            "A job with a deadline instead of a peak, for sla.mode Offline.",
             absent="another form of the peak says it",
         ),
     ] = None
