@@ -6,7 +6,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.9
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST_ARGS ?=
+# Two workers: the first waits for the live tests (about 20 minutes), the second has the rest done before.
+PYTEST_ARGS ?= --numprocesses 2 --dist loadscope --no-loadscope-reorder
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help

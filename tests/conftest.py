@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.cluster import Cluster, PrometheusOptions, build, tools
 
@@ -17,6 +19,22 @@ pytest_plugins = ["tests.skip_gate"]
 # it changed; a developer's runs explore.
 hypothesis.settings.register_profile("firsttoken", deadline=None, derandomize=os.environ.get("CI") == "true")
 hypothesis.settings.load_profile("firsttoken")
+
+
+LIVE = ("tests/aiperf/", "tests/demo/", "tests/e2e/")
+"""Tests that measure how fast something real happens: one at a time."""
+
+
+class OneWorkerForLiveTests(LoadScopeScheduling):  # type: ignore[misc]  # has no type hints
+    """Of several workers one has all live tests; the others take the rest, each module (and so its cluster) whole."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "live" if nodeid.startswith(LIVE) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForLiveTests:
+    """How `--dist loadscope` deals out tests here."""
+    return OneWorkerForLiveTests(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -23,12 +23,14 @@ def test_needs_a_gpu():
 LISTED = "test_suite.py::test_needs # CI has no GPU\n"
 
 
-def run_suite(folder: Path, *, allowed: str, ci: str) -> subprocess.CompletedProcess[str]:
+def run_suite(
+    folder: Path, *, allowed: str, ci: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     """pytest on a suite of its own, with a copy of the gate beside its own list."""
     (folder / "skip_gate.py").write_text((REPOSITORY / "tests/skip_gate.py").read_text())
     (folder / "allowed_skips.txt").write_text(allowed)
     (folder / "test_suite.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-p", "skip_gate", "-p", "no:cacheprovider", "test_suite.py"]
+    command = [sys.executable, "-m", "pytest", "-p", "skip_gate", "-p", "no:cacheprovider", *options, "test_suite.py"]
     environment = os.environ | {"CI": ci, "PYTHONPATH": str(folder)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -49,6 +51,13 @@ def test_a_skip_decides_the_run(tmp_path, ci, allowed, code):
     message = "skipped, and not named in allowed_skips.txt: test_suite.py::test_needs_a_gpu"
     assert (message in done.stdout) == (code == 1)
     assert "1 passed, 1 skipped" in done.stdout
+
+
+def test_a_skip_in_a_worker_counts(tmp_path):
+    done = run_suite(tmp_path, allowed="", ci="true", options=("--numprocesses", "2", "--dist", "loadscope"))
+
+    assert done.returncode == 1, done.stdout
+    assert "skipped, and not named in allowed_skips.txt: test_suite.py::test_needs_a_gpu" in done.stdout
 
 
 def test_a_module_skipped_as_a_whole_counts(tmp_path):
