@@ -25,9 +25,11 @@ def test_all_examples_can_be_read_together():
 
     assert sorted(d.metadata.name for d in documents.deployments) == [
         "assistant",
+        "batch-job",
         "chat",
         "claims-assistant",
         "data-generation",
+        "own-model",
         "report-writer",
         "summarization",
         "support-rag",

@@ -143,6 +143,30 @@ def test_the_engine_is_declared_or_the_one_of_the_course(changes, engine):
     assert sizing_request(deployment(**changes), {}, []).engine is engine
 
 
+MISTRAL_LIKE = {
+    "model_type": "mistral", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 14336, "vocab_size": 32768,
+    "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_a_model_outside_the_catalog_brings_its_own_numbers():
+    declared = {"name": "acme/support-7b", "architecture": MISTRAL_LIKE}
+
+    request = sizing_request(deployment(spec__model=declared), {}, [])
+
+    assert request.model == "acme/support-7b"
+    assert request.architecture is not None
+    assert request.architecture.parameters_billion == pytest.approx(7.25, rel=0.01)
+
+
+def test_a_number_that_the_model_lacks_is_named():
+    broken = {name: value for name, value in MISTRAL_LIKE.items() if name != "num_hidden_layers"}
+
+    with pytest.raises(InvalidInput, match=r"model\.architecture\.num_hidden_layers"):
+        sizing_request(deployment(spec__model={"name": "acme/support-7b", "architecture": broken}), {}, [])
+
+
 def test_ways_of_batching_keep_their_order():
     asked = deployment(spec__sizing={"batching": ["Static", "InFlight"]})
 

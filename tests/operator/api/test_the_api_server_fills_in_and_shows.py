@@ -128,6 +128,15 @@ def test_the_documented_defaults_are_in_force(cluster):
     assert filled["metrics"] == {"source": "default"}
 
 
+def test_the_server_keeps_every_number_of_a_models_own_architecture(cluster):
+    config = {"hidden_size": 4096, "rope_scaling": {"factor": 8.0, "type": "linear"}, "architectures": ["LlamaForX"]}
+    document = changed(GOOD[DEPLOYMENT], {"spec.model": {"name": "acme/own", "architecture": config}})
+
+    filled = json.loads(dry_run(cluster, text=json.dumps(document)).stdout)
+
+    assert filled["spec"]["model"]["architecture"] == config
+
+
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
 def test_the_example_is_accepted(cluster, example):
     namespaced = [d for d in yaml.safe_load_all(example.read_text()) if d["kind"] != "Namespace"]

@@ -19,13 +19,15 @@ from firsttoken_operator.api.benchmark_profile import BenchmarkProfile, LatencyM
 from firsttoken_operator.api.errors import InvalidDocument
 from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
+from firsttoken_operator.api.inference_deployment import Model as ModelSpec
 from firsttoken_operator.api.problems import problems_of
 from firsttoken_operator.api.quantities import decimal, number
 from firsttoken_operator.api.runtime import RuntimeType
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
-from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
+from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
 from firsttoken_sizing.request import SizingRequest
@@ -66,6 +68,7 @@ def sizing_request(
             )
     return SizingRequest(
         model=spec.model.name,
+        architecture=_architecture(spec.model),
         workload=workload(spec.traffic),
         sla=_sla(spec.sla, percentile),
         hardware=hardware,
@@ -199,6 +202,13 @@ def _offline(traffic: Traffic) -> OfflineJob | None:
     return None if job is None else OfflineJob(job.requests, float(decimal(job.deadline_hours)))
 
 
+def _architecture(declared: ModelSpec) -> Model | None:
+    """The model that the resource describes itself; it wins over an entry of the catalog with that name."""
+    if declared.architecture is None:
+        return None
+    return model_from_config(declared.name, declared.architecture)
+
+
 def _engine(spec: InferenceDeploymentSpec) -> Engine:
     """The declared engine, else the one that the runtime is."""
     if spec.sizing.engine is not None:
@@ -293,7 +303,7 @@ def _pinned(deployment: InferenceDeployment) -> ConfigurationKey | None:
     if not allowed:
         return None
     return ConfigurationKey(
-        resolve_model(spec.model.name).name,
+        spec.model.name if spec.model.architecture else resolve_model(spec.model.name).name,
         resolve_gpu(fixed.gpu).name,
         fixed.precision,
         fixed.tensor_parallel,

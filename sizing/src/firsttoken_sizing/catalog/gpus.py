@@ -47,6 +47,8 @@ class Gpu:
     confidence: str
     """`high`, `medium` or `low`: how good the source is."""
     notes: str
+    nvlink_bridge_gpus: int | None = None
+    """GPUs that a bridge joins where the product comes with one; None: none, or an option that few have."""
 
     @property
     def memory_gib(self) -> float:

@@ -2,6 +2,7 @@
 
 Arithmetic only: whether too little is left is for the caller to say (`kv_cache_tokens` 0: the model does not fit;
 `max_concurrency` 0: not even one request of the declared lengths does). See `Memory` in docs/design/sizing.md.
+What one batch of known size takes is in `peak_memory`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from firsttoken_sizing.catalog.gpus import Gpu
 from firsttoken_sizing.catalog.models import Attention, Model
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.request import Memory
+from firsttoken_sizing.workload import Engine
 
 USABLE_FRACTION = 0.90
 """Share of a GPU that the engine may use (default of vLLM `--gpu-memory-utilization` and of TensorRT-LLM)."""
@@ -20,6 +22,10 @@ OTHER_GIB = 3.5
 NVIDIA aiconfigurator 0.11 (`systems/*.yaml`), the careful end of the 1.5 to 3.5 that were seen."""
 ACTIVATIONS_GIB = 2.0
 """Reserve for activations, for each GPU: within the 1 to 4 that engines profile at a budget of 8,192 tokens a step."""
+_SGLANG_CHUNKS = ((35.0, 2048), (60.0, 4096), (160.0, 8192), (math.inf, 16384))
+"""Largest GPU (GiB) and the prompt tokens of a step that SGLang chooses for it."""
+_SGLANG_GIB_PER_CHUNK_TOKEN, _SGLANG_GRAPHS_GIB = 1.5 / 1024, 1.0
+"""What SGLang leaves outside of weights and cache where `--mem-fraction-static` is not given (`ServerArgs` of 0.5)."""
 _GIB = 2**30
 
 
@@ -32,34 +38,47 @@ def replica_memory(
     pipeline_parallel: int = 1,
     input_tokens: float,
     output_tokens: float,
+    engine: Engine = Engine.TENSORRT_LLM,
 ) -> Memory:
     """Memory of one GPU of a replica in GiB, and what the replica's KV cache holds.
 
-    `KV = f * (total - other) - weights/(TP*PP) - activations`, a sequence reserves input + output tokens. KV heads are
-    spread over the GPUs and replicated where there are more GPUs than heads; an MLA cache has no heads and is whole on
-    every GPU of a tensor-parallel group. Pipeline stages hold their own layers. Tokens are counted for sequences of the
-    declared lengths, because windowed layers stop growing. Raises `InvalidInput` for parallelism below 1 or for lengths
-    that are not positive.
+    `KV = f * (total - other) - weights/(TP*PP) - activations`, a sequence reserves input + output tokens. The rule is
+    the same for TensorRT-LLM and vLLM: their settings mean different things (a share of the memory that is free, of all
+    memory), but where queues begin in measurements differs no more between the two than between two models. SGLang
+    reserves an amount instead of a share. KV heads are spread over the GPUs and replicated where there are more GPUs
+    than heads; an MLA cache has no heads and is whole on every GPU of a tensor-parallel group. Pipeline stages hold
+    their own layers. Tokens are counted for sequences of the declared lengths, because windowed layers stop growing.
+    Raises `InvalidInput` for parallelism below 1 or for lengths that are not positive.
     """
     _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
     weights_gib = model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
-    free_gib = USABLE_FRACTION * (gpu.memory_gib - OTHER_GIB) - weights_gib - ACTIVATIONS_GIB
+    if engine is Engine.SGLANG:
+        other_gib = _sglang_reserve_gib(gpu)
+        free_gib = gpu.memory_gib - other_gib - weights_gib
+    else:
+        other_gib = OTHER_GIB + ACTIVATIONS_GIB
+        free_gib = USABLE_FRACTION * (gpu.memory_gib - OTHER_GIB) - weights_gib - ACTIVATIONS_GIB
     kv_cache_gib = max(0.0, free_gib)
     request_tokens = input_tokens + output_tokens
-    share = _largest_kv_share(model, tensor_parallel) * _largest_stage_share(model, pipeline_parallel)
+    share = largest_kv_share(model, tensor_parallel) * _largest_stage_share(model, pipeline_parallel)
     request_bytes_per_gpu = model.kv_bytes(request_tokens) * share
     requests = kv_cache_gib * _GIB / request_bytes_per_gpu
     return Memory(
         total_gib=gpu.memory_gib,
         weights_gib=weights_gib,
-        other_gib=OTHER_GIB + ACTIVATIONS_GIB,
+        other_gib=other_gib,
         kv_cache_gib=kv_cache_gib,
         kv_cache_tokens=math.floor(requests * request_tokens),
         max_concurrency=math.floor(requests),
     )
 
 
-def _largest_kv_share(model: Model, tensor_parallel: int) -> float:
+def _sglang_reserve_gib(gpu: Gpu) -> float:
+    chunk = next(tokens for largest, tokens in _SGLANG_CHUNKS if gpu.memory_gib < largest)
+    return _SGLANG_GIB_PER_CHUNK_TOKEN * chunk + _SGLANG_GRAPHS_GIB
+
+
+def largest_kv_share(model: Model, tensor_parallel: int) -> float:
     """Share of a token's KV cache on the fullest GPU of a tensor-parallel group."""
     if model.attention is Attention.MLA:
         return 1.0
