@@ -19,7 +19,7 @@ from rich.table import Table
 from evaluation.row import Row
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("nim", "ttft", "silicon", "open_loop", "poisson", "questions", "memory", "bands")
+PARTS = ("nim", "ttft", "silicon", "open_loop", "poisson", "questions", "memory", "offline", "bands")
 """Modules of `evaluation`, in the order of the table."""
 
 

@@ -1,77 +1,85 @@
-"""Fit the step coefficients that firsttoken ships, and write sizing/src/firsttoken_sizing/step/shipped.json.
+"""Fit what firsttoken ships of step times, and write it to sizing/src/firsttoken_sizing/step/data.
 
     python benchmarks/fit_catalog.py [--data ../shared/data] [--check]
 
-Reads nim_dli.csv (data folder, not part of the project), fits every configuration in it, cross-validates by leaving one
-pair of lengths out, and writes fitted numbers with their errors; never a measured point. `--check` writes nothing and
-exits 1 where the committed file differs from what the data give.
+Reads nim_dli.csv and aic_silicon_agg.csv (data folder, not part of the project). `calibrations.json` gets the constants
+of each engine, `shipped.json` the step model of every configuration that was measured, with how far it is from points
+that were left out. Fitted numbers only, never a measured point. `--check` writes nothing and exits 1 where the
+committed files differ from what the data give.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
+import math
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from firsttoken_sizing.catalog import resolve_gpu, resolve_model, resolve_precision
-from firsttoken_sizing.performance.closed_loop import predict
-from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
-from firsttoken_sizing.step.fit import ENGINE_MAX_BATCH, Sample, can_fit, errors_percent, fit_step, usable_samples
-from firsttoken_sizing.step.scheduler import Scheduler
+from evaluation.data import NIM, SILICON, read_profiles
+from evaluation.measured import SOURCES, Measured, calibrations, configurations
+from evaluation.nim_fit import work
+from firsttoken_sizing.profile import Profile
+from firsttoken_sizing.step.calibration import TERMS, Calibration
+from firsttoken_sizing.step.fit import CONSTANT_SPREAD, Fit, errors_percent, fit_constants
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.samples import Sample
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "sizing/src/firsttoken_sizing/step/shipped.json"
-SOURCE = "NVIDIA DLI S-FX-18, dataset/nim.csv: NIM with TensorRT-LLM, mid-2024"
-STEP_TOKEN_CHOICES = (8192, 16384, 32768, 65536)
-COEFFICIENTS = (
+TARGET = ROOT / "sizing/src/firsttoken_sizing/step/data"
+FIVE = (
     "base_seconds",
     "per_sequence_seconds",
     "per_context_token_seconds",
     "per_prefill_token_seconds",
     "per_prefill_token_squared_seconds",
 )
+COEFFICIENTS = (*FIVE, "expert_seconds", "attention_wave_seconds")
 
 
-def read_profiles(path: Path) -> dict[ConfigurationKey, list[Profile]]:
-    points: dict[tuple[ConfigurationKey, float, float], list[Point]] = defaultdict(list)
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            key = ConfigurationKey(
-                resolve_model(row["model"]).name,
-                resolve_gpu(row["device"]).name,
-                resolve_precision(row["precision"]),
-                int(row["tp"]),
-            )
-            points[key, float(row["input_len"]), float(row["output_len"])].append(
-                Point(
-                    requests_per_second=float(row["request_throughput_rps"]),
-                    concurrency=float(row["concurrency"]),
-                    ttft=Latency(mean=float(row["ttft_ms_avg"])),
-                    itl=Latency(mean=float(row["itl_ms_avg"])),
-                    end_to_end=Latency(mean=float(row["e2e_ms_avg"])),
-                )
-            )
-    profiles: dict[ConfigurationKey, list[Profile]] = defaultdict(list)
-    for (key, prompt, output), measured in points.items():
-        name = f"{prompt:g}-{output:g}"
-        profiles[key].append(Profile(name, key, prompt, output, Load.CLOSED_LOOP, tuple(measured)))
-    return profiles
+def describe(measured: Measured) -> dict[str, Any]:
+    """The step model of one configuration, and its errors: fitted, and with each pair of lengths left out."""
+    key, samples = measured.key, measured.samples
+    fit = _fit(measured, samples, measured.constants)
+    fitted = float(np.median(_errors(measured, fit, samples)))
+    held_out = np.array(list(held_out_errors(measured)))
+    return {
+        "model": key.model,
+        "gpu": key.gpu,
+        "precision": key.precision,
+        "tensorParallel": key.tensor_parallel,
+        "engine": measured.engine.value,
+        "release": measured.release,
+        "source": measured.source,
+        "inputTokens": [min(s.input_tokens for s in samples), max(s.input_tokens for s in samples)],
+        "outputTokens": [min(s.output_tokens for s in samples), max(s.output_tokens for s in samples)],
+        "points": len(samples),
+        "step": step_document(fit.step(work(key))),
+        "fromPoints": shares_from_points(fit, measured),
+        "medianErrorPercent": round(fitted, 2),
+        "heldOutErrorPercentMedian": round(float(np.median(held_out)), 2),
+        "heldOutErrorPercentP90": round(float(np.quantile(held_out, 0.9)), 2),
+    }
 
 
-def held_out_errors(profiles: list[Profile]) -> Iterator[float]:
-    """Errors of every pair of lengths predicted from the others."""
-    for left_out in profiles:
-        rest = usable_samples(p for p in profiles if p is not left_out)
-        tested = usable_samples([left_out])
-        if tested and can_fit(rest):
-            yield from errors_percent(fit_step(rest, ENGINE_MAX_BATCH), tested)
+def held_out_errors(measured: Measured) -> Iterator[float]:
+    """Errors of every pair of lengths predicted from the others and from the engine's other configurations.
+
+    With one pair of lengths only the latter are left.
+    """
+    pairs = sorted({(s.input_tokens, s.output_tokens) for s in measured.samples})
+    for pair in pairs:
+        tested = [s for s in measured.samples if (s.input_tokens, s.output_tokens) == pair]
+        rest = [s for s in measured.samples if (s.input_tokens, s.output_tokens) != pair]
+        constants = _fit(measured, rest, measured.constants_of_others) if rest else measured.constants_of_others
+        yield from _errors(measured, constants, tested)
 
 
 def repeat_errors(profiles: list[Profile]) -> Iterator[float]:
@@ -83,73 +91,112 @@ def repeat_errors(profiles: list[Profile]) -> Iterator[float]:
         yield from (100 * (max(twice) / min(twice) - 1) for twice in rates.values() if len(twice) > 1)
 
 
-def ttft_error_percent(samples: tuple[Sample, ...], tokens_per_step: int) -> float:
-    """Median error of the closed-loop TTFT for one choice of prompt tokens a step."""
-    model = fit_step(samples, ENGINE_MAX_BATCH)
-    errors = []
-    for s in samples:
-        if s.ttft_ms is None:
-            continue
-        lengths = Lengths(s.input_tokens, s.input_tokens, s.output_tokens)
-        predicted = predict(model, lengths, round(s.concurrency), Scheduler(tokens_per_step)).ttft.mean
-        errors.append(100 * abs((predicted or 0.0) / s.ttft_ms - 1))
-    return float(np.median(errors))
+def step_document(step: StepModel) -> dict[str, Any]:
+    """What differs from the defaults of a step model, with five significant digits; null is infinity."""
+    document: dict[str, Any] = {}
+    for field in fields(step):
+        value = getattr(step, field.name)
+        if field.name == "batch_shape":
+            document[field.name] = [[short(sequences), short(factor, 4)] for sequences, factor in value]
+        elif field.name in FIVE or (field.name != "max_batch" and value != field.default):
+            document[field.name] = None if math.isinf(value) else short(value)
+    return document
 
 
-def describe(key: ConfigurationKey, profiles: list[Profile]) -> dict[str, object]:
-    samples = usable_samples(profiles)
-    model = fit_step(samples, ENGINE_MAX_BATCH)
-    held_out = np.array(list(held_out_errors(profiles)))
-    prompts = [s.input_tokens for s in samples]
-    outputs = [s.output_tokens for s in samples]
-    ttft = {tokens: ttft_error_percent(samples, tokens) for tokens in STEP_TOKEN_CHOICES}
-    median = float(np.median(errors_percent(model, samples)))
-    print(
-        f"{key.model} {key.gpu} {key.precision} TP{key.tensor_parallel}: {len(samples)} points, rps error % fitted"
-        f" {median:.1f}, held out {np.median(held_out):.1f} (p90 {np.quantile(held_out, 0.9):.1f}); TTFT error % by"
-        f" tokens a step: " + ", ".join(f"{tokens} {error:.0f}" for tokens, error in ttft.items())
-    )
-    return {
-        "model": key.model,
-        "gpu": key.gpu,
-        "precision": key.precision,
-        "tensorParallel": key.tensor_parallel,
-        "engine": "NIM (TensorRT-LLM, mid-2024)",
-        "inputTokens": [min(prompts), max(prompts)],
-        "outputTokens": [min(outputs), max(outputs)],
-        "points": len(samples),
-        "seconds": {name: float(f"{getattr(model, name):.5g}") for name in COEFFICIENTS},
-        "medianErrorPercent": round(median, 2),
-        "heldOutErrorPercentMedian": round(float(np.median(held_out)), 2),
-        "heldOutErrorPercentP90": round(float(np.quantile(held_out, 0.9)), 2),
+def shares_from_points(fit: Fit, measured: Measured) -> dict[str, float]:
+    """For each coefficient how much of what was open (one standard deviation of its logarithm) the points settled.
+
+    1: the points alone say it; 0: the prior does. Below 0.5 a coefficient is dominated by the prior.
+    """
+    physics = work(measured.key)
+    step = physics.step(fit.constants)
+    doubled = [physics.step(replace(fit.constants, **{term: 2 * getattr(fit.constants, term)})) for term in TERMS]
+    shares = {}
+    for name in COEFFICIENTS:
+        if value := getattr(step, name):
+            slope = np.array([getattr(other, name) / value - 1 for other in doubled])
+            before = CONSTANT_SPREAD**2 * float(slope @ slope)
+            shares[name] = round(1 - math.sqrt(float(slope @ fit.covariance @ slope) / before), 2)
+    return shares
+
+
+def short_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A calibration with four significant digits; factors of 1.00 are left out."""
+    factors = {
+        group: kept
+        for group, by_term in entry["factors"].items()
+        if (kept := {term: short(value, 4) for term, value in by_term.items() if abs(value - 1) >= 0.005})
     }
+    return {**entry, "base": {term: short(value, 4) for term, value in entry["base"].items()}, "factors": factors}
+
+
+def short(value: float, digits: int = 5) -> float:
+    """The value with so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def documents(data: Path) -> dict[str, dict[str, Any]]:
+    """What each file is to hold."""
+    entries = [short_entry(entry) for entry in calibrations(data)]
+    repeats = [error for measured in read_profiles(data / NIM).values() for error in repeat_errors(measured)]
+    found = []
+    for measured in configurations(data, entries):
+        found.append(described := describe(measured))
+        print(
+            "{engine} {release} {model} {gpu} {precision} TP{tensorParallel}: {points} points, rps error % fitted"
+            " {medianErrorPercent}, held out {heldOutErrorPercentMedian} (p90 {heldOutErrorPercentP90})".format(
+                **described
+            )
+        )
+    return {
+        "calibrations.json": {"script": "benchmarks/fit_catalog.py", "calibrations": entries},
+        "shipped.json": {
+            "script": "benchmarks/fit_catalog.py",
+            "sources": SOURCES,
+            "errors": "absolute, in percent of requests a second; held out: one pair of lengths left out of the fit",
+            "fromPoints": "share of a coefficient's spread that its points settled; below 0.5 the prior dominates",
+            "repeatErrorPercentP90": round(float(np.quantile(repeats, 0.9)), 2),
+            "configurations": found,
+        },
+    }
+
+
+def text_of(document: Mapping[str, Any]) -> str:
+    """JSON with lists of numbers on one line."""
+    text = json.dumps(document, indent=1)
+    return re.sub(r"\[\s+([-+0-9.e]+),\s+([-+0-9.e]+)\s+\]", r"[\1, \2]", text) + "\n"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="fit the shipped step coefficients")
+    parser = argparse.ArgumentParser(description="fit the shipped engine constants and step coefficients")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data", help="folder with nim_dli.csv")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 on a difference")
     arguments = parser.parse_args()
-    source = arguments.data / "nim_dli.csv"
-    if not source.is_file():
-        print(f"--data: {source} does not exist; name the folder that holds nim_dli.csv", file=sys.stderr)
+    absent = next((name for name in (NIM, SILICON) if not (arguments.data / name).is_file()), None)
+    if absent:
+        print(f"--data: {arguments.data / absent} does not exist; name the folder that holds it", file=sys.stderr)
         return 2
-    profiles = read_profiles(source)
-    repeats = [error for measured in profiles.values() for error in repeat_errors(measured)]
-    ordered = sorted(profiles, key=lambda k: (k.model, k.gpu, k.precision, k.tensor_parallel))
-    document = {
-        "source": SOURCE,
-        "script": "benchmarks/fit_catalog.py",
-        "errors": "absolute, in percent of requests a second; held out: one pair of lengths left out of the fit",
-        "repeatErrorPercentP90": round(float(np.quantile(repeats, 0.9)), 2),
-        "configurations": [describe(key, profiles[key]) for key in ordered],
-    }
-    text = json.dumps(document, indent=1) + "\n"
-    if arguments.check:
-        return 0 if TARGET.read_text(encoding="utf-8") == text else 1
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"wrote {TARGET.relative_to(ROOT)}")
-    return 0
+    same = True
+    for name, document in documents(arguments.data).items():
+        if arguments.check:
+            same = same and (TARGET / name).read_text(encoding="utf-8") == text_of(document)
+        else:
+            (TARGET / name).write_text(text_of(document), encoding="utf-8")
+            print(f"wrote {(TARGET / name).relative_to(ROOT)}")
+    return 0 if same else 1
+
+
+def _fit(measured: Measured, samples: list[Sample] | tuple[Sample, ...], prior: Calibration) -> Fit:
+    return fit_constants(samples, lambda prompt: work(measured.key, prompt), prior)
+
+
+def _errors(measured: Measured, known: Fit | Calibration, samples: list[Sample] | tuple[Sample, ...]) -> list[float]:
+    errors = []
+    for sample in samples:
+        physics = work(measured.key, sample.input_tokens)
+        step = known.step(physics) if isinstance(known, Fit) else physics.step(known)
+        errors.append(float(errors_percent(step, [sample])[0]))
+    return errors
 
 
 if __name__ == "__main__":

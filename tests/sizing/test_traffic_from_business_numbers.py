@@ -13,11 +13,13 @@ from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.traffic import (
     ActiveTime,
+    PrefixCaching,
     average_from_calls,
     average_from_users,
     daily_volume,
     peak_by_factor,
     peak_by_percentile,
+    prompt_of,
     tokens_from_words,
 )
 
@@ -110,3 +112,76 @@ def test_a_higher_percentile_never_gives_a_lower_peak(average: float, low: float
     low, high = sorted((low, high))
 
     assert peak_by_percentile(average, low) <= peak_by_percentile(average, high)
+
+
+def test_a_rag_prompt_is_everything_that_is_sent() -> None:
+    prompt = prompt_of(60, system_tokens=400, documents=5, tokens_per_document=300)
+
+    assert prompt.input_tokens == 60 + 400 + 1500
+    assert prompt.history_tokens == 0
+
+
+def test_a_conversation_carries_half_of_its_turns_on_average() -> None:
+    """Five questions: the first sends no history, the last four turns, so two on average."""
+    prompt = prompt_of(60, turns=5, output_tokens=200)
+
+    assert prompt.history_tokens == 2 * (60 + 200)
+    assert prompt.input_tokens == 60 + 520
+
+
+@pytest.mark.parametrize(
+    ("caching", "percent"),
+    [(PrefixCaching.OFF, 0), (PrefixCaching.SYSTEM_PROMPT, 27), (PrefixCaching.CONVERSATION, 62)],
+)
+def test_the_prefix_cache_holds_what_requests_share(caching: PrefixCaching, percent: int) -> None:
+    prompt = prompt_of(60, system_tokens=400, turns=5, output_tokens=200, documents=1, tokens_per_document=500)
+
+    assert prompt.cached_input_percent(caching) == percent
+
+
+def test_a_prompt_is_never_wholly_cached() -> None:
+    assert prompt_of(1, system_tokens=1e6).cached_input_percent(PrefixCaching.SYSTEM_PROMPT) == 99
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"question_tokens": 0}, "question tokens"),
+        ({"question_tokens": 10, "system_tokens": -1}, "system prompt tokens"),
+        ({"question_tokens": 10, "turns": 0.5, "output_tokens": 1}, "turns"),
+        ({"question_tokens": 10, "turns": 3}, "output tokens"),
+        ({"question_tokens": 10, "documents": math.inf}, "documents"),
+        ({"question_tokens": 10, "documents": 2, "tokens_per_document": math.nan}, "tokens per document"),
+    ],
+)
+def test_a_prompt_that_cannot_be_is_refused(arguments: dict[str, float], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        prompt_of(**arguments)
+
+    assert caught.value.field == field
+
+
+@given(
+    question=st.floats(1, 1e5),
+    system=st.floats(0, 1e5),
+    turns=st.floats(1, 100),
+    answer=st.floats(0, 1e4),
+    documents=st.floats(0, 100),
+    length=st.floats(0, 1e4),
+)
+def test_more_caching_never_leaves_more_to_compute(
+    question: float, system: float, turns: float, answer: float, documents: float, length: float
+) -> None:
+    prompt = prompt_of(
+        question,
+        system_tokens=system,
+        turns=turns,
+        output_tokens=answer,
+        documents=documents,
+        tokens_per_document=length,
+    )
+    shares = [prompt.cached_input_percent(caching) for caching in PrefixCaching]
+
+    assert shares == sorted(shares)
+    assert 0 <= shares[-1] <= 99
+    assert prompt.input_tokens >= question + system

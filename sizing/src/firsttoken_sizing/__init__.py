@@ -20,9 +20,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from firsttoken_sizing.catalog.architecture import model_from_config
     from firsttoken_sizing.errors import (
         InvalidInput,
-        NoBenchmark,
         SizingError,
         UnknownGPU,
         UnknownModel,
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from firsttoken_sizing.performance.table import CapacityTable, Operating
     from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
     from firsttoken_sizing.report import sizing_json
-    from firsttoken_sizing.request import Alternative, Basis, Cost, Infeasible, Memory, Sizing, SizingRequest
+    from firsttoken_sizing.request import Alternative, Basis, Cost, Infeasible, Job, Memory, Sizing, SizingRequest
     from firsttoken_sizing.step import StepModel, step_model
     from firsttoken_sizing.workload import (
         Arrivals,
+        Batching,
+        Engine,
         Hardware,
         Limit,
+        OfflineJob,
         Percentile,
         Pricing,
         Routing,
@@ -50,17 +53,20 @@ __all__ = [
     "Alternative",
     "Arrivals",
     "Basis",
+    "Batching",
     "CapacityTable",
     "ConfigurationKey",
     "Cost",
+    "Engine",
     "Hardware",
     "Infeasible",
     "InvalidInput",
+    "Job",
     "Latency",
     "Limit",
     "Load",
     "Memory",
-    "NoBenchmark",
+    "OfflineJob",
     "Operating",
     "Percentile",
     "Point",
@@ -77,20 +83,35 @@ __all__ = [
     "UnknownModel",
     "UnreadableBenchmark",
     "Workload",
+    "model_from_config",
     "size",
     "sizing_json",
     "step_model",
 ]
 
 _MODULES = {
-    "errors": ("InvalidInput", "NoBenchmark", "SizingError", "UnknownGPU", "UnknownModel", "UnreadableBenchmark"),
+    "catalog.architecture": ("model_from_config",),
+    "errors": ("InvalidInput", "SizingError", "UnknownGPU", "UnknownModel", "UnreadableBenchmark"),
     "optimize": ("size",),
     "performance.table": ("CapacityTable", "Operating"),
     "profile": ("ConfigurationKey", "Latency", "Load", "Point", "Profile"),
     "report": ("sizing_json",),
-    "request": ("Alternative", "Basis", "Cost", "Infeasible", "Memory", "Sizing", "SizingRequest"),
+    "request": ("Alternative", "Basis", "Cost", "Infeasible", "Job", "Memory", "Sizing", "SizingRequest"),
     "step": ("StepModel", "step_model"),
-    "workload": ("Arrivals", "Hardware", "Limit", "Percentile", "Pricing", "Routing", "Sla", "SlaMode", "Workload"),
+    "workload": (
+        "Arrivals",
+        "Batching",
+        "Engine",
+        "Hardware",
+        "Limit",
+        "OfflineJob",
+        "Percentile",
+        "Pricing",
+        "Routing",
+        "Sla",
+        "SlaMode",
+        "Workload",
+    ),
 }
 """Where each public name lives."""
 

@@ -3,8 +3,7 @@
     SizingError
     ├── InvalidInput        a field that cannot be sized: names the field and the fix (exit status 2)
     │   ├── UnknownModel
-    │   ├── UnknownGPU
-    │   └── NoBenchmark     no measured points and no fitted coefficients for the configuration
+    │   └── UnknownGPU
     └── UnreadableBenchmark a benchmark file that cannot be imported: names the file and the reason
 
 An SLA that no size meets is not an error: it is a `Sizing` with `feasible=False` and its cause.
@@ -33,10 +32,6 @@ class UnknownModel(InvalidInput):
 
 class UnknownGPU(InvalidInput):
     """The GPU is not in the catalog."""
-
-
-class NoBenchmark(InvalidInput):
-    """Nothing measured and nothing fitted for the configuration."""
 
 
 class UnreadableBenchmark(SizingError):

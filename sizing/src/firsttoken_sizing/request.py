@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Profile
-from firsttoken_sizing.workload import Arrivals, Batching, Engine, Hardware, Pricing, Sla, Workload
+from firsttoken_sizing.workload import (
+    Arrivals,
+    Batching,
+    Engine,
+    Hardware,
+    Pricing,
+    Sla,
+    Sparsity,
+    SpeculativeDecoding,
+    Workload,
+)
 
 if TYPE_CHECKING:
     from firsttoken_sizing.catalog.models import Model
@@ -62,6 +72,8 @@ class SizingRequest:
     batchings: tuple[Batching, ...] = ()
     """Ways of batching that the engine may be set to; the cheapest wins, ties in this order. Empty: the engine's own
     default."""
+    sparsity: Sparsity | None = None
+    speculative_decoding: SpeculativeDecoding | None = None
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
 
@@ -84,21 +96,57 @@ class Memory:
     It may be more than `max_concurrency`: engines take memory for tokens as they are made, and the reserves of the
     memory formula are careful ones.
     """
+    kv_cache_bits: int = 16
+    """Bits of each number in the KV cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of the answer; None where the pricing does not say. Amounts in `currency`."""
+    """Cost of the answer; None where the pricing or the traffic does not say. Amounts in `currency`.
+
+    Of the fleet for the declared peak unless a name says otherwise. `autoscaled`: of a fleet that follows the load,
+    which stands at the declared average. `assumptions` are the sentences that must be read with the numbers.
+    """
 
     currency: str
     per_hour: float | None = None
     per_year: float | None = None
+    per_year_autoscaled: float | None = None
+    """None for bought servers: they cost the same when they are idle."""
+    gpu_hours_per_day: float | None = None
+    gpu_hours_per_day_autoscaled: float | None = None
     per_thousand_requests_at_peak: float | None = None
     """Of the servers or GPUs bought, at the declared peak."""
     per_thousand_requests_at_peak_fractional: float | None = None
     """Of the fraction of servers that the load uses (as the DLI course counts)."""
     per_thousand_requests_at_average: float | None = None
+    per_thousand_requests_autoscaled: float | None = None
     per_million_tokens_at_peak: float | None = None
+    """Input and output tokens together."""
+    per_million_tokens_at_average: float | None = None
+    api_per_thousand_requests: float | None = None
+    """What the declared per-token API takes for the same requests."""
+    api_per_million_tokens: float | None = None
+    api_per_year_at_average: float | None = None
+    break_even_requests_per_second: float | None = None
+    """Average load from which on this fleet is cheaper than the API."""
+    break_even_percent_of_peak: float | None = None
+    """The same as a share of the declared peak; above 100 the API is cheaper whatever the load."""
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How an offline job goes on the sized fleet."""
+
+    requests: int
+    deadline_hours: float
+    finish_hours: float
+    """With the fleet as sized; at most the deadline."""
+    gpu_hours: float
+    cost: float | None = None
+    """In the currency of the pricing; None without a price."""
+    cost_per_thousand_requests: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +156,12 @@ class Alternative:
     configuration: ConfigurationKey
     feasible: bool
     gpus: int | None
+    """Of the fleet; None where there is none, or where its size was not computed because it cannot win."""
     reason: str
+    batching: Batching | None = None
+    """None where prefill and decode have pools of their own."""
+    prefill_gpus: int | None = None
+    """GPUs of the prefill pool, where prefill and decode are apart; the rest of `gpus` decodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +202,12 @@ class Sizing:
     sla: Sla = field(default_factory=Sla)
     """The limits that the answer keeps, as asked."""
     memory: Memory | None = None
+    engine: Engine = Engine.TENSORRT_LLM
+    batching: Batching | None = None
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)
+    """What the answer assumes of the engine, under the engine's own option names."""
     cost: Cost | None = None
+    job: Job | None = None
+    """Of a declared offline job."""
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 from firsttoken_sizing.errors import InvalidInput
 
@@ -51,6 +52,73 @@ class DailyVolume:
     users: float | None
     input_tokens: float | None
     output_tokens: float | None
+
+
+class PrefixCaching(StrEnum):
+    """What of a prompt the engine's prefix cache holds from requests before it."""
+
+    OFF = "off"
+    SYSTEM_PROMPT = "system-prompt"
+    """The part that all requests share."""
+    CONVERSATION = "conversation"
+    """That, and the earlier turns of the same conversation: needs routing that brings it back to the same replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the input of a mean request is made of, in tokens and in the order that prefix caching wants."""
+
+    system_tokens: float
+    """Instructions and tool descriptions, the same in every request."""
+    history_tokens: float
+    """Earlier turns of the conversation."""
+    document_tokens: float
+    """Everything that was retrieved for this question."""
+    question_tokens: float
+
+    @property
+    def input_tokens(self) -> int:
+        """`traffic.inputTokens`: everything counted, rounded up."""
+        tokens = self.system_tokens + self.history_tokens + self.document_tokens + self.question_tokens
+        return math.ceil(tokens - 1e-9)
+
+    def cached_input_percent(self, caching: PrefixCaching) -> int:
+        """`traffic.cachedInputPercent`: whole percent of the input that needs no prefill, rounded down, at most 99.
+
+        NB: an upper end. Engines cache whole blocks (16 to 128 tokens), a first request finds nothing, and a cache
+        that runs full forgets.
+        """
+        cached = 0.0 if caching is PrefixCaching.OFF else self.system_tokens
+        if caching is PrefixCaching.CONVERSATION:
+            cached += self.history_tokens
+        return min(99, math.floor(100 * cached / self.input_tokens + 1e-9))
+
+
+def prompt_of(
+    question_tokens: float,
+    *,
+    system_tokens: float = 0.0,
+    turns: float = 1.0,
+    output_tokens: float | None = None,
+    documents: float = 0.0,
+    tokens_per_document: float = 0.0,
+) -> Prompt:
+    """The mean prompt of an application: instructions, conversation so far, retrieved documents, question.
+
+    A conversation of `turns` questions carries all turns before: `(turns - 1) / 2` questions and answers of
+    `output_tokens` on average (documents of earlier turns are dropped). Raises `InvalidInput` for negative numbers, and
+    for several turns without the length of an answer.
+    """
+    if _at_least("turns", turns, 1) > 1 and output_tokens is None:
+        raise InvalidInput("output tokens", "are needed for the history of a conversation", "say how long an answer is")
+    question = _positive("question tokens", question_tokens)
+    answer = _at_least("output tokens", output_tokens or 0.0, 0)
+    return Prompt(
+        system_tokens=_at_least("system prompt tokens", system_tokens, 0),
+        history_tokens=(turns - 1) / 2 * (question + answer),
+        document_tokens=_at_least("documents", documents, 0) * _at_least("tokens per document", tokens_per_document, 0),
+        question_tokens=question,
+    )
 
 
 def tokens_from_words(words: float) -> int:
@@ -116,4 +184,10 @@ def daily_volume(
 def _positive(field: str, value: float) -> float:
     if not (math.isfinite(value) and value > 0):
         raise InvalidInput(field, f"{value:g} is not a finite number above 0", "use a number above 0")
+    return value
+
+
+def _at_least(field: str, value: float, least: float) -> float:
+    if not (math.isfinite(value) and value >= least):
+        raise InvalidInput(field, f"{value:g} is not a finite number of at least {least:g}", f"use {least:g} or more")
     return value

@@ -66,6 +66,21 @@ class Batching(StrEnum):
     """A batch runs until its last request is done."""
 
 
+class Sparsity(StrEnum):
+    """Zeros in the weights that tensor cores skip."""
+
+    TWO_OF_FOUR = "TwoOfFour"
+    """Of every four weights two are kept (2:4 structured sparsity)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculativeDecoding:
+    """Tokens are proposed cheaply and checked in one step of the model: so many, each right so often."""
+
+    draft_tokens: int
+    acceptance_percent: float
+
+
 @dataclass(frozen=True, slots=True)
 class OfflineJob:
     """A job without a user who waits: so many requests, done before the deadline."""

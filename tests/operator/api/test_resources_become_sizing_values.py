@@ -25,7 +25,18 @@ from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
-from firsttoken_sizing.workload import Arrivals, Batching, Engine, Limit, OfflineJob, Percentile, Pricing, Sla
+from firsttoken_sizing.workload import (
+    Arrivals,
+    Batching,
+    Engine,
+    Limit,
+    OfflineJob,
+    Percentile,
+    Pricing,
+    Sla,
+    Sparsity,
+    SpeculativeDecoding,
+)
 from tests.operator.api.bad_objects import BENCHMARK, DEPLOYMENT, GOOD, POOL, REMOVED, changed
 
 CALL_CENTER = Path(__file__).parents[3] / "examples" / "call-center.yaml"
@@ -165,6 +176,32 @@ def test_a_number_that_the_model_lacks_is_named():
 
     with pytest.raises(InvalidInput, match=r"model\.architecture\.num_hidden_layers"):
         sizing_request(deployment(spec__model={"name": "acme/support-7b", "architecture": broken}), {}, [])
+
+
+@pytest.mark.parametrize(
+    ("engines", "expected"),
+    [
+        pytest.param(["vLLM 0.15"], Engine.VLLM, id="one that was measured"),
+        pytest.param(["vLLM", "NIM"], Engine.TENSORRT_LLM, id="several"),
+        pytest.param([""], Engine.TENSORRT_LLM, id="a benchmark that does not say"),
+    ],
+)
+def test_a_target_is_taken_to_run_what_its_model_was_measured_on(engines, expected):
+    measured = [benchmark(f"b{i}", spec__engine=engine) for i, engine in enumerate(engines)]
+
+    assert sizing_request(deployment(), {}, measured).engine is expected
+
+
+def test_optimizations_of_model_and_engine_reach_the_sizing():
+    asked = deployment(
+        spec__model={"name": "meta-llama/Meta-Llama-3-8B-Instruct", "sparsity": "TwoOfFour"},
+        spec__sizing={"speculativeDecoding": {"draftTokens": 3, "acceptancePercent": 70}},
+    )
+
+    request = sizing_request(asked, {}, [])
+
+    assert request.sparsity is Sparsity.TWO_OF_FOUR
+    assert request.speculative_decoding == SpeculativeDecoding(3, 70)
 
 
 def test_ways_of_batching_keep_their_order():

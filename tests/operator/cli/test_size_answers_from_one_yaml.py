@@ -75,10 +75,14 @@ def test_another_percentile_is_the_one_that_the_table_shows(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
-    assert main(["size", "-f", str(CALL_CENTER), "--percentile", "P99", "--arrivals", "Poisson"]) == 0
+    arguments = ("--percentile", "P99", "--arrivals", "Poisson")
+    ttft = sized(capsys, *arguments)["ttftMilliseconds"]
+    assert isinstance(ttft, dict)
+
+    assert main(["size", "-f", str(CALL_CENTER), *arguments]) == 0
     out = capsys.readouterr().out
     assert "TTFT ms mean / P99" in out
-    assert "216.1" in out
+    assert f"{ttft['mean']:.4g} / {ttft['p99']:.4g}" in out
     assert "…" not in out
 
 
@@ -195,23 +199,43 @@ def test_plot_writes_a_page_beside_the_answer(capsys: pytest.CaptureFixture[str]
         assert f"call-center/support-rag, {reading}: TTFT P95 as sized" in page.replace("\\u002f", "/")
 
 
-@pytest.mark.parametrize("name", ["size.png", "size"])
-def test_another_format_than_html_is_refused_in_one_line(
+def test_plot_writes_an_image_where_the_name_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "size.png"
+
+    assert main(["size", "-f", str(CALL_CENTER), "-o", "json", "--plot", str(file)]) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["size.svg", "size"])
+def test_another_format_than_html_and_png_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:
     assert main(["size", "-f", str(CALL_CENTER), "--plot", str(tmp_path / name)]) == 2
     captured = capsys.readouterr()
-    assert captured.err == f"firsttoken: --plot: {name}: this version writes HTML only; name a file FILE.html\n"
+    line = f"firsttoken: --plot: {name}: a picture is HTML or PNG; name a file FILE.html or FILE.png\n"
+    assert captured.err == line
     assert (captured.out, list(tmp_path.iterdir())) == ("", [])
 
 
+@pytest.mark.parametrize(
+    ("name", "package", "renderer"),
+    [
+        ("size.html", "plotly.graph_objects", "plotly_page"),
+        ("size.png", "matplotlib.figure", "matplotlib_png"),
+    ],
+)
 def test_a_plot_without_its_extra_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    package: str,
+    renderer: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
-    monkeypatch.delitem(sys.modules, "firsttoken_sizing.report.plot", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"firsttoken_sizing.report.{renderer}", raising=False)
 
-    assert main(["size", "-f", str(CALL_CENTER), "--plot", str(tmp_path / "size.html")]) == 2
+    assert main(["size", "-f", str(CALL_CENTER), "--plot", str(tmp_path / name)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "firsttoken[plots]" in line
 

@@ -64,6 +64,59 @@ def test_people_a_day_give_the_average(capsys: pytest.CaptureFixture[str]) -> No
     assert answer["peakRequestsPerSecond"] == 85
 
 
+RAG_CHAT = [
+    "--question-words=45",
+    "--system-prompt-tokens=400",
+    "--document-tokens=300",
+    "--documents=5",
+    "--turns=5",
+    "--output-tokens=200",
+]
+
+
+def test_a_prompt_by_its_parts_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CALL_CENTER, *RAG_CHAT, "--prefix-caching=conversation"]) == 0
+
+    rows = {line[:15].strip(): line[15:].split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert rows["input"] == "2,480"
+    assert rows["system prompt"] == "400"
+    assert rows["history"] == "520"
+    assert rows["documents"] == "1,500"
+    assert rows["question"] == "60"
+    assert rows["cached"] == "37"
+
+
+def test_a_prompt_by_its_parts_is_a_valid_spec_traffic(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CALL_CENTER, *RAG_CHAT, "--prefix-caching=system-prompt", "-o", "yaml"]) == 0
+
+    spec = yaml.safe_load(capsys.readouterr().out)["traffic"]
+    assert spec["inputTokens"] == 2480
+    assert spec["cachedInputPercent"] == 16
+    assert workload(Traffic.model_validate(spec)).cached_input_percent == 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--documents=3"], "--question-tokens: is missing beside --documents"),
+        (["--prefix-caching=system-prompt"], "--question-tokens: is missing beside --prefix-caching"),
+        (["--question-tokens=10", "--documents=3"], "--documents: and --document-tokens go together"),
+        (["--question-tokens=10", "--input-tokens=5"], "--question-tokens: is a part of the input"),
+        (["--question-tokens=10", "--turns=4"], "output tokens: are needed for the history"),
+        (["--question-tokens=10", "--turns=0", "--output-tokens=5"], "turns: 0 is not a finite number of at least 1"),
+        (["--question-tokens=10", "--question-words=5"], "not allowed with argument"),
+        (["--question-tokens=nan"], "question tokens: nan is not a finite number above 0"),
+    ],
+)
+def test_parts_of_a_prompt_that_make_no_sense_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    assert main([*CALL_CENTER, *arguments]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert problem in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -132,12 +132,12 @@ def test_an_unknown_backlog_does_not_hide_the_arrivals() -> None:
 
 def test_a_resource_without_a_sizing_is_left_alone_and_says_why() -> None:
     fleet = Fleet(replicas=16)
-    fleet.sized = Unsized(Reason.NO_BENCHMARK, "spec.model: no measured points")
+    fleet.sized = Unsized(Reason.UNKNOWN_MODEL, "spec.model: unknown model")
 
     decision = fleet.tick(metrics(1000, arrivals=Value(1000)))
 
-    assert (decision.to_replicas, decision.outcome, decision.reason) == (16, Outcome.HELD, Reason.NO_BENCHMARK)
-    assert decision.message == "spec.model: no measured points"
+    assert (decision.to_replicas, decision.outcome, decision.reason) == (16, Outcome.HELD, Reason.UNKNOWN_MODEL)
+    assert decision.message == "spec.model: unknown model"
 
 
 def test_a_missing_target_is_reported_and_nothing_is_created() -> None:

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import gzip
-
 import numpy as np
 import pytest
 
-from firsttoken_operator.emulate.traffic import Lengths, Phase, PoissonTraffic, UnreadableTrace, read_trace
+from firsttoken_operator.emulate.traffic import Lengths, Phase, PoissonTraffic, trace_traffic
+from firsttoken_sizing.errors import InvalidInput
 
 LENGTHS = Lengths(2000, 200)
 
@@ -67,42 +66,19 @@ def test_a_changed_rate_holds_from_now_to_the_end_and_leaves_the_past_alone():
 
 
 def test_a_trace_is_replayed_as_it_is(tmp_path):
-    text = "arrival_s,input_tokens,output_tokens\n0.5,100,10\n2,200,20\n2.5,300,30\n"
-    (tmp_path / "trace.csv").write_text(text)
-    with gzip.open(tmp_path / "trace.csv.gz", "wt") as file:
-        file.write(text)
-    plain, packed = read_trace(tmp_path / "trace.csv"), read_trace(tmp_path / "trace.csv.gz")
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n1.5,200,20\n2,300,30\n")
+    traffic = trace_traffic(trace)
 
-    assert plain.end_seconds == 2.5
-    taken = plain.take(100)
-    assert [(a.seconds, a.input_tokens, a.output_tokens) for a in taken] == [
-        (0.5, 100, 10),
-        (2, 200, 20),
-        (2.5, 300, 30),
-    ]
-    assert packed.take(100) == taken
-    assert plain.rate(2.5) == pytest.approx(3 / 2.5)
-    assert read_trace(tmp_path / "trace.csv", end_seconds=2.2).take(100) == taken[:2]
+    assert traffic.end_seconds == 2
+    assert traffic.rate(2) == pytest.approx(2 / 2)  # those after the beginning of the window
+    taken = traffic.take(100)
+    assert [(a.seconds, a.input_tokens, a.output_tokens) for a in taken] == [(0, 100, 10), (1.5, 200, 20), (2, 300, 30)]
+    assert trace_traffic(trace, end_seconds=1.7).take(100) == taken[:2]
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("t,rps\n0,5\n", "trace.csv:2: .*write numbers into arrival_s, input_tokens, output_tokens"),
-        ("arrival_s,input_tokens,output_tokens\n1,x,2\n", "trace.csv:2: .*write numbers into"),
-        ("arrival_s,input_tokens,output_tokens\n5,1,1\n4,1,1\n", "trace.csv:3: is earlier .*; sort by arrival_s"),
-        ("arrival_s,input_tokens,output_tokens\n5,0,1\n", "trace.csv:2: has a value out of range"),
-        ("arrival_s,input_tokens,output_tokens\nnan,1,1\n", "trace.csv:2: has a value out of range"),
-        ("arrival_s,input_tokens,output_tokens\n", "trace.csv: has no requests"),
-    ],
-    ids=["a series", "not a number", "unsorted", "empty prompt", "not a time", "empty"],
-)
-def test_an_unusable_trace_is_refused_with_its_line_and_the_fix(tmp_path, text, problem):
-    (tmp_path / "trace.csv").write_text(text)
-    with pytest.raises(UnreadableTrace, match=problem):
-        read_trace(tmp_path / "trace.csv")
+def test_a_file_that_is_no_trace_is_refused_by_the_name_of_its_argument(tmp_path):
+    (tmp_path / "series.csv").write_text("t,rps\n0,5\n")
 
-
-def test_a_trace_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(UnreadableTrace, match=r"missing\.csv: cannot be read"):
-        read_trace(tmp_path / "missing.csv")
+    with pytest.raises(InvalidInput, match=r"^--trace: .*series\.csv has no column arrival_s"):
+        trace_traffic(tmp_path / "series.csv")

@@ -111,6 +111,28 @@ def test_latencies_that_contradict_each_other_are_refused(edited: Callable[..., 
     assert only_profile(result).points[0].concurrency == 2
 
 
+@pytest.mark.parametrize(
+    ("mean", "p95", "reason"),
+    [
+        ("34.7", "38000000", "TTFT has a mean of"),
+        ("34700000", "38", "TTFT has a"),
+        ("34.7", "38", "shorter than one step"),
+    ],
+    ids=["mean alone", "P95 alone", "mean and P95"],
+)
+def test_a_row_in_other_units_than_its_column_is_refused(
+    edited: Callable[..., Path], mean: str, p95: str, reason: str
+) -> None:
+    def in_milliseconds(rows: list[Cells]) -> None:
+        rows[0] |= {"time_to_first_token-avg": mean, "time_to_first_token-p95": p95}
+
+    result = read_benchmarks(edited(in_milliseconds))
+
+    assert reason in result.refused[0].reason
+    assert "mixed units?" in result.refused[0].reason
+    assert only_profile(result).points[0].concurrency == 2
+
+
 def test_configurations_and_lengths_become_profiles_of_their_own(edited: Callable[..., Path]) -> None:
     def spread(rows: list[Cells]) -> None:
         rows[0]["task_inputs-n_gpus"] = "2"

@@ -10,6 +10,7 @@ from firsttoken_sizing.catalog import gpus, models, resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.memory import ACTIVATIONS_GIB, OTHER_GIB, USABLE_FRACTION, replica_memory
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.request import Memory
+from firsttoken_sizing.workload import Engine
 
 
 def fit(model: str, gpu: str, **changes: object) -> Memory:
@@ -28,8 +29,33 @@ def test_llama_8b_in_fp8_leaves_most_of_an_h100_to_the_cache() -> None:
     memory = fit("llama3-8b", "H100-SXM-80GB", precision="FP8")
 
     assert memory.weights_gib == pytest.approx(8.46, abs=0.01)
-    assert memory.kv_cache_tokens == pytest.approx(58.07 * 2**30 / 131_072, rel=0.001)
+    assert memory.kv_cache_tokens == pytest.approx(58.07 * 2**30 / 65_536, rel=0.001)
     assert memory.max_concurrency == memory.kv_cache_tokens // 2200
+
+
+def test_an_engine_queues_where_a_cache_of_its_width_is_full() -> None:
+    """NIM's 8B in FP8 was measured to run about 111 requests of 7000/1000 tokens at once on one H100."""
+    memory = fit("llama3-8b", "H100-SXM-80GB", precision="FP8", input_tokens=7000.0, output_tokens=1000.0)
+
+    assert memory.kv_cache_bits == 8
+    assert memory.max_concurrency == pytest.approx(111, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "engine", "bits"),
+    [
+        ("llama3-8b", "FP16", Engine.TENSORRT_LLM, 16),
+        ("llama3-8b", "INT8", Engine.TENSORRT_LLM, 8),
+        ("llama3-8b", "NVFP4", Engine.TENSORRT_LLM, 16),
+        ("deepseek-r1", "FP8", Engine.TENSORRT_LLM, 16),
+        ("llama3-8b", "FP8", Engine.VLLM, 16),
+        ("llama3-8b", "FP8", Engine.SGLANG, 16),
+    ],
+)
+def test_only_8_bit_engines_of_tensorrt_llm_narrow_their_cache(
+    model: str, precision: str, engine: Engine, bits: int
+) -> None:
+    assert fit(model, "H100-SXM-80GB", precision=precision, engine=engine).kv_cache_bits == bits
 
 
 def test_gpt_43b_on_two_h100_holds_the_concurrency_of_the_worked_example() -> None:

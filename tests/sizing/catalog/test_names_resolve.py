@@ -151,6 +151,36 @@ def test_every_device_of_the_shared_samples_resolves() -> None:
         assert resolve_gpu(device).name
 
 
+def test_every_model_of_the_shared_measurements_resolves() -> None:
+    if not (SHARED / "data").is_dir():
+        pytest.skip("../shared/data is not here")
+    names = set()
+    for path in sorted((SHARED / "data").glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            names |= {row["model"] for row in csv.DictReader(file) if row.get("model")}
+
+    assert len(names) > 50
+    for name in sorted(names):
+        assert resolve_model(name).name
+
+
+def test_every_model_of_the_shared_samples_resolves() -> None:
+    samples = SHARED / "samples"
+    if not samples.is_dir():
+        pytest.skip("../shared/samples is not here")
+    with (samples / "dli" / "nim.csv").open(newline="", encoding="utf-8") as file:
+        names = {row["task_inputs-model"] for row in csv.DictReader(file)}
+    pattern = re.compile(r'"(?:model|model_id|model_name)":\s*"([^"]+)"')
+    for path in sorted(samples.rglob("*.json")):
+        names |= set(pattern.findall(path.read_text(encoding="utf-8")))
+    # The loopback mock servers that wrote some of the samples: no models.
+    names -= {"mock", "./tok"}
+
+    assert len(names) >= 3
+    for name in sorted(names):
+        assert resolve_model(name).name
+
+
 def test_every_model_and_gpu_of_the_shared_data_is_in_the_catalog() -> None:
     if not (SHARED / "data").is_dir():
         pytest.skip("../shared/data is not here")

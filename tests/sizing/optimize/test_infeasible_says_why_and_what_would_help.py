@@ -34,10 +34,11 @@ def test_a_limit_below_one_request_alone(sla: Sla, cause: Infeasible, arrivals: 
 
 
 def test_the_limit_that_the_reason_names_is_feasible() -> None:
-    refused = size(call_center(ttft_milliseconds=20, arrivals=Arrivals.POISSON))
+    one_gpu = Hardware(gpus=(H100,), tensor_parallel=1)
+    refused = size(replace(call_center(ttft_milliseconds=20, arrivals=Arrivals.POISSON), hardware=one_gpu))
     needed = int(refused.reason.split("raise the limit to at least ")[1].split(" ms")[0])
 
-    assert size(call_center(ttft_milliseconds=needed, arrivals=Arrivals.POISSON)).feasible
+    assert size(replace(call_center(ttft_milliseconds=needed, arrivals=Arrivals.POISSON), hardware=one_gpu)).feasible
 
 
 def test_a_model_larger_than_the_gpus_does_not_fit() -> None:
@@ -46,7 +47,7 @@ def test_a_model_larger_than_the_gpus_does_not_fit() -> None:
         model="meta/llama3-70b-instruct",
         precision="FP16",
         profiles=(),
-        hardware=Hardware(gpus=(H100,), tensor_parallel=1),
+        hardware=Hardware(gpus=(H100,), tensor_parallel=1, pipeline_parallel=1),
     )
 
     sizing = size(request)
@@ -62,15 +63,16 @@ def test_a_kv_cache_smaller_than_one_request() -> None:
         call_center(),
         model="meta-llama/Llama-3.1-8B-Instruct",
         profiles=(),
-        workload=Workload(input_tokens=100_000, output_tokens=1000, peak_requests_per_second=1),
-        hardware=Hardware(gpus=("L4",), tensor_parallel=1),
+        workload=Workload(input_tokens=120_000, output_tokens=8000, peak_requests_per_second=1),
+        precision="BF16",
+        hardware=Hardware(gpus=("L4",), tensor_parallel=1, pipeline_parallel=1),
     )
 
     sizing = size(request)
 
     assert sizing.cause is Infeasible.KV_CACHE_TOO_SMALL
     assert sizing.memory is not None
-    assert 0 < sizing.memory.kv_cache_tokens < 101_000
+    assert 0 < sizing.memory.kv_cache_tokens < 128_000
 
 
 def test_more_tokens_than_the_context_window() -> None:

@@ -33,7 +33,7 @@ def test_offline_without_measurements_runs_the_largest_batch(arrivals: Arrivals)
     sizing = size(replace(call_center(arrivals=arrivals), sla=OFFLINE, profiles=()))
 
     assert sizing.basis is Basis.FITTED
-    assert sizing.concurrency_per_replica == sizing.engine_settings["maxBatchSize"]
+    assert sizing.concurrency_per_replica == sizing.engine_settings["max_batch_size"]
     assert sizing.binding_constraint in ("Batch size", "KV cache")
     assert sizing.requests_per_second_per_replica == pytest.approx(13.83, rel=0.1)
 

@@ -10,7 +10,6 @@ from firsttoken_sizing import (
     ConfigurationKey,
     Hardware,
     Limit,
-    NoBenchmark,
     Percentile,
     Pricing,
     Sla,
@@ -21,19 +20,22 @@ from firsttoken_sizing import (
     size,
 )
 from firsttoken_sizing.errors import InvalidInput
-from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center
+from firsttoken_sizing.workload import Batching, Engine, OfflineJob
+from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center, call_center_profile
 
 LLAMA_70B = "meta/llama3-70b-instruct"
 A100 = "A100-SXM-80GB"
 TTFT = Limit(300, Percentile.P95)
+JOB = OfflineJob(1000, 8)
+NAN_PROFILE = call_center_profile({10: float("nan")})
 
 
 def test_the_winner_needs_no_more_gpus_than_any_alternative() -> None:
-    sizing = size(replace(call_center(arrivals=Arrivals.POISSON), pricing={}, profiles=()))
+    sizing = size(replace(call_center(), pricing={}, profiles=(), batchings=tuple(Batching)))
 
     feasible = [a for a in sizing.alternatives if a.feasible]
-    assert feasible
-    assert all(a.gpus is not None and a.gpus >= sizing.gpus for a in feasible)
+    assert len(feasible) == 4 * 3 - 1
+    assert all(a.gpus is None or a.gpus >= sizing.gpus for a in feasible)
     assert all(a.reason for a in sizing.alternatives)
 
 
@@ -80,7 +82,7 @@ def test_a_70b_model_takes_several_gpus_a_replica_and_packs_servers() -> None:
 
     assert sizing.configuration is not None
     per_replica = sizing.configuration.gpus_per_replica
-    assert per_replica in (4, 8)
+    assert per_replica > 1
     assert sizing.gpus == sizing.replicas * per_replica
     assert sizing.servers == -(-sizing.replicas // (8 // per_replica))
     assert sizing.requests_per_second_per_server == pytest.approx(
@@ -107,8 +109,7 @@ def test_precisions_below_8_bits_only_must_be_asked_for(arrivals: Arrivals) -> N
     with pytest.raises(InvalidInput, match=r"^model\.allowedPrecisions: .*does not include INT4"):
         size(replace(request, allowed_precisions=("INT4",)))
     for asked in (replace(request, precision="MXFP4"), replace(request, allowed_precisions=("MXFP4",))):
-        with pytest.raises(NoBenchmark, match="MXFP4 on H100"):
-            size(asked)
+        assert size(asked).configuration.precision == "MXFP4"  # type: ignore[union-attr]
 
 
 def test_lengths_outside_the_measured_ones_are_extrapolated_and_say_so() -> None:
@@ -127,7 +128,14 @@ def test_lengths_outside_the_measured_ones_are_extrapolated_and_say_so() -> None
         ({"hardware": Hardware(gpus=("ABACUS",))}, UnknownGPU, "hardware.gpus"),
         ({"hardware": Hardware(gpus=())}, InvalidInput, "hardware.gpus"),
         ({"hardware": Hardware(gpus=(H100,), tensor_parallel=0)}, InvalidInput, "hardware.tensorParallel"),
-        ({"hardware": Hardware(gpus=("B200-SXM-180GB",))}, NoBenchmark, "firsttoken import"),
+        ({"workload": Workload(2000, 200, peak_requests_per_second=1, offline=JOB)}, InvalidInput, "exactly one of"),
+        ({"workload": Workload(2000, 200, offline=JOB)}, InvalidInput, r"traffic\.offline: .* set sla\.mode: Offline"),
+        ({"workload": Workload(2000, 200, input_tokens_p99=9, peak_requests_per_second=1)}, InvalidInput, "TokensP99"),
+        ({"workload": Workload(2000, 200, peak_requests_per_second=1e300)}, InvalidInput, "check the unit"),
+        ({"engine": Engine.VLLM, "batchings": (Batching.STATIC,)}, InvalidInput, "sizing.batching"),
+        ({"pricing": {H100: Pricing(gpu_hour=float("nan"))}}, InvalidInput, "pricing.gpuHour of H100"),
+        ({"pricing": {H100: Pricing(server_price=1, amortization_years=-4)}}, InvalidInput, "amortizationYears"),
+        ({"profiles": (NAN_PROFILE,)}, InvalidInput, "benchmark llama-3-8b-h100-fp8: has a latency of nan"),
         ({"workload": Workload(-1, 200, peak_requests_per_second=1)}, InvalidInput, "traffic.inputTokens"),
         ({"workload": Workload(2000, float("nan"), peak_requests_per_second=1)}, InvalidInput, "traffic.outputTokens"),
         ({"workload": Workload(2000, 200)}, InvalidInput, "exactly one of peakRequestsPerSecond"),

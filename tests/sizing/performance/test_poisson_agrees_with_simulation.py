@@ -15,6 +15,7 @@ CASES = {
     "8B, RAG, 80 % load": (LLAMA_8B, Lengths(2000, 2000, 200), 0.8),
     "8B, chat, 80 % load": (LLAMA_8B, Lengths(200, 200, 500), 0.8),
     "70B, chat, 60 % load": (LLAMA_70B, Lengths(500, 500, 300), 0.6),
+    "70B, mostly prefill, 80 % load": (LLAMA_70B, Lengths(2000, 2000, 200), 0.8),
 }
 
 
@@ -24,25 +25,25 @@ def test_ttft_and_end_to_end_agree(case: str) -> None:
     rate = share * poisson.saturation_rate(step, lengths)
 
     predicted = poisson.predict(step, lengths, rate)
-    ttft, total = simulate(step, lengths, rate, requests=6000, seed=7)
+    # A queue at high load forgets slowly: two runs of so many requests differ by a few percent themselves.
+    ttft, total = simulate(step, lengths, rate, requests=int(100_000 * share), seed=7)
 
-    assert predicted.ttft.mean == pytest.approx(ttft.mean, rel=0.05)
-    assert predicted.ttft.p95 == pytest.approx(ttft.p95, rel=0.10)
-    assert predicted.end_to_end.mean == pytest.approx(total.mean, rel=0.06)
-    assert predicted.end_to_end.p95 == pytest.approx(total.p95, rel=0.15)
+    assert predicted.ttft.mean == pytest.approx(ttft.mean, rel=0.04)
+    assert predicted.ttft.p95 == pytest.approx(ttft.p95, rel=0.08)
+    assert predicted.end_to_end.mean == pytest.approx(total.mean, rel=0.03)
+    assert predicted.end_to_end.p95 == pytest.approx(total.p95, rel=0.07)
+    assert predicted.end_to_end.p99 == pytest.approx(total.p99, rel=0.10)
 
 
-def test_where_prefill_dominates_the_tail_of_end_to_end_is_known_to_be_low() -> None:
-    # The weakest case found: kept here so that nobody takes the tolerances above for the worst case.
+def test_as_many_run_as_arrive_while_one_is_served() -> None:
     lengths = Lengths(2000, 2000, 200)
-    rate = 0.8 * poisson.saturation_rate(LLAMA_70B, lengths)
+    rate = 0.7 * poisson.saturation_rate(LLAMA_8B, lengths)
 
-    predicted = poisson.predict(LLAMA_70B, lengths, rate)
-    ttft, total = simulate(LLAMA_70B, lengths, rate, requests=6000, seed=7)
+    at = poisson.predict(LLAMA_8B, lengths, rate)
 
-    assert predicted.ttft.p95 == pytest.approx(ttft.p95, rel=0.15)
-    assert predicted.end_to_end.mean == pytest.approx(total.mean, rel=0.10)
-    assert predicted.end_to_end.p95 == pytest.approx(total.p95, rel=0.25)
+    assert at.concurrency is not None
+    assert at.end_to_end.mean is not None
+    assert at.concurrency == pytest.approx(rate * at.end_to_end.mean / 1000, rel=1e-6)
 
 
 def test_a_request_that_is_alone_takes_one_prefill_step() -> None:
@@ -65,9 +66,9 @@ def test_waiting_for_a_slot_shows_in_ttft() -> None:
     assert free.ttft.p95 is not None
     assert crowded.ttft.p95 is not None
     assert crowded.ttft.p95 > 5 * free.ttft.p95
-    # The waiting part assumes random service; a queue of equal requests is shorter, so this errs on the safe side.
+    # With so few slots the chance to wait is overestimated, which errs on the safe side.
     assert ttft.p95 is not None
-    assert 0.9 * ttft.p95 < crowded.ttft.p95 < 2.5 * ttft.p95
+    assert 0.95 * ttft.p95 < crowded.ttft.p95 < 1.3 * ttft.p95
 
 
 def test_itl_limit_gives_the_closed_form_rate() -> None:

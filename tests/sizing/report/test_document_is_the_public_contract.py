@@ -124,7 +124,7 @@ def test_the_table_shows_both_readings_their_basis_the_cost_and_why() -> None:
 
     for expected in ("ClosedLoop (asked)", "Poisson", "Measured", "Fitted", "41.56", "Why: 200 requests/s", "0.0943"):
         assert expected in text
-    assert "no measured points and no shipped fit" in text
+    assert "H100-SXM-80GB FP8 TP2" in text
 
 
 def test_the_table_of_an_infeasible_sizing_says_why() -> None:

@@ -1,42 +1,152 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from firsttoken_sizing.errors import NoBenchmark
+from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.errors import UnknownModel
+from firsttoken_sizing.performance.closed_loop import throughput
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.profile import ConfigurationKey, Load, Point, Profile
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step import basis_of, fitted_step, shipped_keys, shipped_step, step_model
-from tests.fixtures.worked_examples import LLAMA_8B_H100_FP8, call_center_profile
+from firsttoken_sizing.step import (
+    FittedStep,
+    Origin,
+    basis_of,
+    shipped_keys,
+    shipped_step,
+    step_for,
+    step_model,
+)
+from firsttoken_sizing.step.select import is_of_engine
+from firsttoken_sizing.step.shipped import shipped_release
+from firsttoken_sizing.workload import Engine
+from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
+
+NOBODY_MEASURED = ConfigurationKey("Qwen/Qwen2.5-14B-Instruct", "L40S", "FP8", 2)
+
+
+def answer(
+    key: ConfigurationKey = LLAMA_8B_H100_FP8,
+    *profiles: Profile,
+    lengths: tuple[float, float] = (2000, 200),
+    engine: Engine = Engine.TENSORRT_LLM,
+) -> FittedStep:
+    return step_for(
+        model=resolve_model(key.model),
+        gpu=resolve_gpu(key.gpu),
+        key=key,
+        engine=engine,
+        profiles=profiles,
+        lengths=lengths,
+    )
 
 
 def test_profiles_win_over_the_shipped_fit() -> None:
-    model, basis = step_model(LLAMA_8B_H100_FP8, [call_center_profile()], max_batch=100)
-    shipped, _ = step_model(LLAMA_8B_H100_FP8, [], max_batch=100)
+    fitted = answer(LLAMA_8B_H100_FP8, call_center_profile())
 
-    assert basis is Basis.FITTED
-    assert model.max_batch == 100
-    assert model != shipped
+    assert fitted.origin is Origin.PROFILES
+    assert fitted.source == "fitted from llama-3-8b-h100-fp8"
+    assert fitted.points == len(CALL_CENTER_POINTS)
+    assert answer().origin is Origin.SHIPPED
 
 
 def test_the_shipped_fit_speaks_for_lengths_that_the_profiles_do_not_cover() -> None:
-    near = fitted_step(LLAMA_8B_H100_FP8, [call_center_profile()], (2000, 200))
-    far = fitted_step(LLAMA_8B_H100_FP8, [call_center_profile()], (200, 2000))
+    far = answer(LLAMA_8B_H100_FP8, call_center_profile(), lengths=(200, 2000))
 
-    assert near is not None
-    assert near.source.startswith("fitted from")
     assert far == shipped_step(LLAMA_8B_H100_FP8)
+
+
+def test_profiles_speak_for_lengths_that_nobody_covers() -> None:
+    assert answer(LLAMA_8B_H100_FP8, call_center_profile(), lengths=(60_000, 200)).origin is Origin.PROFILES
+
+
+def test_one_point_is_fitted_with_a_wider_band_than_many() -> None:
+    profile = call_center_profile()
+    one = answer(LLAMA_8B_H100_FP8, replace(profile, points=profile.points[3:4]))
+    all_of_them = answer(LLAMA_8B_H100_FP8, profile)
+
+    assert one.origin is Origin.PROFILES
+    assert one.points == 1
+    assert one.band_percent == 30
+    assert all_of_them.band_percent < 15
+    rate = throughput(one.model, Lengths(2000, 2000, 200), 10)
+    assert rate == pytest.approx(CALL_CENTER_POINTS[10][0], rel=0.02)
+
+
+def test_points_that_cannot_be_fitted_leave_the_word_to_the_shipped_fit() -> None:
+    poisson = replace(call_center_profile(), load=Load.POISSON)
+
+    assert answer(LLAMA_8B_H100_FP8, poisson).origin is Origin.SHIPPED
+
+
+def test_physics_speaks_where_nobody_measured_and_is_always_extrapolated() -> None:
+    fitted = answer(NOBODY_MEASURED)
+
+    assert fitted.origin is Origin.PRIOR
+    assert fitted.points == 0
+    assert math.isnan(fitted.median_error_percent)
+    assert 0.005 < fitted.model.decode_seconds(1, 1000) < 0.1
+    basis, band = basis_of(fitted, 2000, 200)
+    assert basis is Basis.EXTRAPOLATED
+    assert band >= 30
+
+
+def test_an_unmeasured_sibling_speaks_of_the_same_release_as_the_measured_ones() -> None:
+    """TP 4 of a model whose TP 1 and 2 were measured with engines of 2024 must not look better for its age alone."""
+    assert shipped_release(LLAMA_8B, Engine.TENSORRT_LLM) == "2024"
+    sibling = answer(replace(LLAMA_8B_H100_FP8, tensor_parallel=4))
+    two = shipped_step(replace(LLAMA_8B_H100_FP8, tensor_parallel=2))
+
+    assert two is not None
+    assert sibling.model.attention_wave_seconds > 0
+    assert 0.6 < sibling.model.decode_seconds(1, 2000) / two.model.decode_seconds(1, 2000) < 1.1
+
+
+def test_a_measured_sibling_scales_the_physics_of_one_that_nobody_measured() -> None:
+    measured = replace(NOBODY_MEASURED, tensor_parallel=1)
+    lengths = Lengths(2000, 2000, 200)
+    physics = answer(measured).model
+    points = tuple(Point(throughput(physics, lengths, c) / 1.5, concurrency=c) for c in (1.0, 5.0, 25.0, 100.0))
+    slower = Profile("slow", measured, 2000, 200, Load.CLOSED_LOOP, points)
+    alone, beside = answer(NOBODY_MEASURED), answer(NOBODY_MEASURED, slower)
+
+    assert beside.origin is Origin.PRIOR
+    assert "FP8 with tensorParallel 1" in beside.source
+    assert throughput(beside.model, lengths, 10) == pytest.approx(throughput(alone.model, lengths, 10) / 1.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("written", "engine", "counts"),
+    [
+        ("", Engine.VLLM, True),
+        ("vLLM", Engine.VLLM, True),
+        ("vllm 0.15.1", Engine.VLLM, True),
+        ("NIM_TRT-LLM", Engine.TENSORRT_LLM, True),
+        ("NIM (TensorRT-LLM, mid-2024)", Engine.TENSORRT_LLM, True),
+        ("Triton", Engine.TENSORRT_LLM, True),
+        ("sglang", Engine.SGLANG, True),
+        ("NIM vLLM", Engine.TENSORRT_LLM, False),
+        ("vLLM", Engine.TENSORRT_LLM, False),
+        ("NIM", Engine.VLLM, False),
+        ("somebody's own", Engine.VLLM, False),
+        ("somebody's own", Engine.TENSORRT_LLM, False),
+    ],
+)
+def test_only_points_of_the_engine_asked_about_count(written: str, engine: Engine, counts: bool) -> None:
+    profile = replace(call_center_profile(), engine=written)
+
+    assert is_of_engine(profile, engine) is counts
+    assert (answer(LLAMA_8B_H100_FP8, profile, engine=engine).origin is Origin.PROFILES) is counts
 
 
 def test_bf16_and_fp16_take_equally_long() -> None:
     key = replace(LLAMA_8B_H100_FP8, precision="BF16")
 
     assert shipped_step(key) == shipped_step(replace(key, precision="FP16"))
-
-
-def test_nothing_measured_and_nothing_shipped_names_the_fields_and_the_fix() -> None:
-    with pytest.raises(NoBenchmark, match=r"spec\.model/spec\.hardware.*tensorParallel 8.*firsttoken import"):
-        step_model(replace(LLAMA_8B_H100_FP8, tensor_parallel=8), [call_center_profile()], max_batch=100)
+    assert shipped_step(key) is not None
 
 
 def test_lengths_that_nobody_measured_are_extrapolated_with_a_wide_band() -> None:
@@ -49,8 +159,30 @@ def test_lengths_that_nobody_measured_are_extrapolated_with_a_wide_band() -> Non
     assert band >= 30
 
 
-def test_ten_configurations_are_shipped_and_none_is_off_by_more_than_a_few_percent() -> None:
-    fits = [shipped_step(key) for key in shipped_keys()]
+def test_the_short_way_for_models_of_the_catalog() -> None:
+    model, basis = step_model(LLAMA_8B_H100_FP8, [call_center_profile()], max_batch=100)
 
-    assert len(fits) == 10
-    assert all(fit is not None and fit.median_error_percent < 5 for fit in fits)
+    assert basis is Basis.FITTED
+    assert model.max_batch == 100
+    assert step_model(NOBODY_MEASURED, (), 256)[1] is Basis.EXTRAPOLATED
+    with pytest.raises(UnknownModel):
+        step_model(replace(NOBODY_MEASURED, model="nobody/knows-it"), (), 256)
+
+
+def test_every_shipped_fit_is_of_the_catalog_and_knows_its_errors() -> None:
+    count = 0
+    for engine in Engine:
+        for key in shipped_keys(engine):
+            fit = shipped_step(key, engine)
+            assert fit is not None
+            assert resolve_model(key.model).name == key.model
+            assert resolve_gpu(key.gpu).name == key.gpu
+            assert fit.points >= 3
+            assert fit.median_error_percent < 35
+            assert 0 < fit.model.decode_seconds(1, 1000) < fit.model.decode_seconds(200, 200_000)
+            count += 1
+
+    assert count > 90
+    nim = [shipped_step(key) for key in shipped_keys() if shipped_release(key.model, Engine.TENSORRT_LLM) == "2024"]
+    assert len(nim) == 10
+    assert all(fit is not None and fit.median_error_percent < 2 and fit.band_percent < 13 for fit in nim)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -31,8 +32,20 @@ from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
 from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.step.select import is_of_engine
 from firsttoken_sizing.traffic import peak_by_factor, peak_by_percentile, tokens_from_words
-from firsttoken_sizing.workload import Arrivals, Engine, Hardware, Limit, OfflineJob, Percentile, Pricing, Sla, Workload
+from firsttoken_sizing.workload import (
+    Arrivals,
+    Engine,
+    Hardware,
+    Limit,
+    OfflineJob,
+    Percentile,
+    Pricing,
+    Sla,
+    SpeculativeDecoding,
+    Workload,
+)
 
 MAX_NAME_LENGTH = 253
 
@@ -66,6 +79,7 @@ def sizing_request(
             pricing[resolve_gpu(pool.spec.gpu, field=f"GPUPool/{pool.metadata.name} spec.gpu").name] = _pricing(
                 pool.spec.pricing
             )
+    profiles = _preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks)
     return SizingRequest(
         model=spec.model.name,
         architecture=_architecture(spec.model),
@@ -75,9 +89,11 @@ def sizing_request(
         precision=spec.model.precision.value if spec.model.precision else None,
         allowed_precisions=tuple(precision.value for precision in spec.model.allowed_precisions),
         arrivals=arrivals or spec.sizing.arrivals,
-        engine=_engine(spec),
+        engine=_engine(spec, profiles),
         batchings=spec.sizing.batching,
-        profiles=_preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks),
+        sparsity=spec.model.sparsity,
+        speculative_decoding=_speculative_decoding(spec),
+        profiles=profiles,
         pricing=pricing,
         pinned=_pinned(deployment),
     )
@@ -209,11 +225,33 @@ def _architecture(declared: ModelSpec) -> Model | None:
     return model_from_config(declared.name, declared.architecture)
 
 
-def _engine(spec: InferenceDeploymentSpec) -> Engine:
-    """The declared engine, else the one that the runtime is."""
+def _speculative_decoding(spec: InferenceDeploymentSpec) -> SpeculativeDecoding | None:
+    declared = spec.sizing.speculative_decoding
+    return None if declared is None else SpeculativeDecoding(declared.draft_tokens, declared.acceptance_percent)
+
+
+def _engine(spec: InferenceDeploymentSpec, profiles: Iterable[Profile]) -> Engine:
+    """The declared engine, else the one that the runtime is, else the one that this model was measured on.
+
+    Without any of these, and where measurements are of several engines, TensorRT-LLM.
+    """
     if spec.sizing.engine is not None:
         return spec.sizing.engine
-    return Engine.VLLM if spec.runtime and spec.runtime.type is RuntimeType.VLLM else Engine.TENSORRT_LLM
+    if spec.runtime is not None:
+        return Engine.VLLM if spec.runtime.type is RuntimeType.VLLM else Engine.TENSORRT_LLM
+    model = canonical_model(spec.model.name)
+    named = [p for p in profiles if p.engine and canonical_model(p.key.model) == model]
+    measured_on = {engine for p in named for engine in Engine if is_of_engine(p, engine)}
+    return measured_on.pop() if len(measured_on) == 1 else Engine.TENSORRT_LLM
+
+
+@lru_cache(maxsize=1024)
+def canonical_model(name: str) -> str:
+    """The catalog's name of a model; one that the catalog lacks only equals itself."""
+    try:
+        return resolve_model(name).name
+    except InvalidInput:
+        return name
 
 
 def _peak(traffic: Traffic, average: float | None) -> float | None:

@@ -15,7 +15,7 @@ from firsttoken_operator.api.sla import ServiceLevel
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.api.traffic import Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingMode
-from firsttoken_sizing.workload import Arrivals, Batching, Engine, SlaMode
+from firsttoken_sizing.workload import Arrivals, Batching, Engine, SlaMode, Sparsity
 
 KIND: Final = "InferenceDeployment"
 SERVICE_NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -91,6 +91,13 @@ class Model(ApiModel):
             absent="every published format of 8 bits or more",
         ),
     ] = ()
+    sparsity: Annotated[
+        Sparsity | None,
+        described(
+            "TwoOfFour: a checkpoint that keeps two of every four weights, on GPUs whose tensor cores skip the others.",
+            absent="dense",
+        ),
+    ] = None
     architecture: Annotated[
         Architecture | None,
         described(
@@ -131,6 +138,17 @@ class HardwareSpec(ApiModel):
     ] = None
 
 
+class SpeculativeDecodingSpec(ApiModel):
+    """Tokens are proposed cheaply (a draft head, n-grams) and checked by the model in one step."""
+
+    draft_tokens: Annotated[Int, Field(ge=1, le=16), described("Tokens proposed at a time.", unit="tokens")]
+    acceptance_percent: Annotated[
+        Int,
+        Field(ge=0, le=100),
+        described("How often a proposed token is right; engines report it.", unit="percent of proposed tokens"),
+    ]
+
+
 class SizingSpec(ApiModel):
     """How the sizing reads its measurements."""
 
@@ -153,8 +171,12 @@ class SizingSpec(ApiModel):
         Engine | None,
         described(
             "Engine whose step times and scheduler are assumed.",
-            absent="that of runtime.type; TensorRT-LLM for a targetRef",
+            absent="that of runtime.type, else the one that the model was benchmarked on, else TensorRT-LLM",
         ),
+    ] = None
+    speculative_decoding: Annotated[
+        SpeculativeDecodingSpec | None,
+        described("Speculative decoding as the engine is set up.", absent="one token a step"),
     ] = None
     batching: Annotated[
         tuple[Batching, ...],

@@ -30,8 +30,11 @@ class Command:
 
 COMMANDS = {
     "size": Command("size", "size a deployment offline: replicas, GPUs, servers, latency and cost"),
+    "curve": Command("curve", "latency against throughput of every configuration; models side by side"),
     "import": Command("import_", "benchmark results to BenchmarkProfile YAML"),
     "traffic": Command("traffic", "from calls a year, people and words to spec.traffic"),
+    "simulate": Command("simulate", "discrete-event simulation of one replica or a fleet, with the batch over time"),
+    "replay": Command("replay", "recorded traffic against scaling policies: SLA attainment and GPU-hours of each"),
     "emulate": Command("emulate", "an engine, or a fleet of them, without GPUs: real metrics, computed latencies"),
     "operator": Command("operator", "run the operator"),
 }

@@ -88,7 +88,7 @@ def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: in
     from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
     from firsttoken_sizing.optimize.question import check
-    from firsttoken_sizing.step import fitted_step, no_benchmark
+    from firsttoken_sizing.step import step_for
     from firsttoken_sizing.step.scheduler import PREFILL_TOKENS_PER_STEP
 
     sizing = size(question)
@@ -96,9 +96,15 @@ def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: in
         raise InvalidInput("spec", sizing.reason, "make the sizing feasible first (`firsttoken size`)")
     workload = question.workload
     lengths = (workload.input_tokens, workload.output_tokens)
-    fitted = fitted_step(sizing.configuration, check(question).profiles, lengths)
-    if fitted is None:
-        raise no_benchmark(sizing.configuration)
+    checked = check(question)
+    fitted = step_for(
+        model=checked.model,
+        gpu=checked.gpus[sizing.configuration.gpu],
+        key=sizing.configuration,
+        engine=question.engine,
+        profiles=checked.profiles,
+        lengths=lengths,
+    )
     # NB: not the fit's own batch limit: that is the highest concurrency that was measured, not what the engine can do.
     batch = min(ENGINE_MAX_BATCH, sizing.memory.max_concurrency)
     return EngineSpec(
@@ -177,11 +183,11 @@ def _run_fleet(
 
 
 def _traffic(args: argparse.Namespace, question: SizingRequest) -> Traffic:
-    from firsttoken_operator.emulate.traffic import Lengths, Phase, PoissonTraffic, read_trace
+    from firsttoken_operator.emulate.traffic import Lengths, Phase, PoissonTraffic, trace_traffic
     from firsttoken_sizing.errors import InvalidInput
 
     if args.trace is not None:
-        return read_trace(args.trace, args.seconds)
+        return trace_traffic(args.trace, args.seconds)
     workload = question.workload
     rate = args.rate
     if rate is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +15,13 @@ from typing import Any
 
 import yaml
 
-from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
-from firsttoken_operator.api.convert import sizing_request
-from firsttoken_operator.api.documents import Documents, load_documents, parse_documents
+from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.cli.question import Sources, add_arguments, read, title, write
 from firsttoken_sizing import size
-from firsttoken_sizing.errors import InvalidInput, NoBenchmark
+from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.report import sizing_json
+from firsttoken_sizing.report.pictures import PictureFormat, draw
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.workload import Arrivals, Percentile, SlaMode
 
@@ -36,63 +35,31 @@ class Answer:
 
     namespace: str
     name: str
+    title: str
+    """How the deployment is called in a table."""
     sizing: Sizing
     other_reading: Sizing | str
-
-    @property
-    def title(self) -> str:
-        """How the deployment is called in a table."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken size`."""
-    parser.add_argument(
-        "-f",
-        "--filename",
-        required=True,
-        metavar="FILE",
-        help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them; - reads standard input",
-    )
+    add_arguments(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     parser.add_argument(
-        "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
-    )
-    parser.add_argument(
-        "--arrivals",
-        type=Arrivals,
-        choices=list(Arrivals),
-        metavar="{Poisson,ClosedLoop}",
-        help="instead of spec.sizing.arrivals",
-    )
-    parser.add_argument(
-        "--percentile",
-        type=Percentile,
-        choices=list(Percentile),
-        metavar="{Mean,P50,P90,P95,P99}",
-        help="instead of the percentile of every limit",
-    )
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE.html", help="also draw latency against the rate of one replica (plotly)"
+        "--plot",
+        type=Path,
+        metavar="FILE.html|.png",
+        help="also draw latency against the rate of one replica (extra `plots`)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Size every InferenceDeployment of the file and print the answers."""
-    if args.plot is not None and args.plot.suffix != ".html":
-        raise InvalidInput("--plot", f"{args.plot.name}: this version writes HTML only", "name a file FILE.html")
-    documents = _read(args.filename)
-    benchmarks = list(documents.benchmarks)
-    if args.benchmarks is not None:
-        benchmarks += load_documents(args.benchmarks).benchmarks
-    if not documents.deployments:
-        raise InvalidInput("--filename", f"{args.filename} has no InferenceDeployment", "add one")
-    answers = [
-        _answer(deployment, documents, benchmarks, args.arrivals, args.percentile)
-        for deployment in documents.deployments
-    ]
-    if args.plot is not None:
-        _write_plot(answers, args.plot)
+    picture = _picture_format(args.plot) if args.plot is not None else None
+    sources = read(args)
+    answers = [_answer(d, sources, args.arrivals, args.percentile) for d in sources.documents.deployments]
+    if picture is not None:
+        _write_plot(answers, args.plot, picture)
     if args.output == "table":
         _print_tables(answers)
     else:
@@ -100,21 +67,22 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(answer.sizing.feasible for answer in answers) else INFEASIBLE
 
 
-def _read(filename: str) -> Documents:
-    return parse_documents(sys.stdin.read()) if filename == "-" else load_documents(Path(filename))
+def _picture_format(file: Path) -> PictureFormat:
+    try:
+        return PictureFormat(file.suffix.removeprefix("."))
+    except ValueError:
+        raise InvalidInput(
+            "--plot", f"{file.name}: a picture is HTML or PNG", "name a file FILE.html or FILE.png"
+        ) from None
 
 
 def _answer(
-    deployment: InferenceDeployment,
-    documents: Documents,
-    benchmarks: Iterable[BenchmarkProfile],
-    arrivals: Arrivals | None,
-    percentile: Percentile | None,
+    deployment: InferenceDeployment, sources: Sources, arrivals: Arrivals | None, percentile: Percentile | None
 ) -> Answer:
-    request = sizing_request(deployment, documents.pools, benchmarks, arrivals=arrivals, percentile=percentile)
-    sizing = _within_pool(size(request), deployment, documents)
+    request = sources.request(deployment, arrivals, percentile)
+    sizing = _within_pool(size(request), deployment, sources.documents)
     metadata = deployment.metadata
-    return Answer(metadata.namespace or "", metadata.name, sizing, _other_reading(request, sizing))
+    return Answer(metadata.namespace or "", metadata.name, title(deployment), sizing, _other_reading(request, sizing))
 
 
 def _other_reading(request: SizingRequest, sizing: Sizing) -> Sizing | str:
@@ -122,10 +90,7 @@ def _other_reading(request: SizingRequest, sizing: Sizing) -> Sizing | str:
     if request.sla.mode is SlaMode.OFFLINE:
         return "an offline job keeps the batch full, so there is one reading only"
     pinned = sizing.configuration or request.pinned
-    try:
-        return size(replace(request, arrivals=_OTHER[sizing.arrivals], pinned=pinned))
-    except NoBenchmark as error:
-        return f"{_OTHER[sizing.arrivals].value} cannot be read: {error}"
+    return size(replace(request, arrivals=_OTHER[sizing.arrivals], pinned=pinned))
 
 
 def _within_pool(sizing: Sizing, deployment: InferenceDeployment, documents: Documents) -> Sizing:
@@ -150,8 +115,8 @@ def _print_tables(answers: Iterable[Answer]) -> None:
         console.print(sizing_table(answer.title, answer.sizing, answer.other_reading), soft_wrap=False)
 
 
-def _write_plot(answers: Iterable[Answer], file: Path) -> None:
-    from firsttoken_sizing.report.plot import sizing_plot
+def _write_plot(answers: Iterable[Answer], file: Path, picture: PictureFormat) -> None:
+    from firsttoken_sizing.report.sizing_figure import sizing_figure
 
     readings = [
         (answer.title, reading)
@@ -159,10 +124,7 @@ def _write_plot(answers: Iterable[Answer], file: Path) -> None:
         for reading in (answer.sizing, answer.other_reading)
         if isinstance(reading, Sizing)
     ]
-    try:
-        file.write_text(sizing_plot(readings), encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput("--plot", f"{file}: {error.strerror}", "name a file that can be written") from error
+    write(draw(sizing_figure(readings), picture), file, "--plot")
 
 
 def _print_documents(answers: list[Answer], output: str) -> None:

@@ -9,7 +9,10 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firsttoken_sizing.traffic import ActiveTime, DailyVolume
+    from firsttoken_sizing.traffic import ActiveTime, DailyVolume, Prompt
+
+_PARTS = ("question", "system_prompt", "document")
+"""Parts of a prompt whose length can be given, in tokens or in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,9 @@ class _Answer:
     peak: float | None
     input_tokens: int | None
     output_tokens: int | None
+    cached_input_percent: int
+    prompt: Prompt | None
+    """What the input is made of, where that was said."""
     per_day: DailyVolume
 
 
@@ -46,6 +52,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         either = lengths.add_mutually_exclusive_group()
         either.add_argument(f"--{side}-tokens", type=int, metavar="N", help=what)
         either.add_argument(f"--{side}-words", type=float, metavar="N", help="where only words are known")
+    parts = parser.add_argument_group("the input by its parts (in place of --input-tokens)")
+    for part, what in (
+        ("question", "what the user writes"),
+        ("system-prompt", "instructions, the same in every request"),
+        ("document", "one retrieved document or chunk"),
+    ):
+        either = parts.add_mutually_exclusive_group()
+        either.add_argument(f"--{part}-tokens", type=float, metavar="N", help=what)
+        either.add_argument(f"--{part}-words", type=float, metavar="N", help="where only words are known")
+    parts.add_argument("--documents", type=float, metavar="N", help="documents or chunks in a prompt")
+    parts.add_argument("--turns", type=float, metavar="N", help="questions in a conversation, whose history is sent")
+    parts.add_argument(
+        "--prefix-caching",
+        choices=("off", "system-prompt", "conversation"),
+        help="what the engine's prefix cache holds from earlier requests (default: off)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,28 +83,69 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> _Answer:
-    from firsttoken_sizing.traffic import ActiveTime, daily_volume, tokens_from_words
+    from firsttoken_sizing.traffic import ActiveTime, PrefixCaching, daily_volume
 
     active = ActiveTime(hours_per_day=args.hours_per_day, days_per_year=args.days_per_year)
     average = _average(args, active)
-    tokens = {
-        side: getattr(args, f"{side}_tokens")
-        if (words := getattr(args, f"{side}_words")) is None
-        else tokens_from_words(words)
-        for side in ("input", "output")
-    }
+    output_tokens = _tokens(args, "output")
+    prompt = _prompt(args, output_tokens)
+    input_tokens = _tokens(args, "input") if prompt is None else prompt.input_tokens
     return _Answer(
         average=average,
         peak=_peak(args, average),
-        input_tokens=tokens["input"],
-        output_tokens=tokens["output"],
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_input_percent=prompt.cached_input_percent(PrefixCaching(args.prefix_caching or "off")) if prompt else 0,
+        prompt=prompt,
         per_day=daily_volume(
             average,
             hours_per_day=args.hours_per_day,
             requests_per_user=args.requests_per_user,
-            input_tokens=tokens["input"],
-            output_tokens=tokens["output"],
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
         ),
+    )
+
+
+def _tokens(args: argparse.Namespace, part: str) -> int | None:
+    """The length of a part of a request, given in tokens or in words."""
+    from firsttoken_sizing.traffic import tokens_from_words
+
+    words: float | None = getattr(args, f"{part}_words")
+    given: int | None = getattr(args, f"{part}_tokens")
+    return given if words is None else tokens_from_words(words)
+
+
+def _prompt(args: argparse.Namespace, output_tokens: int | None) -> Prompt | None:
+    """The prompt by its parts, or None where none was given. Refuses parts that say too little or too much."""
+    from firsttoken_sizing.errors import InvalidInput
+    from firsttoken_sizing.traffic import prompt_of
+
+    question, system, document = (_tokens(args, part) for part in _PARTS)
+    parts = {
+        "--question-tokens": question,
+        "--system-prompt-tokens": system,
+        "--document-tokens": document,
+        "--documents": args.documents,
+        "--turns": args.turns,
+        "--prefix-caching": args.prefix_caching,
+    }
+    given = [flag for flag, value in parts.items() if value is not None]
+    if not given:
+        return None
+    if _tokens(args, "input") is not None:
+        raise InvalidInput(given[0], "is a part of the input, which --input-tokens gives whole", "remove one of them")
+    if question is None:
+        raise InvalidInput("--question-tokens", f"is missing beside {given[0]}", "add it (or --question-words)")
+    if (document is None) != (args.documents is None):
+        raise InvalidInput("--documents", "and --document-tokens go together", "give how many and how long")
+    return prompt_of(
+        question,
+        system_tokens=system or 0.0,
+        turns=1.0 if args.turns is None else args.turns,
+        output_tokens=output_tokens,
+        documents=args.documents or 0.0,
+        tokens_per_document=document or 0.0,
     )
 
 
@@ -145,6 +208,7 @@ def _as_json(answer: _Answer) -> dict[str, object]:
         "peakRequestsPerSecond": answer.peak,
         "inputTokens": answer.input_tokens,
         "outputTokens": answer.output_tokens,
+        "cachedInputPercent": answer.cached_input_percent,
         "perDay": {
             "requests": answer.per_day.requests,
             "users": answer.per_day.users,
@@ -172,10 +236,12 @@ def _as_yaml(answer: _Answer) -> str:
         raise InvalidInput(
             "peakRequestsPerSecond", f"{answer.peak:g} is above {MAX_REQUESTS_PER_SECOND}", "check the numbers given"
         )
+    cached = f"  cachedInputPercent: {answer.cached_input_percent}\n" if answer.cached_input_percent else ""
     return (
         "traffic:\n"
         f"  inputTokens: {answer.input_tokens}\n"
         f"  outputTokens: {answer.output_tokens}\n"
+        f"{cached}"
         f'  averageRequestsPerSecond: "{_rate(answer.average)}"\n'
         f'  peakRequestsPerSecond: "{_rate(answer.peak)}"\n'
     )
@@ -189,11 +255,16 @@ def _rate(requests_per_second: float) -> str:
 
 
 def _as_table(answer: _Answer) -> str:
-    day = answer.per_day
+    day, prompt = answer.per_day, answer.prompt
     rows = (
         ("average", answer.average, "requests/s", ",.2f"),
         ("peak", answer.peak, "requests/s", ",.2f"),
         ("input", answer.input_tokens, "tokens a request", ",.0f"),
+        ("  system prompt", prompt and prompt.system_tokens, "tokens", ",.0f"),
+        ("  history", prompt and prompt.history_tokens, "tokens, mean over the conversation", ",.0f"),
+        ("  documents", prompt and prompt.document_tokens, "tokens", ",.0f"),
+        ("  question", prompt and prompt.question_tokens, "tokens", ",.0f"),
+        ("  cached", answer.cached_input_percent or None, "% of the input", ",.0f"),
         ("output", answer.output_tokens, "tokens a request", ",.0f"),
         ("requests a day", day.requests, "at the average", ",.0f"),
         ("people a day", day.users, "active users", ",.0f"),

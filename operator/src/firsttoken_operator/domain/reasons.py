@@ -66,7 +66,6 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     UNKNOWN_MODEL = "UnknownModel"
     UNKNOWN_GPU = "UnknownGPU"
-    NO_BENCHMARK = "NoBenchmark"
     TENSOR_PARALLEL_MISMATCH = "TensorParallelMismatch"
     SINGLE_REQUEST_TTFT = "SingleRequestTTFT"
     ITL_AT_BATCH_1 = "ITLAtBatch1"

@@ -294,7 +294,7 @@ class Engine:
             duration += self.model.prefill_seconds(uncached)
             self._reserved_tokens += sequence.input_tokens + sequence.output_tokens
             prompts.append(sequence)
-        growth = self.model.per_context_token_seconds * len(self._decoding)
+        growth = self.model.context_seconds(len(self._decoding)) * len(self._decoding)
         if prompts:
             self._run = _Run(self._boundary, 1, duration, growth, prompts)
         elif self._decoding:

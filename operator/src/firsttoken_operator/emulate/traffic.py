@@ -6,8 +6,6 @@ exactly. Times are seconds since the traffic began. What happens to a request af
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -16,11 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from firsttoken_sizing.errors import InvalidInput
-
-
-class UnreadableTrace(InvalidInput):
-    """A trace file that cannot be replayed; `field` is the file and, where it is one, the line."""
+from firsttoken_sizing.simulation.trace import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,32 +122,12 @@ class PoissonTraffic(Traffic):
         self._times = [arrival.seconds for arrival in self._arrivals]
 
 
-def read_trace(path: Path, end_seconds: float | None = None) -> Traffic:
-    """Read a CSV (plain or `.gz`) with the columns `arrival_s,input_tokens,output_tokens`, sorted by time.
+def trace_traffic(file: Path, end_seconds: float | None = None) -> Traffic:
+    """The requests of a trace (see `simulation.trace`), up to `end_seconds` (None: to its last one).
 
-    Raises:
-        UnreadableTrace: the file, a column or a value is not what it should be.
-
+    Raises `InvalidInput` for a file that is no trace.
     """
-    arrivals: list[Arrival] = []
-    try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
-            for number, row in enumerate(csv.DictReader(lines), start=2):
-                try:
-                    arrival = Arrival(float(row["arrival_s"]), int(row["input_tokens"]), int(row["output_tokens"]))
-                except (KeyError, TypeError, ValueError) as error:
-                    raise UnreadableTrace(
-                        f"{path}:{number}", str(error), "write numbers into arrival_s, input_tokens, output_tokens"
-                    ) from error
-                if arrivals and arrival.seconds < arrivals[-1].seconds:
-                    raise UnreadableTrace(f"{path}:{number}", "is earlier than the line before", "sort by arrival_s")
-                if arrival.input_tokens < 1 or arrival.output_tokens < 1 or not arrival.seconds >= 0:
-                    raise UnreadableTrace(
-                        f"{path}:{number}", "has a value out of range", "use arrival_s >= 0 and token counts >= 1"
-                    )
-                arrivals.append(arrival)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableTrace(str(path), f"cannot be read ({error})", "name a CSV file, plain or .gz") from error
-    if not arrivals:
-        raise UnreadableTrace(str(path), "has no requests", "write one line a request")
+    requests = read_trace(file, field="--trace")
+    columns = (requests.arrival_s, requests.input_tokens, requests.output_tokens)
+    arrivals = [Arrival(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     return Traffic(arrivals, arrivals[-1].seconds if end_seconds is None else end_seconds)

@@ -15,14 +15,13 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from firsttoken_operator.act.publish import read_status
 from firsttoken_operator.api import BenchmarkProfile, GPUPool, InferenceDeployment, sizing_request
+from firsttoken_operator.api.convert import canonical_model
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored
-from firsttoken_sizing.catalog import resolve_model
-from firsttoken_sizing.errors import InvalidInput, NoBenchmark, SizingError, UnknownGPU, UnknownModel
+from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import Sizing, SizingRequest
@@ -33,7 +32,6 @@ logger = logging.getLogger(__name__)
 _REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
     (UnknownModel, Reason.UNKNOWN_MODEL),
     (UnknownGPU, Reason.UNKNOWN_GPU),
-    (NoBenchmark, Reason.NO_BENCHMARK),
     (InvalidInput, Reason.INVALID_SPEC),
 )
 
@@ -133,17 +131,8 @@ def _may_use(resource: InferenceDeployment, profile: Stored[BenchmarkProfile]) -
     """Whether a sizing of the resource reads the profile: one of its model, or one that it names."""
     if profile.parsed is None:
         return False
-    same = _canonical(profile.parsed.spec.model) == _canonical(resource.spec.model.name)
+    same = canonical_model(profile.parsed.spec.model) == canonical_model(resource.spec.model.name)
     return same or profile.name in resource.spec.sizing.benchmarks
-
-
-@lru_cache(maxsize=1024)
-def _canonical(model: str) -> str:
-    """The catalog's name of a model; one that the catalog lacks only equals itself."""
-    try:
-        return resolve_model(model).name
-    except SizingError:
-        return model
 
 
 def _answer(question: _Question) -> Answer:

@@ -3,6 +3,7 @@
 The memory fit is in `firsttoken_sizing.catalog.memory`: it needs the types of an answer, the facts do not.
 """
 
+from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.catalog.gpus import Gpu, gpus, resolve_gpu
 from firsttoken_sizing.catalog.models import Attention, Model, models, resolve_model
 from firsttoken_sizing.catalog.precision import BYTES_PER_PARAMETER, resolve_precision
@@ -13,6 +14,7 @@ __all__ = [
     "Gpu",
     "Model",
     "gpus",
+    "model_from_config",
     "models",
     "resolve_gpu",
     "resolve_model",

@@ -69,6 +69,7 @@ _SINGLE = {
 letters, or a list of words in newer files."""
 _WINDOW_PERIODS = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
 """One layer of so many sees everything, where the config.json leaves the pattern to the code of its family."""
+_MOST_LAYERS = 1000
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 
 
@@ -82,6 +83,8 @@ def layers_of(config: Config) -> Layers:
         if words is not None:
             return _single(config, "layers_block_type", [str(word) for word in words])
     count = config.whole("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    if count > _MOST_LAYERS:
+        raise config.invalid("num_hidden_layers", f"{count} is more than {_MOST_LAYERS}", "use the config.json's")
     window = _window(config)
     blocks = config.items("block_configs", Mapping, count)
     mixers = _searched(config, blocks) if blocks is not None else _mixers(config, count, window)

@@ -13,10 +13,11 @@ import math
 from dataclasses import astuple, dataclass
 
 from firsttoken_sizing.catalog.gpus import Gpu
-from firsttoken_sizing.catalog.memory import largest_kv_share
+from firsttoken_sizing.catalog.memory import kv_cache_bits, largest_kv_share
 from firsttoken_sizing.catalog.models import KV_BYTES_PER_ELEMENT, Model
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.workload import Engine
 
 _GIB = 2**30
 _HALF = 2
@@ -54,17 +55,17 @@ class PeakConstants:
 PEAK = PeakConstants(
     context_gib=0.5515,
     recent_context_gib=0.5595,
-    hidden_vectors=4.028,
-    hidden_vectors_8_bit=0.8275,
-    feed_forward_vectors=1.505,
-    attention_vectors=0.3993,
-    logits_per_vocabulary_entry=14.72,
-    peer_gib=0.3552,
-    first_peer_gib=0.9259,
-    linked_peer_gib=0.4855,
+    hidden_vectors=4.039,
+    hidden_vectors_8_bit=0.7705,
+    feed_forward_vectors=1.516,
+    attention_vectors=0.4001,
+    logits_per_vocabulary_entry=14.3,
+    peer_gib=0.3461,
+    first_peer_gib=0.9453,
+    linked_peer_gib=0.4874,
 )
 """Fitted to the 58 configurations of NVIDIA's TensorRT-LLM 0.9.0 sweep (course DLI S-FX-18, trt_llm_0_9_0_dli.csv) by
-`benchmarks/evaluation/memory.py`. Left out one at a time, the median error of the peak is 0.8 %, the mean 2.8 % (nearly
+`benchmarks/evaluation/memory.py`. Left out one at a time, the median error of the peak is 0.8 %, the mean 2.7 % (nearly
 all of it on GH200)."""
 
 
@@ -81,7 +82,7 @@ def peak_memory_gib(
 ) -> float:
     """Largest memory in use on one GPU, in GiB, while `batch` equal requests run from prompt to last token.
 
-    The KV cache is as wide as the weights (16 bits, or 8 in an 8-bit engine), and all prompts are computed at once.
+    The KV cache is as wide as TensorRT-LLM keeps it (`memory.kv_cache_bits`), and all prompts are computed at once.
     Raises `InvalidInput` for a batch, lengths or parallelism below 1.
     """
     for field, value in (
@@ -105,7 +106,7 @@ def held_gib(model: Model, precision: str, tensor_parallel: int, batch: int, req
     """
     embeddings = model.vocabulary_size * model.hidden_size * _HALF
     weights = max(0.0, model.weight_bytes(precision) - embeddings) / tensor_parallel + embeddings
-    kv_width = min(1.0, bytes_per_parameter(precision) / KV_BYTES_PER_ELEMENT)
+    kv_width = kv_cache_bits(model, precision, Engine.TENSORRT_LLM) / (8 * KV_BYTES_PER_ELEMENT)
     cache = batch * model.kv_bytes(request_tokens) * kv_width * largest_kv_share(model, tensor_parallel)
     return (weights + cache) / _GIB
 

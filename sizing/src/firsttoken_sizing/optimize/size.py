@@ -2,69 +2,74 @@
 
 from __future__ import annotations
 
-from firsttoken_sizing.errors import NoBenchmark
-from firsttoken_sizing.optimize.advice import alternatives, engine_settings, refused, warnings
+from firsttoken_sizing.optimize.alternatives import alternatives, refused
+from firsttoken_sizing.optimize.cautions import cautions
 from firsttoken_sizing.optimize.cost import cost_of
-from firsttoken_sizing.optimize.evaluate import Evaluation, Refusal, evaluate, table_of
-from firsttoken_sizing.optimize.plan import Plan, plan, prefer
+from firsttoken_sizing.optimize.engine import engine_settings
+from firsttoken_sizing.optimize.evaluate import table_of
+from firsttoken_sizing.optimize.evaluation import Evaluation, Refusal
+from firsttoken_sizing.optimize.fleet import replicas_together
+from firsttoken_sizing.optimize.job import job_of
+from firsttoken_sizing.optimize.plan import Plan
 from firsttoken_sizing.optimize.question import Question, check
-from firsttoken_sizing.profile import ConfigurationKey, Latency
-from firsttoken_sizing.request import Alternative, Infeasible, Memory, Sizing, SizingRequest
-
-_MEMORY = (Infeasible.MODEL_DOES_NOT_FIT, Infeasible.KV_CACHE_TOO_SMALL)
+from firsttoken_sizing.optimize.search import search
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingRequest
 
 
 def size(request: SizingRequest) -> Sizing:
     """Answer one sizing question.
 
-    An SLA that no size meets is an answer (`feasible=False` with its cause). Raises `InvalidInput` for a field that
-    cannot be sized: among them `UnknownModel`, `UnknownGPU`, and `NoBenchmark` where nothing is known about any
-    configuration that the request allows.
+    An SLA that no size meets is an answer (`feasible=False` with its cause), and so is a configuration that nobody
+    measured (`Basis.EXTRAPOLATED`). Raises `InvalidInput` for a field that cannot be sized, among them `UnknownModel`
+    and `UnknownGPU`.
     """
     question = check(request)
-    workload, model = request.workload, question.model
-    longest = (workload.input_tokens_p99 or 0.0, workload.output_tokens_p99 or 0.0)
-    input_tokens = max(workload.input_tokens, longest[0])
-    output_tokens = max(workload.output_tokens, longest[1])
-    if not model.holds(input_tokens, output_tokens):
-        sentence = (
-            f"{input_tokens:g} input and {output_tokens:g} output tokens exceed the context window of {model.name},"
-            f" {model.max_context_tokens} tokens; shorten the request or choose a model with a longer window"
-        )
+    if (sentence := _context_exceeded(question)) is not None:
         return _infeasible(question, Infeasible.CONTEXT_WINDOW_EXCEEDED, sentence)
+    outcome = search(question)
+    if outcome.plans:
+        return _feasible(question, outcome.plans[0], alternatives(question, outcome))
+    nearest = min(outcome.refusals, key=lambda r: r.shortfall)
+    return _infeasible(question, nearest.cause, nearest.sentence, nearest, refused(outcome.refusals))
 
-    plans: list[Plan] = []
-    refusals: list[Refusal] = []
-    unknown: list[tuple[ConfigurationKey, NoBenchmark]] = []
-    for key in question.candidates:
-        try:
-            result = evaluate(question, key)
-        except NoBenchmark as error:
-            unknown.append((key, error))
-            continue
-        if isinstance(result, Refusal):
-            refusals.append(result)
-        else:
-            plans.append(plan(result, request))
-    if plans:
-        plans = prefer(plans)
-        return _feasible(question, plans[0], alternatives(plans, refusals, [key for key, _ in unknown]))
-    if unknown:
-        # A configuration that does not fit says nothing about those that would and have no measurements.
-        informative = [r for r in refusals if r.cause not in _MEMORY]
-        if not informative:
-            raise unknown[0][1]
-        refusals = informative
-    nearest = min(refusals, key=lambda r: r.shortfall)
-    return _infeasible(question, nearest.cause, nearest.sentence, nearest.key, nearest.memory, refused(refusals))
+
+def _context_exceeded(question: Question) -> str | None:
+    workload, model = question.request.workload, question.model
+    input_tokens = max(workload.input_tokens, workload.input_tokens_p99 or 0.0)
+    output_tokens = max(workload.output_tokens, workload.output_tokens_p99 or 0.0)
+    if model.holds(input_tokens, output_tokens):
+        return None
+    return (
+        f"{input_tokens:g} input and {output_tokens:g} output tokens exceed the context window of {model.name},"
+        f" {model.max_context_tokens} tokens; shorten the request or choose a model with a longer window"
+    )
 
 
 def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -> Sizing:
     request, evaluation = question.request, best.evaluation
     point, workload = evaluation.point, request.workload
-    table = table_of(evaluation, question)
+    table = table_of(evaluation, question, best.replicas)
     average = workload.average_requests_per_second
+    average_replicas = _replicas_at(question, evaluation, table, average) if average else None
     pricing = request.pricing.get(evaluation.key.gpu)
+    cost = (
+        cost_of(
+            pricing,
+            workload,
+            peak_requests_per_second=best.peak_requests_per_second,
+            requests_per_second_per_server=best.requests_per_second_per_server,
+            gpus=best.gpus,
+            gpus_for_average=min(best.replicas, average_replicas) * evaluation.key.gpus_per_replica
+            if average_replicas
+            else None,
+            servers=best.servers,
+            gpus_per_server=request.hardware.gpus_per_server,
+        )
+        if pricing
+        else None
+    )
     return Sizing(
         feasible=True,
         reason=_why(best, evaluation),
@@ -73,7 +78,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         arrivals=question.arrivals,
         table=table,
         replicas=best.replicas,
-        replicas_for_average=max(1, table.replicas_for(average)) if average else None,
+        replicas_for_average=average_replicas,
         gpus=best.gpus,
         servers=best.servers,
         peak_requests_per_second=best.peak_requests_per_second,
@@ -89,25 +94,34 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
         sla=request.sla,
         memory=evaluation.memory,
-        engine_settings=engine_settings(question, evaluation),
-        cost=cost_of(
-            pricing,
-            workload,
-            peak_requests_per_second=best.peak_requests_per_second,
-            requests_per_second_per_server=best.requests_per_second_per_server,
-            gpus=best.gpus,
-            servers=best.servers,
-            gpus_per_server=request.hardware.gpus_per_server,
-        )
-        if pricing
+        engine=request.engine,
+        batching=evaluation.candidate.batching,
+        engine_settings=engine_settings(request.engine, evaluation, prefix_caching=workload.cached_input_percent > 0),
+        cost=cost,
+        job=job_of(best.job, workload.offline, cost.per_hour if cost else None)
+        if best.job and workload.offline
         else None,
-        warnings=warnings(question, evaluation),
+        warnings=cautions(question, evaluation),
         alternatives=others,
     )
 
 
+def _replicas_at(question: Question, evaluation: Evaluation, table: CapacityTable, rate: float) -> int:
+    """Replicas for another load than the declared peak; fewer of them share their arrivals with less."""
+    if evaluation.alone is not None:
+        # NB: the table would say so too, a little carefully: it knows the fleet of the peak, and one replica alone.
+        return replicas_together(question, evaluation.alone, rate)
+    return max(1, table.replicas_for(rate))
+
+
 def _why(best: Plan, evaluation: Evaluation) -> str:
     key = evaluation.key
+    if best.job is not None:
+        return (
+            f"the job takes {best.replicas} replicas of {key.gpus_per_replica} x {key.gpu} ({key.precision}) and is"
+            f" done after {best.job.finish_seconds / 3600:.3g} hours: one completes {evaluation.capacity:.4g}"
+            f" requests/s with its batch full, bound by {evaluation.binding} ({evaluation.source})"
+        )
     return (
         f"{best.peak_requests_per_second:.4g} requests/s need {best.replicas} replicas of {key.gpus_per_replica} x"
         f" {key.gpu} ({key.precision}): one carries {evaluation.capacity:.4g} requests/s inside the SLA, bound by"
@@ -119,8 +133,7 @@ def _infeasible(
     question: Question,
     cause: Infeasible,
     sentence: str,
-    key: ConfigurationKey | None = None,
-    memory: Memory | None = None,
+    nearest: Refusal | None = None,
     others: tuple[Alternative, ...] = (),
 ) -> Sizing:
     request = question.request
@@ -128,7 +141,7 @@ def _infeasible(
         feasible=False,
         reason=f"{cause.value}: {sentence}",
         cause=cause,
-        configuration=key,
+        configuration=nearest.candidate.key if nearest else None,
         arrivals=question.arrivals,
         table=None,
         replicas=0,
@@ -147,6 +160,8 @@ def _infeasible(
         error_band_percent=0.0,
         utilization_cap_percent=0.0,
         sla=request.sla,
-        memory=memory,
+        engine=request.engine,
+        batching=nearest.candidate.batching if nearest else None,
+        memory=nearest.memory if nearest else None,
         alternatives=others,
     )

@@ -12,32 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.performance import closed_loop, poisson
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.table import STATISTICS, CapacityTable
 from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
-
-_LOADS = 24
-_HIGHEST_SHARE = 0.98
-"""Of the stable rate: above it Poisson latencies have no useful scale."""
-
-
-def closed_loop_points(step: StepModel, lengths: Lengths) -> tuple[Point, ...]:
-    """The model's closed-loop curve from concurrency 1 to the batch limit, evenly in log concurrency."""
-    grid = np.unique(np.round(np.geomspace(1, step.max_batch, _LOADS)).astype(int))
-    return tuple(closed_loop.predict(step, lengths, int(c), Scheduler()) for c in grid)
-
-
-def poisson_points(step: StepModel, lengths: Lengths, capacity: float) -> tuple[Point, ...]:
-    """The model's Poisson curve up to nearly the stable rate, with a point at `capacity` (requests a second)."""
-    highest = _HIGHEST_SHARE * poisson.saturation_rate(step, lengths)
-    # Evenly in 1 - rho: latencies grow as its inverse, so that is where the curve bends.
-    rates = set(highest * (1 - np.geomspace(1, 1 - _HIGHEST_SHARE, _LOADS)[1:])) | {highest}
-    if 0 < capacity < highest:
-        rates.add(capacity)
-    return tuple(poisson.predict(step, lengths, float(rate)) for rate in sorted(rates))
 
 
 def capacity_table(
@@ -80,4 +57,4 @@ def _columns(latencies: Sequence[Latency]) -> NDArray[np.float64]:
 def _kv_percent(point: Point, lengths: Lengths, kv_cache_tokens: int | None) -> float:
     if not kv_cache_tokens or point.concurrency is None:
         return math.nan
-    return min(100.0, 100 * point.concurrency * lengths.context_tokens / kv_cache_tokens)
+    return min(100.0, 100 * point.concurrency * lengths.running_context_tokens / kv_cache_tokens)

@@ -130,6 +130,28 @@ def interpolate(points: Sequence[Point], per_gap: int = 6) -> tuple[Point, ...]:
     return (*result, ordered[-1])
 
 
+def at_load(points: Sequence[Point], load: float) -> Point | None:
+    """The point at a concurrency (or, of a Poisson benchmark, an offered rate): measured, or between two that were.
+
+    Log-linear like `interpolate`. None outside of what was measured: nothing is extended beyond the last point.
+    """
+    ordered = sorted(points, key=load_of)
+    for point in ordered:
+        if math.isclose(load_of(point), load):
+            return point
+    for left, right in pairwise(ordered):
+        low, high = load_of(left), load_of(right)
+        if low < load < high:
+            return _between(left, right, math.log(load / low) / math.log(high / low))
+    return None
+
+
+def load_of(point: Point) -> float:
+    """What the benchmark set: the offered rate of an open loop, else the concurrency."""
+    offered = point.offered_requests_per_second
+    return (point.concurrency or 0.0) if offered is None else offered
+
+
 def _near(measured: float, asked: float) -> bool:
     return abs(measured / asked - 1) <= _SAME_LENGTH
 
@@ -214,6 +236,7 @@ def _between(left: Point, right: Point, share: float) -> Point:
     return Point(
         requests_per_second=log_mean(left.requests_per_second, right.requests_per_second) or 0.0,
         concurrency=log_mean(left.concurrency, right.concurrency),
+        offered_requests_per_second=log_mean(left.offered_requests_per_second, right.offered_requests_per_second),
         ttft=latency(left.ttft, right.ttft),
         itl=latency(left.itl, right.itl),
         end_to_end=latency(left.end_to_end, right.end_to_end),

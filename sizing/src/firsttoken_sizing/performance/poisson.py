@@ -1,42 +1,42 @@
 """Poisson: what one replica does with requests arriving at random at a given rate. The production reading.
 
-The "gated step chain" of docs/design/sizing.md. Requests that arrive during a step are prefilled by the next one, so a
-step lasts `D' = w0 + g*B + sum of T_pf over Poisson(lambda*D) arrivals` with `g = b1 + k*ctx`. Three parts:
+The "gated step chain" of docs/design/sizing.md, in parts of one idea each:
 
-* how many requests are in flight: while B run, each makes a token every `(w0 + g*B) / (1 - lambda*T_pf)` seconds, so B
-  is the birth-death chain of a state-dependent processor-sharing queue (insensitive to the distribution of the output
-  length). Its mean gives `ITL = (w0 + g) / (1 - rho)`, the `w0 / (1 - rho)` of the design plus the request's own
-  share of the batch; above the batch limit requests wait;
-* how long a step is for that B: the chain, iterated over vectorised samples;
-* `TTFT = residual of D + (w0 + g*B) + own T_pf + T_pf of the others that arrived in D`, D length-biased because more
-  requests arrive in a long step.
+* `fluctuations`: means and variances of the load, exact while the batch limit does not bind;
+* `population`: how many requests run at once, or wait for a slot;
+* `prefill`: the chain of steps at that batch, which gives TTFT;
+* `decode`: how long the rest takes, given that batch.
 
-Deterministic (fixed seed). Fixed lengths: heavy-tailed ones need the whole length distribution, which is not used here.
+This module puts them together into latencies, and searches the largest rate inside an SLA. Deterministic (fixed seed).
+Requests arrive independently of each other: bursts of a trace are for the simulation.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.performance.closed_loop import throughput
+from firsttoken_sizing.performance.decode import decode_times
+from firsttoken_sizing.performance.fluctuations import moments
 from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.performance.population import population
+from firsttoken_sizing.performance.prefill import first_tokens, prompts, step_tokens
+from firsttoken_sizing.performance.routing import Splitter
 from firsttoken_sizing.performance.statistics import latency_of
-from firsttoken_sizing.profile import Point
+from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
+from firsttoken_sizing.workload import Routing
+
+Floats = NDArray[np.float64]
 
 _SEED = 20240502
-_SAMPLES = 4096
-_CHAIN_STEPS = 16
-_BISECTIONS = 14
-_TAIL = 1e-7
-"""Probability of the queue lengths that are left out."""
-_MOST_WAITING = 200_000
-"""States of the queue that are kept at most; more are needed only within 0.01 % of the stable rate."""
+_CHAINS = 1024
+_BISECTIONS = 12
 MAX_UTILIZATION = 0.9
 """Largest share of the stable rate that a replica is sized for.
 
@@ -46,108 +46,130 @@ P99 limits of 2 s TTFT and 200 ms a token) at a median of 0.90 of their Offline 
 (tests/sizing/performance/test_utilization_cap_is_what_mlperf_shows.py). Mixtral and GPT-J
 reach 0.97 to 0.98 there, but `ITL = w0 / (1 - rho)`: at 0.9 a rate that is 5 % higher means a latency 1.8 times as
 long, and the fits are no better than 5 %."""
-_LIFETIME_VARIANCE = 1.5
-"""Variance of the mean batch over one request's own lifetime, as a share of the variance of the batch at one moment.
-Calibrated against discrete-event simulation (tests/sizing/performance/test_poisson_agrees_with_simulation.py): the
-independent value would be 2/3, but a request that meets a long queue also stays longer in it.
-
-NB: one constant for every workload is a compromise. Where prefill is most of the work (70B, 2000 in / 200 out) at 80 to
-90 % load, P95 and P99 of ITL and E2E came out 13 to 22 % below the simulation."""
+_WHOLE_PROMPTS = Scheduler()
 
 
-@dataclass(frozen=True, slots=True)
-class Population:
-    """Stationary distribution of the requests in one replica: `probability[n]` of n running or waiting for a slot."""
-
-    probability: NDArray[np.float64]
-
-    @property
-    def mean(self) -> float:
-        """Mean number of requests in the replica."""
-        return float(self.probability @ np.arange(len(self.probability)))
-
-    def quantiles(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers of requests at the given shares of time (0..1)."""
-        cumulative = np.cumsum(self.probability)
-        counts: NDArray[np.float64] = np.searchsorted(cumulative, shares * cumulative[-1]).astype(np.float64)
-        return counts
+def saturation_rate(step: StepModel, lengths: Lengths, scheduler: Scheduler = _WHOLE_PROMPTS) -> float:
+    """Largest stable rate (requests a second) of one replica: the throughput with `batch_limit` requests running."""
+    queue = prompts(step, lengths)
+    batch = batch_limit(step, lengths, scheduler)
+    steps = lengths.mean_decode_steps
+    if not steps:
+        return batch / (batch * queue.mean_seconds + step.decode_seconds(0.0, 0.0))
+    decode = step.decode_seconds(batch, batch * lengths.running_context_tokens)
+    return batch / (batch * queue.mean_seconds + steps * decode)
 
 
-def saturation_rate(step: StepModel, lengths: Lengths) -> float:
-    """Largest stable rate (requests a second): the throughput with every batch slot taken."""
-    return throughput(step, lengths, step.max_batch)
+def batch_limit(step: StepModel, lengths: Lengths, scheduler: Scheduler = _WHOLE_PROMPTS) -> float:
+    """Most requests that decode at once (at least 1), or that are prefilled at once where one token is all they make.
+
+    `max_batch`, or fewer where the token budget of a step computes no more prompts than that number completes: B
+    requests of o decode steps complete `B / o` a step, so `B <= budget * o / l`.
+    """
+    queue = prompts(step, lengths)
+    steps = lengths.mean_decode_steps
+    budget = float(step_tokens(lengths, scheduler, np.zeros(1))[0])
+    if not steps:
+        return max(1.0, min(step.max_batch, budget / queue.mean_tokens))
+    # A chunked budget is shared with the decoding sequences: B * l / o <= budget - B.
+    taken = queue.mean_tokens / steps + (1.0 if scheduler.chunked_prefill else 0.0)
+    return max(1.0, min(float(step.max_batch), budget / taken))
 
 
-def population(step: StepModel, lengths: Lengths, rate: float) -> Population:
-    """How many requests are in the replica at `rate` (requests a second, below `saturation_rate`)."""
-    share_prefill = rate * step.prefill_seconds(lengths.uncached_input_tokens)
-    per_sequence = step.decode_seconds(1, lengths.context_tokens) - step.base_seconds
-    steps = max(1.0, lengths.decode_steps)
-    # The queue above the batch limit is geometric; this many states hold all but a negligible tail of it.
-    queue_ratio = min(rate / saturation_rate(step, lengths), 1 - 1e-6)
-    states = step.max_batch + min(_MOST_WAITING, math.ceil(math.log(_TAIL) / math.log(queue_ratio)))
-    n = np.arange(1, states + 1)
-    running = np.minimum(n, step.max_batch)
-    token_seconds = (step.base_seconds + per_sequence * running) / (1 - share_prefill)
-    ratios = rate * steps * token_seconds / running
-    logs = np.concatenate(([0.0], np.cumsum(np.log(ratios))))
-    weights = np.exp(logs - logs.max())
-    return Population(weights / weights.sum())
+def predict(
+    step: StepModel,
+    lengths: Lengths,
+    rate: float,
+    scheduler: Scheduler = _WHOLE_PROMPTS,
+    replicas: int = 1,
+    routing: Routing = Routing.RANDOM,
+) -> Point:
+    """The operating point of one replica, with every latency percentile.
 
-
-def predict(step: StepModel, lengths: Lengths, rate: float) -> Point:
-    """The operating point at `rate` requests a second (> 0, below `saturation_rate`), with every latency percentile."""
+    `rate`: requests a second that reach this one replica (> 0, below `saturation_rate`), one of `replicas` equal ones
+    behind `routing`.
+    """
+    splitter = Splitter(replicas, routing)
     rng = np.random.default_rng(_SEED)
-    prefill = step.prefill_seconds(lengths.uncached_input_tokens)
-    per_sequence = step.decode_seconds(1, lengths.context_tokens) - step.base_seconds
-    steps = lengths.decode_steps
-    people = population(step, lengths, rate)
+    known = moments(step, lengths, rate, splitter)
+    saturation = saturation_rate(step, lengths, scheduler)
+    limit = math.floor(batch_limit(step, lengths, scheduler))
+    variability = splitter.queue_variability(_work_variation(step, lengths))
+    people = population(_decode_ratios(step, lengths, rate, limit), known, rate / saturation, variability)
 
-    # One sample a stratum of time: much less noise than free draws, for the same work.
-    present = people.quantiles(rng.permutation((np.arange(_SAMPLES) + 0.5) / _SAMPLES))
-    running = np.minimum(present, step.max_batch)
-    decode = step.base_seconds + per_sequence * running
-    mean_step = decode / (1 - rate * prefill)
-    duration = mean_step.copy()
-    for _ in range(_CHAIN_STEPS):
-        duration = decode + prefill * rng.poisson(rate * duration)
-    weights = duration / mean_step
-    # An idle engine starts at once; otherwise the rest of the running step comes first.
-    residual = np.where(present > 0, rng.random(_SAMPLES) * duration, 0.0)
-    others = np.where(present > 0, rng.poisson(rate * duration), 0)
-    for_a_slot = np.maximum(0.0, present + 1 - step.max_batch) / saturation_rate(step, lengths)
-    ttft = for_a_slot + residual + decode + prefill * (1 + others)
-
-    # A request shares its steps with those that it finds, and counts itself.
-    mean_running = float(running.mean())
-    companions = np.maximum(0.0, mean_running + math.sqrt(_LIFETIME_VARIANCE) * (running - mean_running))
-    lifetime_batch = np.minimum(companions + 1, step.max_batch)
-    expected_decode = steps * (step.base_seconds + per_sequence * lifetime_batch) / (1 - rate * prefill)
-    # Each prompt more than expected stalls it, and lets in `rate * prefill` more prompts meanwhile.
-    surplus = rng.poisson(rate * expected_decode) - rate * expected_decode
-    total_decode = np.maximum(expected_decode + prefill * surplus / (1 - rate * prefill), steps * step.base_seconds)
+    # One chain a stratum of time: much less noise than free draws, for the same work.
+    present = people.quantiles((np.arange(_CHAINS) + 0.5) / _CHAINS)
+    running = np.minimum(present, limit)
+    decode = step.decode_seconds(running, running * lengths.running_context_tokens)
+    if known.load_deviation > 1:
+        deviation = (known.load_deviation - 1) * (decode - decode.mean())
+        decode = np.maximum(step.decode_seconds(np.zeros(1), np.zeros(1)), decode + deviation)
+    first = first_tokens(step, lengths, rate, scheduler, splitter, running, decode, rng)
+    for_a_slot = np.maximum(0.0, present + 1 - limit) / saturation + scheduler.steps_ahead * decode
+    first = replace(first, seconds=first.seconds + for_a_slot[first.chain])
+    ttft = latency_of(1000 * first.seconds, first.weights)
+    # Decode times have little noise: half of the samples are enough for them.
+    first = first.every(2)
+    steps, total = decode_times(step, lengths, rate, known, running, limit, first, rng)
     return Point(
         requests_per_second=rate,
         offered_requests_per_second=rate,
-        concurrency=people.mean,
-        ttft=latency_of(1000 * ttft, weights),
-        itl=latency_of(1000 * total_decode / steps) if steps else latency_of(np.zeros(1)),
-        end_to_end=latency_of(1000 * (ttft + total_decode), weights),
+        concurrency=rate * float(np.average(first.seconds + total, weights=first.weights)),
+        ttft=ttft,
+        itl=_inter_token(total, steps, first.weights),
+        end_to_end=latency_of(1000 * (first.seconds + total), first.weights),
     )
 
 
-def capacity(step: StepModel, lengths: Lengths, meets: Callable[[Point], bool]) -> float:
-    """Largest rate (requests a second) whose operating point `meets` the SLA, by bisection; 0 where none does.
+def capacity(
+    step: StepModel,
+    lengths: Lengths,
+    meets: Callable[[Point], bool],
+    scheduler: Scheduler = _WHOLE_PROMPTS,
+    replicas: int = 1,
+    routing: Routing = Routing.RANDOM,
+) -> float:
+    """Largest rate (requests a second) of one replica whose operating point `meets` the SLA; 0 where none does.
 
-    Never above `MAX_UTILIZATION` of the stable rate.
+    By bisection, never above `MAX_UTILIZATION` of the stable rate. NB: every search asks at the same rates, so a looser
+    SLA, which says yes wherever a tighter one does, never ends lower.
     """
-    low, high = 0.0, MAX_UTILIZATION * saturation_rate(step, lengths)
-    if meets(predict(step, lengths, high)):
+    low, high = 0.0, MAX_UTILIZATION * saturation_rate(step, lengths, scheduler)
+    if meets(predict(step, lengths, high, scheduler, replicas, routing)):
         return high
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if meets(predict(step, lengths, middle)):
+        if meets(predict(step, lengths, middle, scheduler, replicas, routing)):
             low = middle
         else:
             high = middle
     return low
+
+
+def _decode_ratios(step: StepModel, lengths: Lengths, rate: float, limit: int) -> Floats:
+    """Arrivals over departures of an engine that decodes 1 to `limit` requests, while prefill takes its mean share."""
+    running = np.arange(1.0, limit + 1)
+    token_seconds = step.decode_seconds(running, running * lengths.running_context_tokens)
+    token_seconds /= 1 - rate * prompts(step, lengths).mean_seconds
+    return rate * lengths.mean_decode_steps * token_seconds / running
+
+
+def _inter_token(total: Floats, steps: Floats, weights: Floats) -> Latency:
+    """ITL of the requests that make more than one token; 0 where none does."""
+    some = steps > 0
+    if not some.any():
+        return latency_of(np.zeros(1))
+    return latency_of(1000 * total[some] / steps[some], weights[some])
+
+
+def _work_variation(step: StepModel, lengths: Lengths) -> float:
+    """Squared coefficient of variation of the engine time that a request takes while every slot is taken."""
+    if lengths.is_fixed:
+        return 0.0
+    queue = prompts(step, lengths)
+    batch = float(step.max_batch)
+    token = step.decode_seconds(batch, batch * lengths.running_context_tokens) / batch
+    shares, multiples = np.array(lengths.output_spread.shares), np.array(lengths.output_spread.multiples)
+    decode = token * lengths.decode_steps
+    decode_variance = decode**2 * float(shares @ (multiples - 1) ** 2)
+    return (queue.variance_seconds + decode_variance) / (queue.mean_seconds + decode) ** 2

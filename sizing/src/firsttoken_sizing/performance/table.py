@@ -47,12 +47,22 @@ class CapacityTable:
     kv_percent: NDArray[np.float64]
     capacity_requests_per_second: float
     saturation_requests_per_second: float
+    capacity_alone_requests_per_second: float | None = None
+    """Where a router evens out arrivals: what one replica carries alone. What one of `sized_replicas` carries is
+    `capacity_requests_per_second`. None: the capacity does not depend on the number."""
+    sized_replicas: int = 1
 
-    def at(self, requests_per_second: float) -> Operating:
-        """Interpolate the table at one replica's rate (clamped to its ends)."""
+    def at(self, requests_per_second: float, replicas: int | None = None) -> Operating:
+        """Interpolate the table at one replica's rate (clamped to its ends).
+
+        `replicas`: how many share the arrivals, where that is not `sized_replicas`. Fewer even them out less: each is
+        read at the rate that uses as much of the capacity of one of `sized_replicas`.
+        """
         x = float(requests_per_second)
+        if replicas is not None and self.capacity_requests_per_second > 0:
+            x *= self.capacity_requests_per_second / self.capacity_of_one_among(replicas)
         return Operating(
-            requests_per_second=x,
+            requests_per_second=float(requests_per_second),
             ttft=self._row(self.ttft, x),
             itl=self._row(self.itl, x),
             end_to_end=self._row(self.end_to_end, x),
@@ -71,9 +81,32 @@ class CapacityTable:
         capacity = self.capacity_requests_per_second * capacity_factor
         if capacity <= 0:
             raise ValueError("no number of replicas meets the SLA: the capacity of one is 0")
-        # NB: 38.9999999/1 must not become one more replica by floating-point noise, so allow one part in 10^9.
-        return max(0, math.ceil(requests_per_second / capacity - 1e-9))
+        fewest = _whole(requests_per_second / capacity)
+        alone = self.capacity_alone_requests_per_second
+        if alone is None or not 0 < alone < self.capacity_requests_per_second:
+            return fewest
+        low, high = fewest, _whole(requests_per_second / (alone * capacity_factor))
+        while low < high:
+            middle = (low + high) // 2
+            enough = _whole(requests_per_second / (self.capacity_of_one_among(middle) * capacity_factor)) <= middle
+            low, high = (low, middle) if enough else (middle + 1, high)
+        return low
+
+    def capacity_of_one_among(self, replicas: int) -> float:
+        """Largest rate of one of so many replicas inside the SLA, requests a second."""
+        alone = self.capacity_alone_requests_per_second
+        if alone is None or alone <= 0 or self.sized_replicas < 2:
+            return self.capacity_requests_per_second
+        # N replicas that share arrivals have 1/N of the noise, and what it costs goes with it: for LeastLoaded within
+        # 4 % of the model, for RoundRobin below it, which errs on the side of one replica more.
+        gained = min(1.0, (1 - 1 / max(1, replicas)) / (1 - 1 / self.sized_replicas))
+        return alone + gained * (self.capacity_requests_per_second - alone)
 
     def _row(self, columns: NDArray[np.float64], x: float) -> Latency:
         values = [float(np.interp(x, self.rates, columns[:, i])) for i in range(len(STATISTICS))]
         return Latency(**{s: None if math.isnan(v) else v for s, v in zip(STATISTICS, values, strict=True)})
+
+
+def _whole(replicas: float) -> int:
+    # NB: 38.9999999/1 must not become one more replica by floating-point noise, so allow one part in 10^9.
+    return max(0, math.ceil(replicas - 1e-9))

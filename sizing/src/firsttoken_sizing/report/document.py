@@ -7,7 +7,7 @@ from typing import Any
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.report.prediction import predictions
-from firsttoken_sizing.request import Alternative, Cost, Memory, Sizing
+from firsttoken_sizing.request import Alternative, Cost, Job, Memory, Sizing
 
 _DIGITS = 6
 _OF_A_SIZE = (
@@ -50,6 +50,8 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
         "tensorParallel": key.tensor_parallel if key else None,
         "pipelineParallel": key.pipeline_parallel if key else None,
         "peakRequestsPerSecond": _round(sizing.peak_requests_per_second or None),
+        "engine": sizing.engine.value,
+        "batching": sizing.batching.value if sizing.batching else None,
         "requestsPerSecondPerReplica": _round(per_replica),
         "requestsPerSecondPerGPU": _round(per_replica / key.gpus_per_replica) if key else None,
         "requestsPerSecondPerServer": _round(sizing.requests_per_second_per_server),
@@ -66,6 +68,7 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
         "memory": _memory(sizing.memory),
         "engineSettings": dict(sizing.engine_settings),
         "cost": _cost(sizing.cost),
+        "job": _job(sizing.job),
         "warnings": list(sizing.warnings),
         "alternatives": [_alternative(a) for a in sizing.alternatives],
     }
@@ -128,22 +131,47 @@ def _memory(memory: Memory | None) -> dict[str, float | None] | None:
         "otherGiB": round(memory.other_gib, 2),
         "kvCacheGiB": round(memory.kv_cache_gib, 2),
         "kvCacheTokens": memory.kv_cache_tokens,
+        "kvCacheBits": memory.kv_cache_bits,
         "maxConcurrency": memory.max_concurrency,
         "measuredConcurrency": memory.measured_concurrency,
     }
 
 
-def _cost(cost: Cost | None) -> dict[str, float | str | None] | None:
+def _cost(cost: Cost | None) -> dict[str, Any] | None:
     if cost is None:
         return None
     return {
         "currency": cost.currency,
         "perHour": _round(cost.per_hour),
         "perYear": _round(cost.per_year),
+        "perYearAutoscaled": _round(cost.per_year_autoscaled),
+        "gpuHoursPerDay": _round(cost.gpu_hours_per_day),
+        "gpuHoursPerDayAutoscaled": _round(cost.gpu_hours_per_day_autoscaled),
         "perThousandRequestsAtPeak": _round(cost.per_thousand_requests_at_peak),
         "perThousandRequestsAtPeakFractional": _round(cost.per_thousand_requests_at_peak_fractional),
         "perThousandRequestsAtAverage": _round(cost.per_thousand_requests_at_average),
+        "perThousandRequestsAutoscaled": _round(cost.per_thousand_requests_autoscaled),
         "perMillionTokensAtPeak": _round(cost.per_million_tokens_at_peak),
+        "perMillionTokensAtAverage": _round(cost.per_million_tokens_at_average),
+        "apiPerThousandRequests": _round(cost.api_per_thousand_requests),
+        "apiPerMillionTokens": _round(cost.api_per_million_tokens),
+        "apiPerYearAtAverage": _round(cost.api_per_year_at_average),
+        "breakEvenRequestsPerSecond": _round(cost.break_even_requests_per_second),
+        "breakEvenPercentOfPeak": _round(cost.break_even_percent_of_peak),
+        "assumptions": list(cost.assumptions),
+    }
+
+
+def _job(job: Job | None) -> dict[str, float | None] | None:
+    if job is None:
+        return None
+    return {
+        "requests": job.requests,
+        "deadlineHours": job.deadline_hours,
+        "finishHours": _round(job.finish_hours),
+        "gpuHours": _round(job.gpu_hours),
+        "cost": _round(job.cost),
+        "costPerThousandRequests": _round(job.cost_per_thousand_requests),
     }
 
 
@@ -153,6 +181,8 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
         "feasible": alternative.feasible,
         "gpus": alternative.gpus,
         "reason": alternative.reason,
+        "batching": alternative.batching.value if alternative.batching else None,
+        "prefillGPUs": alternative.prefill_gpus,
     }
 
 

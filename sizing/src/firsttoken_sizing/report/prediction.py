@@ -48,7 +48,7 @@ def predictions(sizing: Sizing) -> tuple[Prediction, ...]:
                 operating=operating,
                 inside_sla=_inside(operating, sizing.sla, saturated),
                 inside_capacity=inside_capacity,
-                load_percent=100 * peak / replicas / table.capacity_requests_per_second,
+                load_percent=100 * peak / replicas / table.capacity_of_one_among(replicas),
                 saturated=saturated,
             )
         )

@@ -11,13 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from firsttoken_sizing.profile import ConfigurationKey, Latency
+from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.report.cells import UNKNOWN, configuration_name, number
 from firsttoken_sizing.report.prediction import predictions
-from firsttoken_sizing.request import Cost, Memory, Sizing
+from firsttoken_sizing.report.tables import alternatives_table, cost_table, job_table
+from firsttoken_sizing.request import Memory, Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
-_UNKNOWN = "-"
-_VERDICTS = {True: "yes", False: "no", None: _UNKNOWN}
+_VERDICTS = {True: "yes", False: "no", None: UNKNOWN}
 
 
 def sizing_table(title: str, sizing: Sizing, other_reading: Sizing | str | None = None) -> RenderableType:
@@ -27,11 +28,13 @@ def sizing_table(title: str, sizing: Sizing, other_reading: Sizing | str | None 
         parts.append(Text(f"The other reading: {other_reading}"))
     if sizing.feasible:
         parts += [Text(), _predictions(sizing)]
-    if sizing.cost:
-        parts += [Text(), _cost(sizing.cost)]
+    if sizing.job:
+        parts += [Text(), job_table(sizing.job, sizing.cost)]
+    elif sizing.cost:
+        parts += [Text(), cost_table(sizing.cost)]
     parts += [Text(f"Warning: {warning}", style="yellow") for warning in sizing.warnings]
     if sizing.alternatives:
-        parts += [Text(), _alternatives(sizing)]
+        parts += [Text(), alternatives_table(sizing.alternatives)]
     return Group(*parts)
 
 
@@ -47,33 +50,34 @@ def _readings(title: str, sizing: Sizing, other: Sizing | str | None) -> Table:
 
 
 def _rows(readings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
-    yield "basis", [f"{r.basis.value} (± {r.error_band_percent:.3g} %)" if r.basis else _UNKNOWN for r in readings]
-    yield "configuration", [_configuration(r.configuration) for r in readings]
+    yield "basis", [f"{r.basis.value} (± {r.error_band_percent:.3g} %)" if r.basis else UNKNOWN for r in readings]
+    yield "configuration", [configuration_name(r.configuration) for r in readings]
+    yield "engine, batching", [_engine(r) for r in readings]
     for label, name in (("replicas", "replicas"), ("GPUs", "gpus"), ("servers", "servers")):
         yield label, [str(getattr(r, name)) if r.feasible else "none" for r in readings]
-    yield "replicas at the average", [_number(r.replicas_for_average) for r in readings]
-    yield "peak requests/s", [_number(r.peak_requests_per_second or None) for r in readings]
+    yield "replicas at the average", [number(r.replicas_for_average) for r in readings]
+    yield "peak requests/s", [number(r.peak_requests_per_second or None) for r in readings]
     for label, name in (
         ("requests/s a replica", "requests_per_second_per_replica"),
         ("requests/s a server", "requests_per_second_per_server"),
         ("concurrency a replica", "concurrency_per_replica"),
     ):
-        yield label, [_number(getattr(r, name) if r.feasible else None) for r in readings]
+        yield label, [number(getattr(r, name) if r.feasible else None) for r in readings]
     for metric, name, limit in _metrics(readings[0].sla):
         percentile = _percentile(limit)
         latencies: list[Latency] = [getattr(r, name) for r in readings]
         yield (
             f"{metric} ms mean / {percentile.value}",
-            [f"{_number(latency.mean)} / {_number(latency.at(percentile))}" for latency in latencies],
+            [f"{number(latency.mean)} / {number(latency.at(percentile))}" for latency in latencies],
         )
     yield "bound by", [r.binding_constraint for r in readings]
-    yield "KV cache GiB a GPU", [_number(r.memory.kv_cache_gib) if r.memory else _UNKNOWN for r in readings]
+    yield "KV cache GiB a GPU", [number(r.memory.kv_cache_gib) if r.memory else UNKNOWN for r in readings]
     yield "at once: fit / measured", [_at_once(r.memory) for r in readings]
 
 
 def _at_once(memory: Memory | None) -> str:
     """Requests that fit if each reserves its full length, and the most that were measured running."""
-    return f"{memory.max_concurrency} / {_number(memory.measured_concurrency)}" if memory else _UNKNOWN
+    return f"{memory.max_concurrency} / {number(memory.measured_concurrency)}" if memory else UNKNOWN
 
 
 def _metrics(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:
@@ -105,7 +109,7 @@ def _word(statistic: Percentile) -> str:
 
 
 def _predictions(sizing: Sizing) -> Table:
-    peak = _number(sizing.peak_requests_per_second)
+    peak = number(sizing.peak_requests_per_second)
     title = f"At {peak} requests/s in all; latencies in ms, load in % of what a replica carries"
     table = Table(title=title, title_justify="left")
     shown = tuple(_columns(sizing.sla))
@@ -117,47 +121,13 @@ def _predictions(sizing: Sizing) -> Table:
         bound = "> " if prediction.saturated else ""
         table.add_row(
             str(prediction.replicas),
-            _number(at.requests_per_second),
-            *(bound + _number(getattr(at, name).at(statistic)) for _, name, statistic in shown),
+            number(at.requests_per_second),
+            *(bound + number(getattr(at, name).at(statistic)) for _, name, statistic in shown),
             _VERDICTS[prediction.inside_sla],
             f"{prediction.load_percent:.1f}",
         )
     return table
 
 
-def _cost(cost: Cost) -> Table:
-    table = Table(title=f"Cost ({cost.currency})", title_justify="left", show_header=False)
-    for label, value in (
-        ("a year", cost.per_year),
-        ("an hour", cost.per_hour),
-        ("1000 requests at the peak", cost.per_thousand_requests_at_peak),
-        ("1000 requests at the peak, of the fraction of servers used", cost.per_thousand_requests_at_peak_fractional),
-        ("1000 requests at the average", cost.per_thousand_requests_at_average),
-        ("1 million tokens at the peak", cost.per_million_tokens_at_peak),
-    ):
-        if value is not None:
-            table.add_row(label, f"{value:,.0f}" if value >= 1000 else f"{value:.4f}")
-    return table
-
-
-def _alternatives(sizing: Sizing) -> Table:
-    table = Table(title="Alternatives", title_justify="left")
-    for heading in ("configuration", "GPUs", "why not"):
-        table.add_column(heading)
-    for alternative in sizing.alternatives:
-        gpus = str(alternative.gpus) if alternative.gpus is not None else _UNKNOWN
-        table.add_row(_configuration(alternative.configuration), gpus, alternative.reason)
-    return table
-
-
-def _configuration(key: ConfigurationKey | None) -> str:
-    if key is None:
-        return _UNKNOWN
-    pipeline = f" PP{key.pipeline_parallel}" if key.pipeline_parallel > 1 else ""
-    return f"{key.gpu} {key.precision} TP{key.tensor_parallel}{pipeline}"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return _UNKNOWN
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+def _engine(sizing: Sizing) -> str:
+    return f"{sizing.engine.value}, {sizing.batching.value}" if sizing.batching else sizing.engine.value

@@ -1,21 +1,29 @@
-"""The step model: what one iteration of the engine costs, fitted to measurements. Knows nothing of arrivals or SLAs."""
+"""The step model: what one iteration of the engine costs, fitted to measurements or derived from physics.
 
-from firsttoken_sizing.step.fit import FittedStep, Range
+Knows nothing of arrivals or SLAs.
+"""
+
+from firsttoken_sizing.step.calibration import Calibration, calibration_of
+from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.select import EXTRAPOLATED_BAND_PERCENT, basis_of, fitted_step, no_benchmark, step_model
+from firsttoken_sizing.step.prior import prior_step
+from firsttoken_sizing.step.select import EXTRAPOLATED_BAND_PERCENT, basis_of, step_for, step_model
 from firsttoken_sizing.step.shipped import repeat_error_percent, shipped_keys, shipped_step, speed_key
 
 __all__ = [
     "EXTRAPOLATED_BAND_PERCENT",
+    "Calibration",
     "FittedStep",
+    "Origin",
     "Range",
     "StepModel",
     "basis_of",
-    "fitted_step",
-    "no_benchmark",
+    "calibration_of",
+    "prior_step",
     "repeat_error_percent",
     "shipped_keys",
     "shipped_step",
     "speed_key",
+    "step_for",
     "step_model",
 ]

@@ -1,178 +1,183 @@
-"""Fit the five numbers of the step model to closed-loop benchmark points.
+"""Fit the engine constants of one configuration to its closed-loop points, drawn to what is known of the engine.
 
-In a closed loop with c requests outstanding, one round of c requests lasts
-`S(c) = c*T_pf + (OSL-1)*(w0 + b1*c + k*c*(ISL + OSL/2))` and completes c of them, so `c / X = S(c)`: linear in the five
-numbers. At concurrency 1 nothing waits, so TTFT and ITL give prefill and decode apart. All rows are weighted by the
-inverse of what they measure, which makes the residuals relative. See docs/design/sizing.md.
+A round of c requests takes `S(c) = c*T_pf + (OSL-1) * T_decode(c)` and completes c of them, so `c / X = S(c)`; at
+concurrency 1 TTFT and ITL tell prefill from decode. The unknowns are the logarithms of the ten constants of
+`Calibration` (so that every cost stays positive) and of the batch shape at the concurrencies that were measured. Each
+is drawn to its prior: the constants to the engine's, the shape to 1. Points decide what they can tell apart, the prior
+the rest, and one point alone is an answer.
 
-This module does not decide which profiles belong to a configuration (`select.py`) and knows no physics: a coefficient
-that the points cannot tell apart from another is left at zero and the answer is only used near the fitted lengths.
+Residuals are log(predicted / measured), beyond 3 % they count linearly (Huber). No scipy, whose import takes longer
+than a whole sizing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.profile import Load, Profile
+from firsttoken_sizing.step.calibration import TERMS, Calibration
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.prior import Work
+from firsttoken_sizing.step.samples import Sample
 
-ENGINE_MAX_BATCH = 256
-"""Sequences that the engine runs at once where memory allows (default of vLLM and of the NIM engines measured)."""
-MIN_CONCURRENCIES = 3
-_LARGEST_STEP_TOKENS = 65536
-_REWEIGHTINGS = 6
-_RESIDUAL_FLOOR = 0.02
+CONSTANT_SPREAD, SHAPE_SPREAD = 0.5, 0.1
+"""How far (one standard deviation of the logarithm) a configuration's constants lie from the engine's, and the shape
+from 1. Chosen by cross-validation over the workloads of nim_dli.csv, where it hardly matters: with spreads of 0.2 to 1
+and 0.06 to 0.2 the median held-out error of requests a second stays within 1.1 to 1.2 %, the mean within 1.9 to 2.2."""
+_NOISE = 0.03
+_MOST_ITERATIONS = 40
+_LONGEST_MOVE = 0.7
+_CONVERGED = 1e-5
 
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Closed interval of token counts that were measured."""
-
-    low: float
-    high: float
-
-    def covers(self, value: float, factor: float = 1.5) -> bool:
-        """Whether `value` is inside the interval widened by `factor` on both sides."""
-        return self.low / factor <= value <= self.high * factor
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class FittedStep:
-    """A step model and how far it can be trusted.
+class Costs:
+    """What each constant costs in each measured time, in seconds, at the constants of the prior.
 
-    Errors are absolute, in percent of the measured requests a second: `median_error_percent` over the points that were
-    fitted, `band_percent` the 90th percentile (of points left out where the fit was cross-validated, else of the fitted
-    ones).
+    `batch` and `other` have a row for each time and a column for each constant: the part of the batch alone (which the
+    shape multiplies) and the rest (attention and prompts). `measured` are the times, `concurrency` the running
+    sequences of each.
     """
 
-    model: StepModel
-    input_tokens: Range
-    output_tokens: Range
-    points: int
-    median_error_percent: float
-    band_percent: float
-    source: str
-
-    def covers(self, input_tokens: float, output_tokens: float) -> bool:
-        """Whether the lengths are near ones that were measured; outside, the fit is an extrapolation."""
-        return self.input_tokens.covers(input_tokens) and self.output_tokens.covers(output_tokens)
+    batch: Floats
+    other: Floats
+    measured: Floats
+    concurrency: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One usable closed-loop point with the lengths of its profile. Latencies in milliseconds."""
+class Fit:
+    """Constants of one configuration, the shape of its batch, and how badly both fit together with the prior."""
 
-    input_tokens: float
-    output_tokens: float
-    concurrency: float
-    requests_per_second: float
-    ttft_ms: float | None
-    itl_ms: float | None
+    constants: Calibration
+    batch_shape: tuple[tuple[float, float], ...]
+    covariance: Floats
+    """Of the logarithms of the ten constants, as far as the points and the prior leave them open."""
+    cost: float
+    """What was minimized: of two priors the one with the smaller cost explains the points better."""
 
-    @property
-    def round_seconds(self) -> float:
-        """Duration of one round of `concurrency` requests."""
-        return self.concurrency / self.requests_per_second
-
-    @property
-    def context_tokens(self) -> float:
-        """Mean context of a running sequence."""
-        return self.input_tokens + self.output_tokens / 2
+    def step(self, work: Work) -> StepModel:
+        """The step model of these constants."""
+        return replace(work.step(self.constants), batch_shape=self.batch_shape)
 
 
-def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
-    """Closed-loop points whose running batch equals their concurrency: no overload window, no queue for KV memory.
+def fit_constants(
+    samples: Sequence[Sample], work_at: Callable[[float], Work], prior: Calibration, *, spread: float = CONSTANT_SPREAD
+) -> Fit:
+    """Constants and batch shape of the configuration that was measured. Needs one sample or more.
 
-    A queue shows as a TTFT longer than all that a step can prefill: 1.5 x the prefill of min(c, largest step) prompts.
+    `work_at` is the work of a step for prompts of so many tokens. A constant that is 0 in the prior stays 0.
     """
-    samples: list[Sample] = []
-    for profile in profiles:
-        if profile.load is not Load.CLOSED_LOOP:
-            continue
-        alone = [p.ttft.mean for p in profile.points if p.concurrency == 1 and p.ttft.mean is not None]
-        largest_step = _LARGEST_STEP_TOKENS / profile.input_tokens
-        for point in profile.points:
-            if point.concurrency is None or point.requests_per_second <= 0 or point.is_overload:
-                continue
-            limit = 1.5 * max(1.0, min(point.concurrency, largest_step)) * min(alone) if alone else None
-            if limit is not None and point.ttft.mean is not None and point.ttft.mean > limit:
-                continue
-            samples.append(
-                Sample(
-                    profile.input_tokens,
-                    profile.output_tokens,
-                    point.concurrency,
-                    point.requests_per_second,
-                    point.ttft.mean,
-                    point.itl.mean,
-                )
-            )
-    return tuple(samples)
-
-
-def can_fit(samples: Sequence[Sample]) -> bool:
-    """Whether the points tell the coefficients apart: three concurrencies, one of them 1 with its TTFT."""
-    return len({s.concurrency for s in samples}) >= MIN_CONCURRENCIES and any(
-        s.concurrency == 1 and s.ttft_ms is not None for s in samples
-    )
-
-
-def fit_step(samples: Sequence[Sample], max_batch: int) -> StepModel:
-    """Non-negative least squares of relative residuals, reweighted towards the median. Needs `can_fit(samples)`."""
-    # NB: imported here because scipy.optimize takes half a second to load, which a sizing from shipped fits saves.
-    from scipy.optimize import nnls
-
-    rows, targets = _equations(samples)
-    columns = _identifiable(samples)
-    scaled = rows[:, columns] / targets[:, None]
-    norms = np.linalg.norm(scaled, axis=0)
-    weights = np.ones(len(targets))
-    solution = np.zeros(len(columns))
-    for _ in range(_REWEIGHTINGS):
-        solution, _ = nnls(scaled / norms * weights[:, None], weights)
-        residuals = np.abs(scaled / norms @ solution - 1)
-        weights = 1 / np.sqrt(np.maximum(residuals, _RESIDUAL_FLOOR) / _RESIDUAL_FLOOR)
-    coefficients = np.zeros(5)
-    coefficients[columns] = solution / norms
-    base, per_sequence, per_context_token, per_prefill_token, per_prefill_token_squared = map(float, coefficients)
-    return StepModel(base, per_sequence, per_context_token, per_prefill_token, per_prefill_token_squared, max_batch)
+    costs = costs_of(samples, work_at, prior)
+    nodes = np.unique(costs.concurrency)
+    hats = np.stack([np.interp(costs.concurrency, nodes, row) for row in np.eye(len(nodes))], axis=1)
+    size = len(TERMS)
+    spreads = np.concatenate([np.full(size, spread), np.full(len(nodes), SHAPE_SPREAD)])
+    unknown, covariance, cost = _minimize(lambda u: _residuals(costs, hats, u), spreads)
+    constants = np.array(astuple(prior)) * np.exp(unknown[:size])
+    shape = tuple(zip(map(float, nodes), map(float, np.exp(unknown[size:])), strict=True))
+    return Fit(Calibration(*map(float, constants)), shape, covariance[:size, :size], cost)
 
 
 def errors_percent(model: StepModel, samples: Sequence[Sample]) -> NDArray[np.float64]:
     """Absolute error of the predicted requests a second at each sample, in percent."""
     errors = []
     for s in samples:
+        steps = max(s.output_tokens - 1, 0.0)
         decode = model.decode_seconds(s.concurrency, s.concurrency * s.context_tokens)
-        predicted = s.concurrency * model.prefill_seconds(s.input_tokens) + (s.output_tokens - 1) * decode
+        # An answer of one token still costs the fixed part of the step that prefills it.
+        decoding = steps * decode if steps else model.batch_seconds(s.concurrency)
+        predicted = s.concurrency * model.prefill_seconds(s.input_tokens) + decoding
         errors.append(100 * abs(s.round_seconds / predicted - 1))
     return np.array(errors)
 
 
-def _equations(samples: Sequence[Sample]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    rows: list[list[float]] = []
-    targets: list[float] = []
+def costs_of(samples: Sequence[Sample], work_at: Callable[[float], Work], prior: Calibration) -> Costs:
+    """The measured times of the samples (rounds, and TTFT and ITL alone) and what each constant costs in them."""
+    parts = []
+    for prompt in sorted({s.input_tokens for s in samples}):
+        times = _times([s for s in samples if s.input_tokens == prompt])
+        work = work_at(prompt)
+        batch, other = _parts(work.step(prior), times)
+        # Times are linear in the constants: doubling one adds what it costs.
+        doubled = [_parts(work.step(replace(prior, **{term: 2 * getattr(prior, term)})), times) for term in TERMS]
+        columns = [(b - batch, o - other) for b, o in doubled]
+        stacked = (np.stack([c[0] for c in columns], axis=1), np.stack([c[1] for c in columns], axis=1))
+        parts.append((*stacked, times.measured, times.concurrency))
+    batch, other, measured, concurrency = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Costs(batch, other, measured, concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Measured times of one prompt length: so many decode steps of a batch with so much context, and prompts."""
+
+    steps: Floats
+    concurrency: Floats
+    context: Floats
+    """Tokens of all running sequences."""
+    prompts: Floats
+    prompt_tokens: float
+    alone: NDArray[np.bool_]
+    """Whether the time is that of one prompt itself (TTFT), not its share of the throughput."""
+    measured: Floats
+
+
+def _times(samples: Sequence[Sample]) -> _Times:
+    rows: list[tuple[float, float, float, float, bool, float]] = []
     for s in samples:
-        steps, c, prompt = s.output_tokens - 1, s.concurrency, s.input_tokens
-        rows.append([steps, steps * c, steps * c * s.context_tokens, c * prompt, c * prompt**2])
-        targets.append(s.round_seconds)
+        c, steps = s.concurrency, max(s.output_tokens - 1, 0.0)
+        # As in `errors_percent`.
+        rows.append((steps or 1.0, c, c * s.context_tokens if steps else 0.0, c, False, s.round_seconds))
         if c == 1 and s.ttft_ms:
-            rows.append([1, 0, 0, prompt, prompt**2])
-            targets.append(s.ttft_ms / 1000)
+            rows.append((1.0, 1.0, 0.0, 1.0, True, s.ttft_ms / 1000))
         if c == 1 and s.itl_ms:
-            rows.append([1, 1, s.context_tokens, 0, 0])
-            targets.append(s.itl_ms / 1000)
-    return np.array(rows), np.array(targets)
+            rows.append((1.0, 1.0, s.context_tokens, 0.0, False, s.itl_ms / 1000))
+    steps_, concurrency, context, prompts, alone, measured = (np.array(column) for column in zip(*rows, strict=True))
+    return _Times(steps_, concurrency, context, prompts, samples[0].input_tokens, alone, measured)
 
 
-def _identifiable(samples: Sequence[Sample]) -> list[int]:
-    """Columns that the lengths can tell apart; of two that look alike, the one that grows with length is kept.
+def _parts(step: StepModel, t: _Times) -> tuple[Floats, Floats]:
+    """Predicted seconds: of the batch alone, and of attention and prompts."""
+    context = step.context_seconds(t.concurrency) * t.context
+    prompt = np.where(t.alone, step.prefill_latency_seconds(t.prompt_tokens), step.prefill_seconds(t.prompt_tokens))
+    return t.steps * step.batch_seconds(t.concurrency), t.steps * context + t.prompts * prompt
 
-    With one pair of lengths b1 and k are one number, and so are p1 and p2.
+
+def _residuals(costs: Costs, hats: Floats, unknown: Floats) -> tuple[Floats, Floats]:
+    """log(predicted / measured) of every time, and its derivative by every unknown."""
+    size = len(TERMS)
+    factors = np.exp(unknown[:size])
+    batch = costs.batch * factors * np.exp(hats @ unknown[size:])[:, None]
+    parts = batch + costs.other * factors
+    predicted = parts.sum(axis=1)
+    slopes = np.concatenate([parts, batch.sum(axis=1)[:, None] * hats], axis=1) / predicted[:, None]
+    return np.log(predicted / costs.measured), slopes
+
+
+def _minimize(residuals_of: Callable[[Floats], tuple[Floats, Floats]], spreads: Floats) -> tuple[Floats, Floats, float]:
+    """The unknowns (drawn to 0 within `spreads`) that explain the residuals best, their covariance and the cost.
+
+    Gauss-Newton on `sum of huber(residual / noise) + sum of (unknown / spread)^2 / 2`; `residuals_of` gives the
+    residuals and their derivatives.
     """
-    contexts = {s.context_tokens for s in samples}
-    prompts = {s.input_tokens for s in samples}
-    return [0, *([1] if len(contexts) > 1 else []), 2, 3, *([4] if len(prompts) > 1 else [])]
+    precision = np.diag(spreads**-2.0)
+    unknown = np.zeros(len(spreads))
+    for _ in range(_MOST_ITERATIONS):
+        residuals, slopes = residuals_of(unknown)
+        weights = 1 / np.maximum(1.0, np.abs(residuals) / _NOISE) / _NOISE**2
+        curvature = (slopes.T * weights) @ slopes + precision
+        move = np.linalg.solve(curvature, -(slopes.T @ (weights * residuals) + precision @ unknown))
+        unknown = unknown + np.clip(move, -_LONGEST_MOVE, _LONGEST_MOVE)
+        if np.abs(move).max() < _CONVERGED:
+            break
+    residuals, _ = residuals_of(unknown)
+    sizes = np.abs(residuals) / _NOISE
+    losses = np.where(sizes <= 1, sizes**2 / 2, sizes - 0.5)
+    covariance = np.linalg.inv(curvature).astype(np.float64)
+    return unknown, covariance, float(losses.sum() + unknown @ precision @ unknown / 2)

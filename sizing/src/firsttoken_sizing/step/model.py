@@ -1,13 +1,21 @@
-"""The step model: five numbers that say how long one iteration of an in-flight batching engine takes.
+"""The step model: how long one iteration of an in-flight batching engine takes.
 
-`T_step = w0 + b1*B + k*C + p1*tok + p2*sum(s^2)`: B running sequences, C their context tokens, tok prefill tokens in
-the step, s the prefill lengths. All in seconds. A mixture of experts adds `e*(1 - idle^B)`, the weights of the experts
-that a batch wakes. See docs/design/sizing.md.
+Five numbers carry it: `T_step = w0 + b1*B + k*C + p1*tok + p2*sum(s^2)`: B running sequences, C their context tokens,
+tok prefill tokens in the step, s the prefill lengths. All in seconds. Four refinements are 0 (or empty) where nothing
+is known of them: the experts that a batch wakes `e*(1 - idle^B)`, the shape of `w0 + b1*B` over the batch, attention in
+waves, and pipeline stages. For one B the time is always linear in C:
+
+    T_decode(B, C) = batch_seconds(B) + context_seconds(B) * C
+
+NB: read it through the methods; `base_seconds` and the other numbers alone leave the refinements out. See
+docs/design/sizing.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,10 +23,13 @@ from numpy.typing import NDArray
 
 Value = TypeVar("Value", float, NDArray[np.float64])
 
+ENGINE_MAX_BATCH = 256
+"""Sequences that the engine runs at once where memory allows (default of vLLM and of the NIM engines measured)."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """Five fitted coefficients (seconds) and the batch limit of one configuration."""
+    """Coefficients (seconds unless they say otherwise) and the batch limit of one configuration."""
 
     base_seconds: float
     """w0: reading the weights and launching kernels, paid by every step."""
@@ -30,7 +41,7 @@ class StepModel:
     """p1: for each prompt token that the step computes."""
     per_prefill_token_squared_seconds: float
     """p2: attention of a prompt with itself."""
-    max_batch: int = 256
+    max_batch: int = ENGINE_MAX_BATCH
     """Most sequences that run at once (KV memory or the engine's own limit)."""
     expert_seconds: float = 0.0
     """Reading the weights of every routed expert (mixture of experts)."""
@@ -38,8 +49,19 @@ class StepModel:
     """Chance that one token leaves an expert untouched: `1 - experts per token / experts`."""
     pipeline_stages: int = 1
     """A prompt passes so many stages one after the other, while each stage is free again after its own share."""
+    batch_shape: tuple[tuple[float, float], ...] = ()
+    """Measured over modeled time of the part that depends on the batch alone, as (sequences, factor) by rising
+    sequences: matrix products come in tiles, so that part is no straight line. Linear between, constant outside."""
+    attention_wave_seconds: float = 0.0
+    """Decode attention of as many sequences as the GPU holds at once, for each token of context of one of them: an
+    engine that gives each head one multiprocessor waits for one sequence as long as for a wave of them."""
+    attention_wave_sequences: float = 0.0
+    """Sequences of one such wave."""
+    grouped_attention_sequences: float = 0.0
+    """Batch from which the engine's kernel reads keys and values once for all heads of a group, so that k applies;
+    0: always, infinity: never."""
 
-    def prefill_seconds(self, tokens: Value, cached_tokens: Value | float = 0.0) -> Value:
+    def prefill_seconds(self, tokens: Value, cached_tokens: Value | float = 0) -> Value:
         """Time that `tokens` of one prompt add to the step that computes them: `p1*s + p2*(s^2 + 2*s*c0)`.
 
         `cached_tokens` (c0) of it are in the KV cache: a cached prefix, or earlier chunks. Scalars or arrays.
@@ -47,15 +69,75 @@ class StepModel:
         attention = self.per_prefill_token_squared_seconds * tokens * (tokens + 2 * cached_tokens)
         return self.per_prefill_token_seconds * tokens + attention
 
-    def prefill_latency_seconds(self, tokens: Value, cached_tokens: Value | float = 0.0) -> Value:
+    def prefill_latency_seconds(self, tokens: Value, cached_tokens: Value | float = 0) -> Value:
         """How long that prompt itself takes: `prefill_seconds` in every pipeline stage."""
         return self.pipeline_stages * self.prefill_seconds(tokens, cached_tokens)
 
     def decode_seconds(self, sequences: Value, context_tokens: Value) -> Value:
         """Duration of a step that only decodes `sequences` with `context_tokens` of context in all. Scalars or arrays.
 
-        NB: not linear in `sequences` for a mixture of experts, of which a larger batch wakes more.
+        NB: linear in the context, not in the sequences.
         """
-        experts = self.expert_seconds * (1 - self.idle_expert_share**sequences) if self.expert_seconds else 0.0
-        linear = self.per_sequence_seconds * sequences + self.per_context_token_seconds * context_tokens
-        return self.base_seconds + experts + linear
+        return self.batch_seconds(sequences) + self.context_seconds(sequences) * context_tokens
+
+    def batch_seconds(self, sequences: Value) -> Value:
+        """The part of a step that depends on the number of running sequences alone. Scalars or arrays."""
+        seconds = self.base_seconds + self.per_sequence_seconds * sequences
+        if self.expert_seconds:
+            seconds = seconds + self.expert_seconds * (1 - self.idle_expert_share**sequences)
+        if not self.batch_shape:
+            return seconds
+        if isinstance(sequences, np.ndarray):
+            places, factors = zip(*self.batch_shape, strict=True)
+            shaped: NDArray[np.float64] = seconds * np.interp(sequences, places, factors)
+            return shaped
+        return seconds * _factor(self.batch_shape, sequences)
+
+    def context_seconds(self, sequences: Value) -> Value:
+        """What one token of context costs while so many sequences run, seconds a token. Scalars or arrays."""
+        k, grouped = self.per_context_token_seconds, self.grouped_attention_sequences
+        if grouped == 0.0:
+            # NB: not the plain number for an array, whose caller may index the answer.
+            return np.full_like(sequences, k) if isinstance(sequences, np.ndarray) else k
+        if isinstance(sequences, np.ndarray):
+            running = np.maximum(sequences, 1.0)
+            waves = np.ceil(running / self.attention_wave_sequences)
+            by_batch: NDArray[np.float64] = np.where(
+                running < grouped, self.attention_wave_seconds * waves / running, k
+            )
+            return by_batch
+        running_one = max(sequences, 1.0)
+        if running_one >= grouped:
+            return k
+        return self.attention_wave_seconds * math.ceil(running_one / self.attention_wave_sequences) / running_one
+
+    def in_stages(self, stages: int) -> StepModel:
+        """The same layers split over so many pipeline stages, hand-overs not counted.
+
+        The running sequences are split over the stages, which work at the same time: a token passes every stage, so
+        `base_seconds` stays, while each stage sees a part of the sequences, and is busy with a prompt for its own
+        layers only. Micro-batches of B/P sequences wake fewer experts and fill a wave later.
+        """
+        return replace(
+            self,
+            per_sequence_seconds=self.per_sequence_seconds / stages,
+            per_context_token_seconds=self.per_context_token_seconds / stages,
+            per_prefill_token_seconds=self.per_prefill_token_seconds / stages,
+            per_prefill_token_squared_seconds=self.per_prefill_token_squared_seconds / stages,
+            idle_expert_share=self.idle_expert_share ** (1 / stages),
+            pipeline_stages=self.pipeline_stages * stages,
+            batch_shape=tuple((stages * sequences, factor) for sequences, factor in self.batch_shape),
+            attention_wave_sequences=self.attention_wave_sequences * stages,
+            grouped_attention_sequences=self.grouped_attention_sequences * stages,
+        )
+
+
+def _factor(shape: tuple[tuple[float, float], ...], sequences: float) -> float:
+    """`np.interp` for one number, without making arrays."""
+    place = bisect_left(shape, (sequences,))
+    if place == 0:
+        return shape[0][1]
+    if place == len(shape):
+        return shape[-1][1]
+    (left, low), (right, high) = shape[place - 1], shape[place]
+    return low + (high - low) * (sequences - left) / (right - left)

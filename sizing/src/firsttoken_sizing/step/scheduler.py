@@ -20,7 +20,11 @@ class Scheduler:
     Without `chunked_prefill` whole prompts are admitted to a step up to `tokens_per_step` prompt tokens (always at
     least one prompt). With it `tokens_per_step` is the budget of the whole step: every running sequence takes one token
     of it, and the rest goes to prompts, the last of which may be cut.
+
+    `steps_ahead` steps are already queued on the GPU when a request is admitted, where scheduling runs ahead of
+    execution: its first token comes as many steps later, and the time between tokens is the same.
     """
 
     tokens_per_step: int = PREFILL_TOKENS_PER_STEP
     chunked_prefill: bool = False
+    steps_ahead: int = 0

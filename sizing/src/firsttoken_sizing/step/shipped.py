@@ -1,4 +1,4 @@
-"""The coefficients that firsttoken ships: fitted by `benchmarks/fit_catalog.py`, read from `shipped.json` when asked.
+"""The coefficients that firsttoken ships: fitted by `benchmarks/fit_catalog.py`, in `data/shipped.json`.
 
 Fitted numbers with their provenance only; the measured points behind them stay where they came from.
 """
@@ -6,16 +6,29 @@ Fitted numbers with their provenance only; the measured points behind them stay 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step.fit import ENGINE_MAX_BATCH, FittedStep, Range
+from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.workload import Engine
 
+FILE = "shipped.json"
 _SAME_SPEED = {"BF16": "FP16"}
 """Precisions whose steps take equally long: both have 16 bits and the same tensor-core rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shipped:
+    fits: Mapping[tuple[ConfigurationKey, Engine], FittedStep]
+    releases: Mapping[tuple[str, Engine], str]
+    """Release of the engine that a model was measured with."""
+    repeat_error_percent: float
 
 
 def speed_key(key: ConfigurationKey) -> ConfigurationKey:
@@ -23,35 +36,51 @@ def speed_key(key: ConfigurationKey) -> ConfigurationKey:
     return replace(key, precision=_SAME_SPEED.get(key.precision, key.precision))
 
 
-def shipped_step(key: ConfigurationKey) -> FittedStep | None:
+def shipped_step(key: ConfigurationKey, engine: Engine = Engine.TENSORRT_LLM) -> FittedStep | None:
     """The shipped fit of a configuration (canonical names), or None."""
-    return _shipped()[0].get(speed_key(key))
+    return _shipped().fits.get((speed_key(key), engine))
 
 
-def shipped_keys() -> tuple[ConfigurationKey, ...]:
-    """Every configuration that has a shipped fit."""
-    return tuple(_shipped()[0])
+def shipped_keys(engine: Engine = Engine.TENSORRT_LLM) -> tuple[ConfigurationKey, ...]:
+    """Every configuration that has a shipped fit for this engine."""
+    return tuple(key for key, of_engine in _shipped().fits if of_engine is engine)
+
+
+def shipped_release(model: str, engine: Engine) -> str:
+    """Release of the engine that the shipped fits of a model are about; empty: the current one, or there are none."""
+    return _shipped().releases.get((model, engine), "")
 
 
 def repeat_error_percent() -> float:
     """How far two measurements of one point lie apart (90th percentile): the error band of a measured answer."""
-    return _shipped()[1]
+    return _shipped().repeat_error_percent
 
 
 @cache
-def _shipped() -> tuple[dict[ConfigurationKey, FittedStep], float]:
-    text = files("firsttoken_sizing.step").joinpath("shipped.json").read_text(encoding="utf-8")
+def _shipped() -> _Shipped:
+    text = files("firsttoken_sizing.step").joinpath("data", FILE).read_text(encoding="utf-8")
     document = json.loads(text)
-    fits = {}
+    fits, releases = {}, {}
     for entry in document["configurations"]:
         key = ConfigurationKey(entry["model"], entry["gpu"], entry["precision"], entry["tensorParallel"])
-        fits[key] = FittedStep(
-            model=StepModel(**entry["seconds"], max_batch=ENGINE_MAX_BATCH),
+        engine = Engine(entry["engine"])
+        releases[key.model, engine] = entry["release"]
+        fits[speed_key(key), engine] = FittedStep(
+            model=_step(entry["step"]),
             input_tokens=Range(*entry["inputTokens"]),
             output_tokens=Range(*entry["outputTokens"]),
             points=entry["points"],
             median_error_percent=entry["medianErrorPercent"],
             band_percent=entry["heldOutErrorPercentP90"],
-            source=f"shipped fit ({document['source']})",
+            source=f"shipped fit ({document['sources'][entry['source']]})",
+            origin=Origin.SHIPPED,
         )
-    return fits, float(document["repeatErrorPercentP90"])
+    return _Shipped(fits, releases, float(document["repeatErrorPercentP90"]))
+
+
+def _step(fields: Mapping[str, Any]) -> StepModel:
+    shape = tuple((float(sequences), float(factor)) for sequences, factor in fields["batch_shape"])
+    # JSON has no infinity: null stands for never.
+    grouped = fields.get("grouped_attention_sequences", 0.0)
+    values = {**fields, "batch_shape": shape, "grouped_attention_sequences": math.inf if grouped is None else grouped}
+    return StepModel(**values)

@@ -1,0 +1,127 @@
+"""Every configuration of the data folder that step times can be fitted to, with what is known of it without itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evaluation import open_loop, silicon
+from evaluation.data import NIM, read_profiles
+from evaluation.engine_fit import Entry, Observation, fit
+from evaluation.nim_fit import calibrated, engine_without, observations
+from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.step.calibration import RELEASE_2024, Calibration, constants, groups_of
+from firsttoken_sizing.step.samples import Sample, usable_samples
+from firsttoken_sizing.step.shipped import speed_key
+from firsttoken_sizing.workload import Engine
+
+SOURCES = {
+    "nim": "NVIDIA DLI S-FX-18, dataset/nim.csv: NIM with TensorRT-LLM, mid-2024",
+    "silicon": "NVIDIA aiconfigurator, silicon_sample.csv (with rows of InferenceX): engines of 2025 and 2026",
+    "open loop": "inference-sim/sim-to-real-accuracy-validation: vLLM 0.15.1 on H100, drawn to the silicon sample",
+}
+_FEWEST_POINTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The sound points of one configuration, and the constants of its engine with and without them."""
+
+    key: ConfigurationKey
+    engine: Engine
+    release: str
+    source: str
+    """Key of `SOURCES`."""
+    samples: tuple[Sample, ...]
+    constants: Calibration
+    constants_of_others: Calibration
+
+
+def calibrations(data: Path) -> list[dict[str, Any]]:
+    """The entries of `calibrations.json`, unrounded."""
+    nim = read_profiles(data / NIM)
+    rows = [o for key, profiles in nim.items() for o in observations(key, profiles)]
+    found = [_calibration(Engine.TENSORRT_LLM, RELEASE_2024, "nim", calibrated(rows), len(rows), len(nim))]
+    for engine, cases in _silicon(data):
+        entry = silicon.entry_of(cases)
+        configurations = len({case.key for case in cases})
+        found.append(_calibration(engine, "", "silicon", entry, len(cases), configurations))
+    found.append(_calibration(Engine.VLLM, open_loop.RELEASE, "open loop", *open_loop.entry_of(data)))
+    return found
+
+
+def configurations(data: Path, entries: Sequence[Mapping[str, Any]]) -> Iterator[Measured]:
+    """Every configuration with enough points; `entries` are the calibrations that are shipped."""
+    by_engine = {(entry["engine"], entry["release"]): entry for entry in entries}
+    for key, profiles in read_profiles(data / NIM).items():
+        yield Measured(
+            key,
+            Engine.TENSORRT_LLM,
+            RELEASE_2024,
+            "nim",
+            usable_samples(profiles),
+            constants(by_engine[Engine.TENSORRT_LLM.value, RELEASE_2024], _groups(key)),
+            engine_without(data, lambda other, key=key: other == key, key),
+        )
+    for engine, cases in _silicon(data):
+        yield from _silicon_configurations(engine, cases, by_engine[engine.value, ""])
+
+
+def _silicon_configurations(
+    engine: Engine, cases: Sequence[silicon.Case], entry: Mapping[str, Any]
+) -> Iterator[Measured]:
+    known: list[tuple[silicon.Case, Observation]] = [(case, silicon.observation(case)) for case in cases]
+    by_group: dict[tuple[str, str, int], list[silicon.Case]] = defaultdict(list)
+    for case in cases:
+        by_group[case.left_out_with].append(case)
+    for group, mine in sorted(by_group.items()):
+        without = fit([o for case, o in known if case.left_out_with != group])
+        by_key: dict[ConfigurationKey, list[Sample]] = defaultdict(list)
+        for case in mine:
+            if case.concurrency <= silicon.batch_limit(case):
+                by_key[_shipped_key(case.key)].append(_sample(case))
+        for key, samples in by_key.items():
+            if len(samples) >= _FEWEST_POINTS:
+                groups = _groups(key)
+                of_all, of_others = constants(entry, groups), constants(without, groups)
+                yield Measured(key, engine, "", "silicon", tuple(samples), of_all, of_others)
+
+
+def _silicon(data: Path) -> Iterator[tuple[Engine, list[silicon.Case]]]:
+    everything = silicon.read(data)
+    for name, engine in silicon.ENGINES.items():
+        yield engine, silicon.sound([case for case in everything if case.engine == name])
+
+
+def _shipped_key(key: ConfigurationKey) -> ConfigurationKey:
+    """The key that is asked for: a row says only that weights have 4 bits, in which of two formats the model says."""
+    published = resolve_model(key.model).published_precisions
+    if key.precision == "NVFP4" and "NVFP4" not in published and "MXFP4" in published:
+        return replace(key, precision="MXFP4")
+    return speed_key(key)
+
+
+def _sample(case: silicon.Case) -> Sample:
+    lengths = case.lengths
+    return Sample(lengths.input_tokens, lengths.output_tokens, case.concurrency, case.requests_per_second, None, None)
+
+
+def _calibration(
+    engine: Engine, release: str, source: str, entry: Entry, points: int, configurations: int
+) -> dict[str, Any]:
+    return {
+        "engine": engine.value,
+        "release": release,
+        **entry,
+        "source": SOURCES[source],
+        "points": points,
+        "configurations": configurations,
+    }
+
+
+def _groups(key: ConfigurationKey) -> tuple[str, ...]:
+    return groups_of(resolve_gpu(key.gpu), key.precision, resolve_model(key.model))

@@ -1,0 +1,220 @@
+"""End-to-end latency of recent engines on recent GPUs, with one (model, GPU, TP) left out: the silicon sample of NVIDIA
+aiconfigurator.
+
+What is known of the configuration asked about is its data sheet and its architecture; the constants of the engine come
+from the other configurations. Dense models are held against goals. Mixtures of experts are shown without one: their
+rows mix tensor, expert and data parallelism, and only those with one attention group on at most eight GPUs are asked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from evaluation.data import SILICON, read_rows
+from evaluation.engine_fit import Entry, Observation, cost, fit
+from evaluation.row import Row, absolute_errors
+from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model, resolve_precision
+from firsttoken_sizing.catalog.memory import replica_memory
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.performance.closed_loop import round_seconds
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.step.calibration import constants, groups_of
+from firsttoken_sizing.step.engines import max_batch_of
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.prior import Work, tensor_flops, work_of
+from firsttoken_sizing.workload import Engine
+
+ENGINES = {"trtllm": Engine.TENSORRT_LLM, "vllm": Engine.VLLM, "sglang": Engine.SGLANG}
+GOALS = {"trtllm": (7.3, 9.5), "vllm": (5.6, 11.2), "sglang": (10.2, 14.0)}
+"""Median and mean of the prototype, which dense models are to stay below."""
+PEERS = {"trtllm": "15.9/19.9", "vllm": "8.4/16.7", "sglang": "11.5/18.2"}
+LEFT_OUT = "a model, GPU and TP"
+_NATIVE_PRECISION = "BF16"
+"""Of the dense models whose rows name none."""
+_INFERENCEX_LENGTHS = frozenset({(1024, 1024), (1024, 8192), (8192, 1024)})
+_INFERENCEX_MEAN = 0.9
+"""InferenceX draws lengths from 0.8 to 1.0 of the ones it names."""
+_LARGEST_GROUP = 8
+STEADY = 0.8
+"""A curve that falls below this share of what it reached at a lower concurrency was not measured in a steady state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One measured point. `lengths` are the means of what was sent, and the latency is that of a mean request."""
+
+    engine: str
+    variant: str
+    """Version of the engine, and the kinds of parallelism that the row notes."""
+    model: Model
+    gpu: Gpu
+    key: ConfigurationKey
+    lengths: Lengths
+    concurrency: int
+    end_to_end_seconds: float
+
+    @property
+    def left_out_with(self) -> tuple[str, str, int]:
+        """What is left out together: every precision, too."""
+        return self.key.model, self.key.gpu, self.key.tensor_parallel
+
+    @property
+    def requests_per_second(self) -> float:
+        """By Little's law."""
+        return self.concurrency / self.end_to_end_seconds
+
+
+def read(data: Path) -> list[Case]:
+    """Every point of a model that the catalog knows, in the order of the file."""
+    return [case for row in read_rows(data / SILICON) if (case := _case(row)) is not None]
+
+
+def sound(cases: Sequence[Case]) -> list[Case]:
+    """The points that can be what they say.
+
+    Left out are prompts computed faster than the tensor cores could (they came from a cache), and curves whose
+    throughput falls as concurrency rises, though a queue keeps it level at worst.
+    """
+    unsteady = set(_unsteady_curves(cases))
+    return [case for case in cases if _curve(case) not in unsteady and not _is_beyond_hardware(case)]
+
+
+def observation(case: Case) -> Observation:
+    """A case for the fit: what a round of its concurrency costs, over the rounds that its batch limit takes."""
+    batch = min(case.concurrency, batch_limit(case))
+    rounds = case.concurrency / batch
+    costs = cost(_work(case), lambda step: rounds * round_seconds(step, case.lengths, batch))
+    return Observation(costs, _groups(case), case.end_to_end_seconds)
+
+
+def predict(case: Case, entry: Entry) -> float:
+    """End-to-end seconds of a case with the constants of an entry, as a sizing would say them."""
+    step = replace(step_of(case, entry), max_batch=batch_limit(case))
+    batch = min(case.concurrency, step.max_batch)
+    return case.concurrency / batch * round_seconds(step, case.lengths, batch)
+
+
+def step_of(case: Case, entry: Entry) -> StepModel:
+    """The step model of a case with the constants of an entry."""
+    return _work(case).step(constants(entry, _groups(case)))
+
+
+def errors_left_out(cases: Sequence[Case]) -> list[float]:
+    """Error of each case in percent, with every point of its (model, GPU, TP) left out of the fit."""
+    observations = [observation(case) for case in cases]
+    errors = dict.fromkeys(range(len(cases)), math.nan)
+    for group in sorted({case.left_out_with for case in cases}):
+        entry = fit([o for o, c in zip(observations, cases, strict=True) if c.left_out_with != group])
+        for i, case in enumerate(cases):
+            if case.left_out_with == group:
+                errors[i] = 100 * (predict(case, entry) / case.end_to_end_seconds - 1)
+    return list(errors.values())
+
+
+def rows(data: Path) -> list[Row]:
+    """A row for each engine: dense models with goals, then mixtures of experts and unsound points without."""
+    everything = read(data)
+    dense, others = [], []
+    for name, (median, mean) in GOALS.items():
+        cases = [case for case in everything if case.engine == name]
+        kept = sound(cases)
+        errors = list(zip(kept, errors_left_out(kept), strict=True))
+        what = f"{ENGINES[name].value} on recent GPUs, E2E"
+        of_dense = [error for case, error in errors if not case.model.experts]
+        figures = absolute_errors(of_dense, median=median, mean=mean)
+        peer = f"AIConfigurator {PEERS[name]}"
+        dense.append(Row(f"{what}, dense", LEFT_OUT, len(of_dense), figures, peer))
+        of_mixtures = [error for case, error in errors if case.model.experts]
+        others.append(Row(f"{what}, mixtures of experts", LEFT_OUT, len(of_mixtures), absolute_errors(of_mixtures)))
+        chosen = {id(case) for case in kept}
+        unsound = [case for case in cases if id(case) not in chosen and not case.model.experts]
+        if unsound:
+            entry = entry_of(kept)
+            apart = [100 * (predict(case, entry) / case.end_to_end_seconds - 1) for case in unsound]
+            others.append(Row(f"{what}, dense, unsound points", "these points", len(apart), absolute_errors(apart)))
+    return dense + others
+
+
+def entry_of(cases: Iterable[Case]) -> Entry:
+    """The constants that these cases give."""
+    return fit([observation(case) for case in cases])
+
+
+def _case(row: dict[str, str]) -> Case | None:
+    try:
+        model, gpu = resolve_model(row["model"]), resolve_gpu(row["device"])
+        precision = resolve_precision(row["precision"] or _NATIVE_PRECISION)
+    except InvalidInput:
+        return None
+    attention_groups = re.search(r"attn_dp=([0-9.]+)", row["notes"])
+    ways = int(row["tp"])
+    if ways > _LARGEST_GROUP or (attention_groups and float(attention_groups[1]) > 1):
+        return None
+    if model.weight_bytes(precision) / ways > gpu.memory_gib * 2**30:
+        return None  # the row counts GPUs of another kind of parallelism
+    prompt, answer = float(row["input_len"]), float(row["output_len"])
+    random = attention_groups is not None and (prompt, answer) in _INFERENCEX_LENGTHS
+    share = _INFERENCEX_MEAN if random else 1.0
+    ttft, token = float(row["ttft_ms_avg"]) / 1000, float(row["itl_ms_avg"]) / 1000
+    return Case(
+        engine=row["engine"],
+        variant=row["engine_version"] + row["notes"].partition("; id=")[0],
+        model=model,
+        gpu=gpu,
+        key=ConfigurationKey(model.name, gpu.name, precision, ways),
+        lengths=Lengths(share * prompt, share * prompt, share * answer),
+        concurrency=int(row["concurrency"]),
+        end_to_end_seconds=ttft + (share * answer - 1) * token,
+    )
+
+
+def _curve(case: Case) -> tuple[str, str, ConfigurationKey, Lengths]:
+    return case.engine, case.variant, case.key, case.lengths
+
+
+def _unsteady_curves(cases: Sequence[Case]) -> Iterator[tuple[str, str, ConfigurationKey, Lengths]]:
+    reached: dict[tuple[str, str, ConfigurationKey, Lengths], float] = {}
+    for case in sorted(cases, key=lambda c: c.concurrency):
+        best = reached.get(_curve(case), 0.0)
+        if case.requests_per_second < STEADY * best:
+            yield _curve(case)
+        reached[_curve(case)] = max(best, case.requests_per_second)
+
+
+def _is_beyond_hardware(case: Case) -> bool:
+    """Whether the matrix products of the prompts alone would take more than the tensor cores do."""
+    peak = case.key.tensor_parallel * tensor_flops(case.gpu, case.key.precision)
+    prompts = case.requests_per_second * case.lengths.uncached_input_tokens
+    return prompts * 2 * case.model.active_parameters_billion * 1e9 > peak
+
+
+def _groups(case: Case) -> tuple[str, ...]:
+    return groups_of(case.gpu, case.key.precision, case.model)
+
+
+def batch_limit(case: Case) -> int:
+    memory = replica_memory(
+        case.model,
+        case.gpu,
+        precision=case.key.precision,
+        tensor_parallel=case.key.tensor_parallel,
+        input_tokens=case.lengths.input_tokens,
+        output_tokens=case.lengths.output_tokens,
+        engine=ENGINES[case.engine],
+    )
+    return max(1, min(memory.max_concurrency, max_batch_of(ENGINES[case.engine])))
+
+
+def _work(case: Case) -> Work:
+    return _work_of(case.model.name, case.gpu.name, case.key, case.lengths.input_tokens)
+
+
+@cache
+def _work_of(model: str, gpu: str, key: ConfigurationKey, prompt_tokens: float) -> Work:
+    return work_of(resolve_model(model), resolve_gpu(gpu), key, prompt_tokens=prompt_tokens)

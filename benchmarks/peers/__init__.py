@@ -1,0 +1,1 @@
+"""Other people's tools that the tables compare with, each run in an environment of its own."""

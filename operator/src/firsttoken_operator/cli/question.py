@@ -1,0 +1,84 @@
+"""What `size` and `curve` have in common: the arguments that say what is sized, and the files that they name."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
+from firsttoken_operator.api.convert import sizing_request
+from firsttoken_operator.api.documents import Documents, load_documents, parse_documents
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.workload import Arrivals, Percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that was read: the custom resources of the file, and the benchmarks of it and of `--benchmarks`."""
+
+    documents: Documents
+    benchmarks: tuple[BenchmarkProfile, ...]
+
+    def request(
+        self, deployment: InferenceDeployment, arrivals: Arrivals | None, percentile: Percentile | None
+    ) -> SizingRequest:
+        """The sizing question of one of the deployments, with what the command line overrides."""
+        return sizing_request(
+            deployment, self.documents.pools, self.benchmarks, arrivals=arrivals, percentile=percentile
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `-f`, `--benchmarks`, `--arrivals` and `--percentile`."""
+    parser.add_argument(
+        "-f",
+        "--filename",
+        required=True,
+        metavar="FILE",
+        help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them; - reads standard input",
+    )
+    parser.add_argument(
+        "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
+    )
+    parser.add_argument(
+        "--arrivals",
+        type=Arrivals,
+        choices=list(Arrivals),
+        metavar="{Poisson,ClosedLoop}",
+        help="instead of spec.sizing.arrivals",
+    )
+    parser.add_argument(
+        "--percentile",
+        type=Percentile,
+        choices=list(Percentile),
+        metavar="{Mean,P50,P90,P95,P99}",
+        help="instead of the percentile of every limit",
+    )
+
+
+def read(args: argparse.Namespace) -> Sources:
+    """Read the files that the arguments name. Raises `InvalidInput` where there is no InferenceDeployment."""
+    name: str = args.filename
+    documents = parse_documents(sys.stdin.read()) if name == "-" else load_documents(Path(name))
+    if not documents.deployments:
+        raise InvalidInput("--filename", f"{name} has no InferenceDeployment", "add one")
+    more = load_documents(args.benchmarks).benchmarks if args.benchmarks is not None else ()
+    return Sources(documents, (*documents.benchmarks, *more))
+
+
+def title(deployment: InferenceDeployment) -> str:
+    """How a deployment is called in tables and pictures."""
+    metadata = deployment.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def write(content: bytes, file: Path, argument: str) -> None:
+    """Write a result. Raises `InvalidInput` that names the argument where that is not possible."""
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise InvalidInput(argument, f"{file}: {error.strerror}", "name a file that can be written") from error

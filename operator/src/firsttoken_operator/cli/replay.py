@@ -1,0 +1,139 @@
+"""`firsttoken replay`: recorded traffic against scaling policies, request by request, on the fleet that `size` answers.
+
+Exit status 0: replayed, whatever the policies reached; 3: there is nothing to replay with, because no configuration
+meets the SLA. Bad input is an exception that the command line turns into one line and status 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+from firsttoken_operator.cli.question import read, title, write
+from firsttoken_operator.cli.size import INFEASIBLE
+from firsttoken_operator.replay.compare import NAMES, Comparison, compare, scene_of
+from firsttoken_operator.replay.report import comparison_json, comparison_table
+from firsttoken_operator.replay.setting import setting_of
+from firsttoken_operator.replay.traffic import Shaping, read_traffic
+from firsttoken_sizing.errors import InvalidInput
+
+_COLD_START_SECONDS = 180.0
+_LONGEST_COLD_START_SECONDS = 86400.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `firsttoken replay`."""
+    parser.add_argument(
+        "-f",
+        "--filename",
+        required=True,
+        metavar="FILE",
+        help="YAML with one InferenceDeployment, and GPUPools and BenchmarkProfiles for it; - reads standard input",
+    )
+    parser.add_argument(
+        "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="requests arrival_s,input_tokens,output_tokens or a series t,rps[,mean_in,mean_out] (CSV, plain or gzip)",
+    )
+    parser.add_argument(
+        "--policy", action="append", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}; default: all"
+    )
+    parser.add_argument(
+        "--rate-scale", type=float, default=1.0, metavar="X", help="multiply rates, or keep this share of the requests"
+    )
+    parser.add_argument(
+        "--length-cv",
+        type=float,
+        default=1.0,
+        metavar="CV",
+        help="coefficient of variation of the lengths that are made for a series; default: 1",
+    )
+    parser.add_argument(
+        "--cold-start-seconds",
+        type=float,
+        default=_COLD_START_SECONDS,
+        metavar="S",
+        help=f"from a replica's creation until it serves, give or take 20 %%; default: {_COLD_START_SECONDS:g}",
+    )
+    parser.add_argument(
+        "--failures-per-day", type=float, default=0.0, metavar="N", help="how often a replica dies; default: 0"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("-o", "--output", choices=("table", "json", "html"), default="table", help="default: table")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay one trace against the policies."""
+    _check(args)
+    sources = read(args)
+    deployments = sources.documents.deployments
+    if len(deployments) > 1:
+        raise InvalidInput(
+            "--filename", f"{args.filename} has {len(deployments)} InferenceDeployments", "name a file with one of them"
+        )
+    (deployment,) = deployments
+    setting = setting_of(deployment, sources.documents.pools, sources.benchmarks)
+    if isinstance(setting, str):
+        print(f"firsttoken: {title(deployment)}: {setting}", file=sys.stderr)
+        return INFEASIBLE
+    shaping = Shaping(args.rate_scale, args.length_cv, setting.longest_tokens, args.seed)
+    traffic = read_traffic(args.trace, setting.subject.lengths, shaping)
+    _progress(f"{traffic.name}: {len(traffic.requests)} requests, {traffic.left_out} left out that no replica holds")
+    scene = scene_of(traffic, setting, args.cold_start_seconds, args.seed, args.failures_per_day)
+    _print(title(deployment), compare(scene, args.policy, _progress), args)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    for argument, value, least, most in (
+        ("--rate-scale", args.rate_scale, math.ulp(0.0), math.inf),
+        ("--length-cv", args.length_cv, 0.0, 10.0),
+        ("--cold-start-seconds", args.cold_start_seconds, 0.0, _LONGEST_COLD_START_SECONDS),
+        ("--failures-per-day", args.failures_per_day, 0.0, 1000.0),
+    ):
+        if not (math.isfinite(value) and least <= value <= most):
+            upper = "" if most == math.inf else f", at most {most:g}"
+            lower = "above 0" if least else "of 0 or more"
+            raise InvalidInput(argument, f"{value:g} is out of range", f"use a number {lower}{upper}")
+    if args.seed < 0:
+        raise InvalidInput("--seed", f"{args.seed} is negative", "use 0 or more")
+
+
+def _progress(message: str) -> None:
+    print(f"firsttoken: {message}", file=sys.stderr, flush=True)
+
+
+def _print(name: str, comparison: Comparison, args: argparse.Namespace) -> None:
+    if args.output == "html":
+        from firsttoken_operator.replay.picture import comparison_figure
+        from firsttoken_sizing.report.pictures import PictureFormat, draw
+
+        _emit(draw(comparison_figure(name, comparison), PictureFormat.HTML), args.out)
+    elif args.output == "json":
+        _emit((json.dumps(comparison_json(comparison, args.seed), indent=2) + "\n").encode(), args.out)
+    else:
+        import io
+
+        from rich.console import Console
+
+        text_file = io.StringIO() if args.out is not None else None
+        Console(file=text_file).print(comparison_table(name, comparison))
+        if text_file is not None:
+            _emit(text_file.getvalue().encode(), args.out)
+
+
+def _emit(content: bytes, file: Path | None) -> None:
+    if file is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        write(content, file, "--out")

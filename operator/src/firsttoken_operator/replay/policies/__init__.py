@@ -1,0 +1,1 @@
+"""Scaling policies that a replay compares: ours, the ones that people use today, and the references around them."""

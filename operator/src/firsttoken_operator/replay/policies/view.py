@@ -1,0 +1,61 @@
+"""What a policy sees at one of its ticks, and what a policy is. True arrivals are not here; only a gateway counts them.
+
+Every policy gets the same: pods as Kubernetes shows them, and samples as Prometheus scraped them, late by the lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from firsttoken_operator.domain import Metrics
+from firsttoken_operator.replay.gateway import Gateway
+from firsttoken_sizing.errors import SizingError
+
+
+class Unavailable(SizingError):
+    """What a policy needs is not there: the message says what, and how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One deployment at one tick. Gauges are sums over the ready pods at the last scrape."""
+
+    now_seconds: float
+    replicas: int
+    """Asked for at present (`spec.replicas`)."""
+    ready: int
+    starting: int
+    terminating: int
+    running_requests: float
+    waiting_requests: float
+    metrics: Metrics
+    """The same samples as the operator reads them: rates, backlog, TTFT, with their health."""
+    gateway: Gateway | None = None
+    """For the policies of those who put one in front of the engines; as late as the samples."""
+    requests_in_pods: Callable[[], float] | None = None
+    """Requests that the ready pods hold at this moment, for a policy that brings a proxy into every pod to count them
+    (Knative). NB: nothing is counted before a policy asks."""
+
+
+class Policy(Protocol):
+    """Decides how many replicas to ask for. Stateful; made anew for every replay."""
+
+    @property
+    def name(self) -> str:
+        """How it is called on the command line."""
+        ...
+
+    @property
+    def interval_seconds(self) -> float:
+        """Between two of its ticks."""
+        ...
+
+    def initial(self) -> int:
+        """Replicas to begin with, ready at once."""
+        ...
+
+    def desired(self, view: View) -> int:
+        """Replicas to ask for now, at least 1."""
+        ...

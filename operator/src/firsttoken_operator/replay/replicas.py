@@ -1,0 +1,161 @@
+"""The life of simulated replicas: created, starting, serving, draining, gone. GPU time is billed from first to last.
+
+Also what happens when one dies: its requests are lost, and another one is created at once, as a ReplicaSet does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firsttoken_sizing.simulation.fleet import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """How long a replica takes from its creation until it serves: uniform around `seconds`, by `jitter_percent`."""
+
+    seconds: float
+    jitter_percent: float = 20.0
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """The seconds of one start."""
+        spread = self.jitter_percent / 100
+        return self.seconds * rng.uniform(1 - spread, 1 + spread)
+
+
+@dataclass(slots=True)
+class _Pod:
+    slot: int
+    created_seconds: float
+    ready_at_seconds: float
+
+
+class Replicas:
+    """Keeps a fleet at the size that was asked for, as a Deployment does.
+
+    Fewer: those still starting go first, then the ones with the fewest requests (`pod-deletion-cost`); a replica that
+    serves takes no new requests, answers those that it has, and is billed until then.
+    """
+
+    def __init__(self, fleet: Fleet, cold_start: ColdStart, rng: np.random.Generator) -> None:
+        """`fleet` has a slot for every replica that may live at one time, draining ones included."""
+        self._fleet, self._cold_start, self._rng = fleet, cold_start, rng
+        self._free = list(range(len(fleet.replicas)))[::-1]
+        self._starting: list[_Pod] = []
+        self._serving: list[_Pod] = []
+        self._draining: list[_Pod] = []
+        self._now_seconds = 0.0
+        self._billed_seconds = 0.0
+
+    @property
+    def asked(self) -> int:
+        """`spec.replicas`."""
+        return len(self._starting) + len(self._serving)
+
+    @property
+    def starting(self) -> int:
+        """Created and not ready."""
+        return len(self._starting)
+
+    @property
+    def terminating(self) -> int:
+        """Draining."""
+        return len(self._draining)
+
+    @property
+    def living(self) -> int:
+        """All that hold their GPUs now."""
+        return len(self._starting) + len(self._serving) + len(self._draining)
+
+    @property
+    def serving(self) -> int:
+        """Ready."""
+        return len(self._serving)
+
+    @property
+    def serving_slots(self) -> list[int]:
+        """The fleet's numbers of the replicas that are ready."""
+        return [pod.slot for pod in self._serving]
+
+    def billed_replica_seconds(self) -> float:
+        """Replica-seconds so far, those of living replicas included."""
+        living = (*self._starting, *self._serving, *self._draining)
+        return self._billed_seconds + sum(self._now_seconds - pod.created_seconds for pod in living)
+
+    def begin(self, replicas: int) -> None:
+        """The fleet that is there when the replay starts: ready at once."""
+        for _ in range(replicas):
+            self._serve(_Pod(self._free.pop(), 0.0, 0.0))
+
+    def scale(self, replicas: int, now_seconds: float) -> None:
+        """Ask for so many. Never more than there are slots."""
+        if replicas == self.asked:
+            return
+        self.advance(now_seconds)
+        while self.asked < replicas and self._free:
+            self._create()
+        while self.asked > replicas:
+            if self._starting:
+                # The youngest has the longest way to go.
+                self._remove(self._starting, max(self._starting, key=lambda pod: pod.ready_at_seconds))
+                continue
+            victim = min(self._serving, key=lambda pod: int(self._fleet.replicas[pod.slot].outstanding))
+            self._fleet.close(victim.slot)
+            self._serving.remove(victim)
+            self._draining.append(victim)
+
+    def look(self, now_seconds: float) -> None:
+        """Let pods become ready up to `now_seconds`, as Kubernetes shows them; requests need not be up to date."""
+        if self._starting and min(pod.ready_at_seconds for pod in self._starting) <= now_seconds:
+            self.advance(now_seconds)
+
+    def requests_held(self, now_seconds: float) -> float:
+        """Requests in the replicas that serve at `now_seconds`, as a proxy in each would count them."""
+        self.advance(now_seconds)
+        return float(self._fleet.replicas.outstanding[self.serving_slots].sum())
+
+    def advance(self, until_seconds: float) -> None:
+        """Let time pass: starts are completed, requests are served, drained replicas go."""
+        while self._starting:
+            first = min(self._starting, key=lambda pod: pod.ready_at_seconds)
+            if first.ready_at_seconds > until_seconds:
+                break
+            self._advance(first.ready_at_seconds)
+            self._starting.remove(first)
+            self._serve(first)
+        self._advance(until_seconds)
+
+    def fail(self, probability: float, rng: np.random.Generator) -> None:
+        """Let every replica that serves die now with this probability; each is replaced at once."""
+        for pod in [pod for pod in self._serving if rng.random() < probability]:
+            self._fleet.fail(pod.slot)
+            self._remove(self._serving, pod)
+            self._create()
+
+    def finish(self) -> None:
+        """Let the starts that are under way be completed, and everything be answered that can be."""
+        while self._starting:
+            self.advance(min(pod.ready_at_seconds for pod in self._starting))
+        self._fleet.advance(np.inf)
+
+    def _create(self) -> None:
+        ready_at = self._now_seconds + self._cold_start.draw(self._rng)
+        self._starting.append(_Pod(self._free.pop(), self._now_seconds, ready_at))
+
+    def _advance(self, until_seconds: float) -> None:
+        self._fleet.advance(until_seconds)
+        self._now_seconds = until_seconds
+        # Seen at the ends of ticks only, so a drained replica is billed for at most one tick too long.
+        for pod in [pod for pod in self._draining if not self._fleet.replicas[pod.slot].outstanding]:
+            self._remove(self._draining, pod)
+
+    def _serve(self, pod: _Pod) -> None:
+        self._fleet.open(pod.slot, max(self._now_seconds, pod.ready_at_seconds))
+        self._serving.append(pod)
+
+    def _remove(self, pods: list[_Pod], pod: _Pod) -> None:
+        pods.remove(pod)
+        self._billed_seconds += self._now_seconds - pod.created_seconds
+        self._free.append(pod.slot)

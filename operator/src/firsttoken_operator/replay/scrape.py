@@ -1,0 +1,135 @@
+"""What Prometheus would know of the simulated fleet: counters and gauges at scrape times, and rates over a window.
+
+The signals are those of `observe`, computed the same way: arrivals are first tokens plus the slope of the queue, never
+the true arrivals; TTFT is known by its buckets. A scrape sees the ready replicas; every sample is late by the lag.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firsttoken_operator.domain import Idle, Metrics, Missing, Reason, TtftInterval, Value
+from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, SHARES
+from firsttoken_sizing.simulation.fleet import Fleet
+from firsttoken_sizing.simulation.state import NONE
+from firsttoken_sizing.workload import Percentile
+
+TTFT_BOUNDS_SECONDS = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
+    640.0, 2560.0,
+)  # fmt: skip
+"""Buckets of vLLM's `time_to_first_token_seconds`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Sums over the fleet at one scrape; counters since the beginning."""
+
+    at_seconds: float
+    first_tokens: int
+    ttft_seconds: float
+    ttft_buckets: NDArray[np.int64]
+    waiting: int
+    running: int
+    kv_percent: float
+
+
+class Scraper:
+    """Scrapes a fleet and answers with the metrics of a rate window."""
+
+    def __init__(self, fleet: Fleet, kv_cache_tokens: int | None, window_seconds: float) -> None:
+        """`kv_cache_tokens`: of one replica, None where its use is not known."""
+        self._fleet, self._kv_cache_tokens, self._window_seconds = fleet, kv_cache_tokens, window_seconds
+        # NB: views of the columns, made once: looking a field of a record array up takes longer than summing it.
+        self._replica, requests = (records.view(np.ndarray) for records in (fleet.replicas, fleet.requests))
+        self._arrival, self._first_token = requests["arrival"], requests["first_token"]
+        self._samples: deque[Sample] = deque()
+        self._metrics: Metrics | None = None
+        self._without_first_token = np.empty(0, np.int64)
+        self._sent = 0
+        self._first_tokens, self._ttft_seconds = 0, 0.0
+        self._buckets = np.zeros(len(TTFT_BOUNDS_SECONDS) + 1, np.int64)
+
+    @property
+    def last(self) -> Sample | None:
+        """The newest sample."""
+        return self._samples[-1] if self._samples else None
+
+    def scrape(self, now_seconds: float, serving: list[int]) -> None:
+        """Sample the replicas `serving`; the fleet stands at `now_seconds`."""
+        self._metrics = None
+        self._count_first_tokens(now_seconds)
+        fleet = self._replica[serving]
+        running = int(fleet["running"].sum())
+        outstanding = int(fleet["outstanding"].sum())
+        kv = 0.0
+        if self._kv_cache_tokens and serving:
+            kv = 100 * float(fleet["reserved"].max()) / self._kv_cache_tokens
+        # Requests whose prompt is in the running step count as running, as engines count them.
+        fresh = int(fleet["fresh"].sum() + (fleet["partial"] != NONE).sum())
+        waiting = max(0, outstanding - running - fresh)
+        self._samples.append(
+            Sample(
+                now_seconds, self._first_tokens, self._ttft_seconds, self._buckets.copy(), waiting, running + fresh, kv
+            )
+        )
+        while self._samples[0].at_seconds < now_seconds - self._window_seconds - 1e-6:
+            self._samples.popleft()
+
+    def metrics(self, percentile: Percentile) -> Metrics:
+        """What the operator would read now: nothing new until the next scrape."""
+        if self._metrics is None:
+            self._metrics = self._read(percentile)
+        return self._metrics
+
+    def _read(self, percentile: Percentile) -> Metrics:
+        first, last = (self._samples[0], self._samples[-1]) if self._samples else (None, None)
+        if first is None or last is None or last.at_seconds - first.at_seconds < 0.99 * self._window_seconds:
+            why = Missing(Reason.NOT_ENOUGH_SAMPLES, "the rate window is not filled yet")
+            return Metrics(Reason.RECOVERING, why.detail, why, why, why, why, why, why, None, self._window_seconds)
+        seconds = last.at_seconds - first.at_seconds
+        served = (last.first_tokens - first.first_tokens) / seconds
+        arrivals = max(0.0, served + (last.waiting - first.waiting) / seconds)
+        idle = not (served or last.waiting or last.running)
+        return Metrics(
+            health=Reason.IDLE if idle else Reason.PRESENT,
+            detail="replayed",
+            arrivals=Idle() if idle else Value(arrivals),
+            first_tokens=Idle() if idle else Value(served),
+            waiting=Value(float(last.waiting)),
+            running=Value(float(last.running)),
+            error_share=Idle() if idle else Value(0.0),
+            kv_percent=Value(last.kv_percent),
+            ttft=_interval(first, last, percentile),
+            window_seconds=self._window_seconds,
+        )
+
+    def _count_first_tokens(self, now_seconds: float) -> None:
+        sent = self._fleet.sent
+        pending = np.concatenate((self._without_first_token, np.arange(self._sent, sent)))
+        self._sent = sent
+        first = self._first_token[pending]
+        made = (first > 0) & (first <= now_seconds)
+        ttft = first[made] - self._arrival[pending[made]]
+        self._without_first_token = pending[~made]
+        self._first_tokens += int(made.sum())
+        self._ttft_seconds += float(ttft.sum())
+        self._buckets += np.bincount(np.searchsorted(TTFT_BOUNDS_SECONDS, ttft), minlength=len(self._buckets))
+
+
+def _interval(first: Sample, last: Sample, percentile: Percentile) -> TtftInterval | None:
+    requests = last.first_tokens - first.first_tokens
+    if requests < MINIMUM_REQUESTS:
+        return None
+    mean = 1000 * (last.ttft_seconds - first.ttft_seconds) / requests
+    if percentile is Percentile.MEAN:
+        return TtftInterval(mean, mean, mean, requests)
+    cumulative = np.cumsum(last.ttft_buckets - first.ttft_buckets)
+    at = int(np.searchsorted(cumulative, SHARES[percentile] * requests * (1 - 1e-9)))
+    bounds = (0.0, *TTFT_BOUNDS_SECONDS)
+    high = 1000 * bounds[at + 1] if at + 1 < len(bounds) else None
+    return TtftInterval(1000 * bounds[at], high, mean, requests)

@@ -1,0 +1,79 @@
+"""Why every other candidate lost, one line each, the nearest to the answer first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from firsttoken_sizing.optimize.disaggregation import disaggregated
+from firsttoken_sizing.optimize.evaluation import Refusal
+from firsttoken_sizing.optimize.plan import Plan, saving_in_doubt
+from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.optimize.search import Outcome
+from firsttoken_sizing.request import Alternative
+
+_SAME_COST = 1.005
+"""Less of a difference reads as 0 % more."""
+_TIMES_PERCENT = 900
+
+
+def alternatives(question: Question, outcome: Outcome) -> tuple[Alternative, ...]:
+    """Every candidate but the best plan of the outcome, with the reason it lost; and that plan in two pools."""
+    plans = outcome.plans
+    lost = (
+        Alternative(
+            p.evaluation.key, True, p.gpus, _why_lost(p, plans, outcome.priced), p.evaluation.candidate.batching
+        )
+        for p in plans[1:]
+    )
+    pools = disaggregated(question, plans[0])
+    return (
+        *lost,
+        *([pools] if pools else []),
+        *_dropped(outcome),
+        *refused(outcome.refusals),
+    )
+
+
+def refused(refusals: Iterable[Refusal]) -> tuple[Alternative, ...]:
+    """Candidates that cannot serve the workload, with the reason."""
+    return tuple(
+        Alternative(r.candidate.key, False, None, f"{r.cause.value}: {r.sentence}", r.candidate.batching)
+        for r in refusals
+    )
+
+
+def _dropped(outcome: Outcome) -> Iterable[Alternative]:
+    best = outcome.plans[0]
+    for d in sorted(outcome.dropped, key=lambda d: d.gpus):
+        reason = f"needs at least {d.gpus} GPUs against {best.gpus}"
+        more = _percent_more(d.cost_per_year, best.cost_per_year) if outcome.priced else None
+        if more is not None:
+            reason = f"costs at least {more:.0f} % more ({d.gpus} GPUs against {best.gpus})"
+        yield Alternative(d.candidate.key, True, None, reason, d.candidate.batching)
+
+
+def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:
+    best, evaluation = plans[0], plan.evaluation
+    if (more := _percent_more(plan.cost_per_year, best.cost_per_year)) is not None:
+        how = f"{more:.0f} % more" if more < _TIMES_PERCENT else f"{1 + more / 100:.0f} times as much"
+        return f"costs {how} ({plan.gpus} GPUs against {best.gpus})"
+    if plan.gpus > best.gpus:
+        return f"needs {plan.gpus} GPUs against {best.gpus}"
+    if (saving := saving_in_doubt(plan, plans, priced=priced)) is not None:
+        known = "physics alone" if evaluation.by_physics else evaluation.basis.value
+        band = f"{known} (± {evaluation.error_band_percent:.0f} %)"
+        if plan.gpus == best.gpus:
+            return f"takes as many GPUs and is known less well: {band}"
+        if saving <= evaluation.error_band_percent:
+            doubt = f"a saving of {max(0.0, saving):.0f} % a request is inside that error"
+        else:
+            doubt = f"with steps that much slower the SLA leaves nothing of a saving of {saving:.0f} % a request"
+        return f"{plan.gpus} GPUs against {best.gpus}, but {band}, and {doubt}; measure it to decide"
+    return "as good, but later in the order of preference"
+
+
+def _percent_more(cost: float | None, than: float | None) -> float | None:
+    """How much more it costs; None where that is nothing, or no price is known."""
+    if cost is None or not than or cost <= than * _SAME_COST:
+        return None
+    return 100 * (cost / than - 1)

@@ -1,0 +1,112 @@
+"""What may be deployed: GPU x precision x tensor and pipeline parallelism x batching, in the order of preference.
+
+Every declared part has one choice. Nothing is left out here because it is bad; that is for the search. Pipelines are
+offered where they can save GPUs: inside a server without NVLink, whose all-reduces are dear, and over servers where a
+whole one does not hold the model. Over NVLink tensor parallelism takes the same memory and is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model, resolve_precision
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize.evaluation import Candidate
+from firsttoken_sizing.profile import ConfigurationKey, Profile
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.step import speed_key
+from firsttoken_sizing.workload import Batching
+
+_TENSOR_PARALLEL_CHOICES = (1, 2, 4, 8)
+_PIPELINES_IN_A_SERVER = (2, 4)
+_PIPELINES_OVER_SERVERS = (2, 4, 8)
+_EIGHT_BITS = 1.0
+
+
+def candidates(
+    request: SizingRequest,
+    model: Model,
+    gpus: Iterable[Gpu],
+    profiles: Iterable[Profile],
+    batchings: Iterable[Batching],
+) -> Iterator[Candidate]:
+    """Everything that fits into one server, or is declared. Raises `InvalidInput` where no precision is allowed."""
+    profiles = tuple(profiles)
+    precisions = _precisions(request, model, profiles)
+    batchings = tuple(batchings)
+    for gpu in gpus:
+        for precision in _of_hardware(request, gpu, precisions):
+            for tensor_parallel, pipeline_parallel in _ways(request, model, gpu, profiles):
+                key = ConfigurationKey(model.name, gpu.name, precision, tensor_parallel, pipeline_parallel)
+                for batching in batchings:
+                    yield Candidate(key, batching)
+
+
+def over_servers(request: SizingRequest, refused: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Pipelines of whole servers, for the GPUs and precisions of candidates whose memory does not do; fewest first."""
+    hardware = request.hardware
+    if hardware.pipeline_parallel is not None:
+        return
+    tensor_parallel = hardware.tensor_parallel or max(
+        n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server
+    )
+    offered = dict.fromkeys((c.key.model, c.key.gpu, c.key.precision, c.batching) for c in refused)
+    for stages in _PIPELINES_OVER_SERVERS:
+        if tensor_parallel * stages <= hardware.gpus_per_server:
+            continue
+        for model, gpu, precision, batching in offered:
+            yield Candidate(ConfigurationKey(model, gpu, precision, tensor_parallel, stages), batching)
+
+
+def _ways(request: SizingRequest, model: Model, gpu: Gpu, profiles: Iterable[Profile]) -> list[tuple[int, int]]:
+    """Pairs of tensor and pipeline parallelism: without a pipeline first."""
+    hardware = request.hardware
+    measured = {(p.key.tensor_parallel, p.key.pipeline_parallel) for p in profiles if p.key.model == model.name}
+    if hardware.tensor_parallel is not None:
+        tensor = {hardware.tensor_parallel}
+    else:
+        tensor = {n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server} | {t for t, _ in measured}
+    if hardware.pipeline_parallel is not None:
+        return [(t, hardware.pipeline_parallel) for t in sorted(tensor)]
+    pipelined = {(t, p) for t, p in measured if p > 1 and t in tensor}
+    if not gpu.has_server_wide_link:
+        pipelined |= {(t, p) for t in tensor for p in _PIPELINES_IN_A_SERVER if t * p <= hardware.gpus_per_server}
+    return [(t, 1) for t in sorted(tensor)] + sorted(pipelined, key=lambda way: (way[1], way[0]))
+
+
+def _precisions(request: SizingRequest, model: Model, profiles: Iterable[Profile]) -> list[str]:
+    """The declared precision; else every published or measured one of at least 8 bits, and those explicitly allowed."""
+    if request.precision is not None:
+        return [resolve_precision(request.precision)]
+    allowed = {resolve_precision(p, field="model.allowedPrecisions") for p in request.allowed_precisions}
+    measured = (p.key.precision for p in profiles if p.key.model == model.name)
+    # Measured ones first: of two that are equally fast, such as BF16 and FP16, the first stands for both.
+    known = list(dict.fromkeys([*measured, *model.published_precisions]))
+    if not known:
+        raise InvalidInput(
+            "model.precision", f"missing, and no format of {model.name} is known", "set model.precision, such as BF16"
+        )
+    chosen = [p for p in known if p in allowed or (not allowed and BYTES_PER_PARAMETER[p] >= _EIGHT_BITS)]
+    if not chosen:
+        unlike = f"which does not include {' or '.join(sorted(allowed))}" if allowed else "which is below 8 bits"
+        raise InvalidInput(
+            "model.allowedPrecisions" if allowed else "model.precision",
+            f"{model.name} is known in {', '.join(known)} only, {unlike}",
+            f"set model.precision, for example {known[0]}",
+        )
+    return chosen
+
+
+def _of_hardware(request: SizingRequest, gpu: Gpu, precisions: list[str]) -> list[str]:
+    """Those that the GPU computes in, once each speed; all where that leaves none, or where the user named one.
+
+    Formats below 8 bits are formats of the weights: engines compute them in a wider one.
+    """
+    if request.precision is not None:
+        return precisions
+    computed = [p for p in precisions if p in gpu.dense_tflops or BYTES_PER_PARAMETER[p] < _EIGHT_BITS]
+    by_speed: dict[str, str] = {}
+    for precision in computed:
+        same_speed = speed_key(ConfigurationKey("", gpu.name, precision)).precision
+        by_speed.setdefault(same_speed, precision)
+    return list(by_speed.values()) or precisions

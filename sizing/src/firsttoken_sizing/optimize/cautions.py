@@ -1,0 +1,117 @@
+"""What a reader should know before buying the answer: one line a warning, each begins with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
+from firsttoken_sizing.catalog.interconnect import leaves_server
+from firsttoken_sizing.optimize.evaluation import Evaluation
+from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.performance.limits import tightest
+from firsttoken_sizing.request import Basis
+from firsttoken_sizing.workload import Arrivals, SlaMode
+
+_NVLINK_WANTED_ABOVE_TENSOR_PARALLEL = 2
+_NVLINK_WANTED_ABOVE_BILLION = 13
+_WIDE_BAND_PERCENT = 20
+_NEARLY_IDLE_PERCENT = 5
+_SIXTEEN_BITS, _EIGHT_BITS = 2.0, 1.0
+
+
+def cautions(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
+    """Every warning about this answer."""
+    return tuple(
+        text
+        for kind in (_interconnect, _servers, _error, _tight, _precision, _engine, _reading)
+        for text in kind(question, evaluation)
+    )
+
+
+def _interconnect(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    key, gpu = evaluation.key, question.gpus[evaluation.key.gpu]
+    if gpu.has_server_wide_link:
+        return
+    if key.tensor_parallel > _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL:
+        yield (
+            f"InterconnectWarning: tensorParallel {key.tensor_parallel} on {key.gpu}, which has no NVLink across"
+            " the server; latency will be worse than sized, prefer an SXM system"
+        )
+    elif key.gpus_per_replica > 1 and question.model.parameters_billion > _NVLINK_WANTED_ABOVE_BILLION:
+        yield (
+            f"InterconnectWarning: a model of {question.model.parameters_billion:.0f} billion parameters over"
+            f" {key.gpus_per_replica} PCIe GPUs; prefer an NVLink system"
+        )
+
+
+def _servers(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    key, per_server = evaluation.key, question.request.hardware.gpus_per_server
+    gpu = question.gpus[key.gpu]
+    if not leaves_server(gpu, key.gpus_per_replica, per_server):
+        return
+    servers = -(-key.gpus_per_replica // per_server)
+    over_network = "tensor parallelism" if leaves_server(gpu, key.tensor_parallel, per_server) else "its pipeline"
+    yield (
+        f"MultiNode: a replica of {key.gpus_per_replica} GPUs takes {servers} servers of {per_server}, and"
+        f" {over_network} crosses the network between them; it is ready only when all of its servers are, and fails"
+        " with any of them"
+    )
+
+
+def _error(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    key, lengths, band = evaluation.key, question.lengths, evaluation.error_band_percent
+    if evaluation.by_physics:
+        yield (
+            f"Extrapolated: nobody measured {key.model} {key.precision} on {key.gpu} with tensorParallel"
+            f" {key.tensor_parallel} and pipelineParallel {key.pipeline_parallel} ({evaluation.source}; ±"
+            f" {band:.0f} %); measure it before buying"
+        )
+    elif evaluation.basis is Basis.EXTRAPOLATED:
+        yield (
+            f"Extrapolated: {lengths.input_tokens:g} input and {lengths.output_tokens:g} output"
+            f" tokens are outside what was measured ({evaluation.source}; ± {band:.0f} %); measure this workload before"
+            " buying"
+        )
+    elif band > _WIDE_BAND_PERCENT:
+        yield (f"WideErrorBand: the requests a second of one replica may be off by {band:.0f} % ({evaluation.source})")
+
+
+def _tight(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    used = 100 * evaluation.capacity / evaluation.saturation_requests_per_second
+    if used < _NEARLY_IDLE_PERCENT and tightest(evaluation.point, question.request.sla) is not None:
+        yield (
+            f"TightLimit: a replica is sized for {used:.2g} % of its throughput, because one request alone nearly uses"
+            f" up {evaluation.binding}; a looser limit needs far fewer GPUs, and a small error of the model makes this"
+            " one infeasible"
+        )
+
+
+def _precision(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    precision, gpu = evaluation.key.precision, question.gpus[evaluation.key.gpu]
+    if precision not in gpu.dense_tflops and BYTES_PER_PARAMETER[precision] >= _EIGHT_BITS:
+        yield (
+            f"PrecisionWithoutHardware: {gpu.name} does not compute in {precision}; engines that run it all the same"
+            " convert the weights, and others refuse"
+        )
+    if question.request.precision is None and BYTES_PER_PARAMETER[precision] < _SIXTEEN_BITS:
+        yield f"PrecisionChosen: {precision} may cost up to about a point of MMLU; set model.precision to decide"
+
+
+def _engine(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    others = sorted({p.name for p in question.of_other_engines})
+    if others:
+        yield (
+            f"OtherEngine: {', '.join(others)} not used, because another engine made it and"
+            f" {question.request.engine.value} is assumed; set sizing.engine to use it"
+        )
+
+
+def _reading(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    workload = question.request.workload
+    if question.arrivals is Arrivals.POISSON and workload.concurrent_requests is not None:
+        yield "ConcurrentRequests: declared concurrency is converted to a rate by Little's law for the Poisson reading"
+    if question.request.sla.mode is SlaMode.OFFLINE and workload.offline is None:
+        yield (
+            "OfflineWithoutJob: sized for a rate with full batches and no limit on latency; declare traffic.offline"
+            " (requests, deadlineHours) for the time that a job takes"
+        )

@@ -1,0 +1,104 @@
+"""The values of the search: a candidate, what is known about it before it is sized, and how it ended.
+
+Only values and how they scale; how they come about is in the modules beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from firsttoken_sizing.profile import ConfigurationKey, Point
+from firsttoken_sizing.request import Basis, Infeasible, Memory
+from firsttoken_sizing.step import FittedStep, StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
+from firsttoken_sizing.workload import Batching
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One thing that could be deployed."""
+
+    key: ConfigurationKey
+    batching: Batching
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A candidate that fits into memory, and what is cheap to know about it.
+
+    `step` is `fitted` with the batch limit of memory and engine. `points` are the measured ones of this workload, empty
+    where there are none or where they were measured with another way of batching.
+    """
+
+    candidate: Candidate
+    memory: Memory
+    fitted: FittedStep
+    step: StepModel
+    scheduler: Scheduler
+    points: tuple[Point, ...]
+    basis: Basis
+    """The best that an answer about it can stand on."""
+    limited_by_memory: bool
+    """Whether the KV cache and not the engine limits the batch."""
+    most_requests_per_second: float
+    """Of one replica by the step model, with every batch slot taken and no limit on latency."""
+
+    def slowed(self, factor: float) -> Prospect:
+        """The same with steps that all take `factor` times as long."""
+        step, most = slowed(self.step, factor), self.most_requests_per_second / factor
+        return replace(self, step=step, most_requests_per_second=most)
+
+
+def slowed(step: StepModel, factor: float) -> StepModel:
+    """The step model with every time multiplied by `factor`."""
+    seconds = {f.name: getattr(step, f.name) * factor for f in fields(step) if f.name.endswith("_seconds")}
+    return replace(step, **seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a candidate cannot serve this workload at any size. `shortfall` ranks refusals: less is nearer."""
+
+    candidate: Candidate
+    cause: Infeasible
+    sentence: str
+    shortfall: float
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one replica of a candidate does inside the SLA.
+
+    `point` holds measured statistics only where `basis` is Measured (and the mean of E2E that follows from them).
+    `curve` gives the operating points of one replica from light to heavy load; it is called for the winner only.
+    """
+
+    candidate: Candidate
+    point: Point
+    basis: Basis
+    error_band_percent: float
+    binding: str
+    saturation_requests_per_second: float
+    memory: Memory
+    curve: Callable[[Point], tuple[Point, ...]]
+    step: StepModel
+    scheduler: Scheduler
+    source: str
+    by_physics: bool = False
+    """Whether no measurement of the configuration stands behind it."""
+    from_points: bool = False
+    """Whether its operating points are measured ones, and not those of the step model."""
+    alone: Evaluation | None = None
+    """Of a replica by itself, where this is of one among many that share their arrivals."""
+
+    @property
+    def key(self) -> ConfigurationKey:
+        """The configuration of a replica."""
+        return self.candidate.key
+
+    @property
+    def capacity(self) -> float:
+        """Largest rate of one replica inside the SLA, requests a second."""
+        return self.point.requests_per_second

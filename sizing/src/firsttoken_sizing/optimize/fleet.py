@@ -1,0 +1,73 @@
+"""Replicas that share their arrivals: behind a router that evens them out, each of many carries more than one alone.
+
+The reading of one replica gives the size of a fleet of independent ones (`Random` routing). Behind `RoundRobin` and
+`LeastLoaded` the capacity of a replica depends on how many there are, so the size is searched for: the fewest replicas
+that keep the SLA at their share of the load. More replicas have less each and even out more, so that is a bisection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firsttoken_sizing.optimize.evaluation import Evaluation
+from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.optimize.reading import Rate, rate_of, whole_replicas
+from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.performance.limits import meets
+from firsttoken_sizing.profile import Point
+from firsttoken_sizing.workload import Arrivals, Batching, Routing
+
+
+def shares_arrivals(question: Question, evaluation: Evaluation) -> bool:
+    """Whether the routing changes what a replica carries.
+
+    Not in a closed loop, which has no arrivals, not for static batches, whose waits are of another kind, and not for
+    measured points, which say what they say.
+    """
+    return (
+        question.arrivals is Arrivals.POISSON
+        and question.request.workload.routing is not Routing.RANDOM
+        and evaluation.candidate.batching is not Batching.STATIC
+        and not evaluation.from_points
+    )
+
+
+def replicas_together(question: Question, alone: Evaluation, rate: float) -> int:
+    """Fewest replicas that carry `rate` (requests a second of all) inside the SLA, behind the declared routing.
+
+    `alone`: the evaluation of a replica by itself; that many of those as `rate` needs are always enough.
+    """
+    highest = poisson.MAX_UTILIZATION * alone.saturation_requests_per_second
+    low, high = whole_replicas(rate / highest), whole_replicas(rate / alone.capacity)
+    while low < high:
+        middle = (low + high) // 2
+        keeps = _keeps(question, _reading(question, alone, middle).at(rate / middle))
+        low, high = (low, middle) if keeps else (middle + 1, high)
+    return low
+
+
+def in_fleet(question: Question, alone: Evaluation, replicas: int, rate: float) -> Evaluation:
+    """The evaluation of one of `replicas` that are known to carry `rate` (requests a second of all) together."""
+    reading = _reading(question, alone, replicas)
+    largest = reading.largest(lambda point: _keeps(question, point))
+    point, share = largest.point, rate / replicas
+    if point.requests_per_second < share:
+        # The bisection ends a little below the largest rate: what is known to be carried must not fall out of it.
+        point = reading.at(share)
+    binding = largest.binding(question.request.sla) or "Utilization"
+    return replace(alone, point=point, binding=binding, curve=reading.curve, alone=alone)
+
+
+def _reading(question: Question, alone: Evaluation, replicas: int) -> Rate:
+    return rate_of(
+        alone.step,
+        alone.scheduler,
+        question.lengths,
+        stable=alone.saturation_requests_per_second,
+        replicas=replicas,
+        routing=question.request.workload.routing,
+    )
+
+
+def _keeps(question: Question, point: Point) -> bool:
+    return meets(point, question.request.sla) is True

@@ -1,0 +1,125 @@
+"""One candidate from points that were measured at exactly its lengths: the course's reading.
+
+The operating point is a measured one. A statistic that the points lack is filled in, and then says so in the basis.
+What the points do not reach is for the step model to say (`from_model`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from firsttoken_sizing.optimize.error_band import basis_and_band, measured_band_percent
+from firsttoken_sizing.optimize.evaluation import Evaluation, Prospect, Refusal
+from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.optimize.refusal import latency_refusal
+from firsttoken_sizing.performance import closed_loop, measured
+from firsttoken_sizing.performance.limits import Bound, bounds, meets, tightest
+from firsttoken_sizing.profile import ConfigurationKey, Load, Point
+from firsttoken_sizing.request import Basis
+from firsttoken_sizing.step import Origin, speed_key
+from firsttoken_sizing.step.samples import usable_samples
+from firsttoken_sizing.workload import Sla
+
+_ALONE = 1.5
+"""Concurrency up to which a measured request counts as being alone."""
+
+
+def from_points(question: Question, prospect: Prospect) -> Evaluation | Refusal | None:
+    """The evaluation by the prospect's points (at least one); None where only the step model can say more."""
+    sla, key = question.request.sla, prospect.candidate.key
+    judged = [p for p in prospect.points if measured.can_be_judged(p, sla)]
+    if not judged:
+        return None
+    known = measured.operating_point(judged, sla)
+    filled, of_prior = _fill(question, prospect, judged)
+    chosen, basis, band = known, Basis.MEASURED, measured_band_percent()
+    if measured.has_better_unknown(judged, sla, known):
+        # NB: not those that their own mean rules out: a filled percentile must not bring them back.
+        possible = [(p, f) for p, f in zip(judged, filled, strict=True) if meets(p, sla) is not False]
+        best = measured.operating_point([f for _, f in possible], sla)
+        if best is not None and (known is None or best.requests_per_second > known.requests_per_second):
+            before = next(p for p, f in possible if f is best)
+            basis = Basis.INTERPOLATED if measured.is_between(judged, before, sla) else Basis.FITTED
+            if of_prior:
+                basis = Basis.EXTRAPOLATED
+            chosen, band = best, max(band, basis_and_band(question, prospect)[1])
+    if chosen is None and any(meets(p, sla) is None for p in filled):
+        return None
+    if chosen is None:
+        lowest = min(filled, key=lambda p: p.concurrency or math.inf)
+        if lowest.concurrency is None or lowest.concurrency > _ALONE:
+            return None
+        return latency_refusal(prospect.candidate, lowest, sla, prospect.memory)
+    fastest = max(p.requests_per_second for p in prospect.points)
+    names = sorted({p.name for p in question.profiles if speed_key(p.key) == speed_key(key)})
+    return Evaluation(
+        candidate=prospect.candidate,
+        point=chosen,
+        basis=basis,
+        error_band_percent=band,
+        memory=prospect.memory,
+        curve=lambda _: measured.interpolate(filled),
+        step=prospect.step,
+        scheduler=prospect.scheduler,
+        binding=_binding(filled, chosen, sla, fastest),
+        saturation_requests_per_second=fastest,
+        source=f"measured points of {', '.join(names)}",
+        by_physics=basis is Basis.EXTRAPOLATED,
+        from_points=True,
+    )
+
+
+def measured_concurrency(question: Question, key: ConfigurationKey) -> int | None:
+    """Most requests that were measured running at once at these lengths: so many do fit, whatever is reserved.
+
+    Where the TTFT alone is known to compare with, all of a concurrency without a queue; else those that were decoding,
+    by Little's law over the decode time, `X * ITL * (OSL - 1)`.
+    """
+    lengths = question.lengths
+    same = measured.same_lengths(question.profiles, key, Load.CLOSED_LOOP, lengths.input_tokens, lengths.output_tokens)
+    running: list[float] = []
+    for profile in same:
+        samples = usable_samples((profile,))
+        queue_would_show = any(s.concurrency == 1 and s.ttft_ms is not None for s in samples)
+        for s in samples:
+            if queue_would_show and s.ttft_ms is not None:
+                running.append(s.concurrency)
+            elif s.itl_ms is not None:
+                running.append(min(s.concurrency, s.requests_per_second * s.itl_ms * (s.output_tokens - 1) / 1000))
+    return int(max(running)) if running else None
+
+
+def _fill(question: Question, prospect: Prospect, judged: Sequence[Point]) -> tuple[tuple[Point, ...], bool]:
+    """The points with what they lack, and whether physics alone had to say it.
+
+    A fit says what the measured ratios do not reach. The prior is asked only where nothing was measured at all: beside
+    a ratio of neighbors it would be the worse guess.
+    """
+    step = prospect.step
+
+    def shape(point: Point) -> Point | None:
+        if point.concurrency is None:
+            return None
+        wide = replace(step, max_batch=max(step.max_batch, math.ceil(point.concurrency)))
+        concurrency = max(1, round(point.concurrency))
+        return closed_loop.predict(wide, question.lengths, concurrency, prospect.scheduler)
+
+    if prospect.fitted.origin is not Origin.PRIOR:
+        return measured.fill_percentiles(judged, shape), False
+    filled = measured.fill_percentiles(judged, lambda _: None)
+    if all(meets(p, question.request.sla) is not None for p in filled):
+        return filled, False
+    return measured.fill_percentiles(judged, shape), True
+
+
+def _binding(points: Sequence[Point], chosen: Point, sla: Sla, fastest: float) -> str:
+    """What stops the replica at `chosen`; `fastest` is the largest throughput that was measured, in the SLA or not."""
+    if chosen.requests_per_second >= fastest:
+        return "Throughput"
+    faster = [p for p in points if p.requests_per_second > chosen.requests_per_second]
+    following = min(faster, key=lambda p: p.requests_per_second, default=chosen)
+    broken = [b for b in bounds(following, sla) if b.kept is False]
+    limit: Bound | None = max(broken, key=lambda b: b.share or 0.0, default=tightest(chosen, sla))
+    return limit.name if limit else "Throughput"

@@ -1,0 +1,194 @@
+"""How the load of one replica is read: requests in flight (closed loop) or a rate (Poisson), and how it batches them.
+
+One small set of questions for all four, so that the search asks them and knows no performance model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+
+from firsttoken_sizing.optimize.evaluation import Prospect
+from firsttoken_sizing.performance import closed_loop, poisson, static_batch
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.performance.limits import tightest
+from firsttoken_sizing.performance.offline import full_throughput
+from firsttoken_sizing.profile import Point
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
+from firsttoken_sizing.workload import Arrivals, Batching, Routing, Sla
+
+Meets = Callable[[Point], bool]
+_LIGHT_LOAD = 1e-3
+"""Share of the stable rate at which a Poisson request is practically alone."""
+_FULL = 0.999
+_BEYOND = 1.02
+"""A little more load than the largest, to see which limit breaks first."""
+_LOADS, _RATES = 24, 16
+_HIGHEST_SHARE = 0.98
+"""Of the stable rate: above it Poisson latencies have no useful scale."""
+_NOISE = 1e-9
+"""Floating-point noise must not buy a replica: one part in 10^9, as in `CapacityTable.replicas_for`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest load of one replica inside the SLA. `full`: nothing but the replica's own end stops it there."""
+
+    point: Point
+    beyond: Point
+    full: bool
+
+    def binding(self, sla: Sla) -> str | None:
+        """The limit that breaks first beyond it; None where the replica's own end comes before any limit."""
+        limit = None if self.full else tightest(self.beyond, sla)
+        return limit.name if limit else None
+
+
+class Reading(Protocol):
+    """One replica under one kind of load."""
+
+    def alone(self) -> Point:
+        """One request with nobody beside it."""
+
+    def largest(self, meets: Meets) -> Largest:
+        """The largest load whose point `meets` the SLA; that of one request alone is known to."""
+
+    def curve(self, largest: Point) -> tuple[Point, ...]:
+        """Points from light to heavy load, with `largest` among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightRequests:
+    """Loads are whole numbers of requests that are always outstanding."""
+
+    at: Callable[[int], Point]
+    rate: Callable[[int], float]
+    """Throughput, which is cheaper to know than the whole point."""
+    most: int
+
+    def lightest(self, rate: float) -> Point | None:
+        """The point of the fewest in flight that complete `rate` requests a second; None where none do."""
+        if self.rate(self.most) < rate:
+            return None
+        low, high = 0, self.most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.rate(middle) >= rate else (middle, high)
+        return self.at(high)
+
+    def alone(self) -> Point:
+        """Concurrency 1."""
+        return self.at(1)
+
+    def largest(self, meets: Meets) -> Largest:
+        """By bisection: more in flight are never faster."""
+        low, high = (self.most, self.most + 1) if meets(self.at(self.most)) else (1, self.most)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if meets(self.at(middle)) else (low, middle)
+        return Largest(self.at(low), self.at(low + 1), low >= self.most)
+
+    def curve(self, largest: Point) -> tuple[Point, ...]:
+        """Evenly in log concurrency."""
+        grid = np.unique(np.round(np.geomspace(1, self.most, _LOADS)).astype(int))
+        return (*(self.at(int(c)) for c in grid), largest)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Loads are requests a second that arrive at random."""
+
+    at: Callable[[float], Point]
+    capacity: Callable[[Meets], float]
+    stable: float
+    """Largest stable rate."""
+    utilization: float
+    """Largest share of it that a replica is sized for."""
+
+    def alone(self) -> Point:
+        """A rate so low that nobody is there."""
+        return self.at(_LIGHT_LOAD * self.stable)
+
+    def largest(self, meets: Meets) -> Largest:
+        """The largest rate, at most the largest utilization."""
+        rate = self.capacity(meets)
+        return Largest(self.at(rate), self.at(rate * _BEYOND), rate >= _FULL * self.utilization * self.stable)
+
+    def curve(self, largest: Point) -> tuple[Point, ...]:
+        """Up to nearly the stable rate, evenly in 1 - rho: latencies grow as its inverse, so that is where it bends."""
+        shares = 1 - np.geomspace(1, 1 - _HIGHEST_SHARE, _RATES)[1:]
+        return (*(self.at(float(rate)) for rate in self.stable * shares), largest)
+
+
+def reading_of(prospect: Prospect, lengths: Lengths, arrivals: Arrivals) -> Reading:
+    """How a replica of this candidate that is by itself is read under this kind of load."""
+    return in_flight(prospect, lengths) if arrivals is Arrivals.CLOSED_LOOP else arriving(prospect, lengths)
+
+
+def in_flight(prospect: Prospect, lengths: Lengths) -> InFlightRequests:
+    """A replica of this candidate in a closed loop."""
+    step, scheduler = prospect.step, prospect.scheduler
+    if prospect.candidate.batching is Batching.STATIC:
+        return InFlightRequests(
+            at=cache(lambda b: static_batch.predict_static(step, lengths, b)),
+            rate=lambda b: static_batch.static_saturation_rate(step, lengths, b),
+            most=step.max_batch,
+        )
+    return InFlightRequests(
+        at=cache(lambda c: closed_loop.predict(step, lengths, c, scheduler)),
+        rate=lambda c: closed_loop.throughput(step, lengths, c),
+        # More in flight than the batch with the most throughput add latency only.
+        most=full_throughput(step, lengths).batch,
+    )
+
+
+def arriving(prospect: Prospect, lengths: Lengths, replicas: int = 1, routing: Routing = Routing.RANDOM) -> Rate:
+    """One of so many replicas of this candidate under Poisson arrivals. Static batches wait alike behind any router."""
+    if prospect.candidate.batching is Batching.STATIC:
+        return _static_rate(prospect, lengths)
+    stable = prospect.most_requests_per_second
+    return rate_of(prospect.step, prospect.scheduler, lengths, stable=stable, replicas=replicas, routing=routing)
+
+
+def rate_of(
+    step: StepModel,
+    scheduler: Scheduler,
+    lengths: Lengths,
+    *,
+    stable: float,
+    replicas: int,
+    routing: Routing,
+) -> Rate:
+    """One of so many replicas behind a router, under Poisson arrivals at all of them; rates are of the one."""
+    return Rate(
+        at=lambda rate: poisson.predict(step, lengths, rate, scheduler, replicas, routing),
+        capacity=lambda meets: poisson.capacity(step, lengths, meets, scheduler, replicas, routing),
+        stable=stable,
+        utilization=poisson.MAX_UTILIZATION,
+    )
+
+
+def whole_replicas(share: float) -> int:
+    """Whole replicas for a load of `share` times what one carries; at least one."""
+    return max(1, math.ceil(share - _NOISE))
+
+
+def _static_rate(prospect: Prospect, lengths: Lengths) -> Rate:
+    step, batch = prospect.step, prospect.step.max_batch
+    stable = static_batch.static_saturation_rate(step, lengths, batch)
+
+    def at(rate: float) -> Point:
+        return static_batch.predict_static_poisson(step, lengths, batch, rate)
+
+    return Rate(
+        at=at,
+        capacity=lambda meets: static_batch.static_capacity(step, lengths, batch, meets),
+        stable=stable,
+        utilization=static_batch.MAX_UTILIZATION,
+    )

@@ -1,0 +1,56 @@
+"""Why a candidate serves the workload at no size, in one sentence with what would help. Judges nothing itself."""
+
+from __future__ import annotations
+
+import math
+
+from firsttoken_sizing.optimize.evaluation import Candidate, Refusal
+from firsttoken_sizing.performance.limits import bounds
+from firsttoken_sizing.profile import Point
+from firsttoken_sizing.request import Infeasible, Memory
+from firsttoken_sizing.workload import Sla
+
+MEMORY_CAUSES = (Infeasible.MODEL_DOES_NOT_FIT, Infeasible.KV_CACHE_TOO_SMALL)
+_CAUSES = {
+    "TTFT": Infeasible.SINGLE_REQUEST_TTFT,
+    "ITL": Infeasible.ITL_AT_BATCH_1,
+    "E2E": Infeasible.END_TO_END_INCONSISTENT,
+}
+_WITHOUT_WEIGHTS, _WITHOUT_A_REQUEST = 1e9, 1e6
+"""Shortfalls of memory: a candidate that breaks a latency limit is nearer than one that does not even fit."""
+
+
+def memory_refusal(candidate: Candidate, memory: Memory) -> Refusal | None:
+    """The refusal of a candidate whose memory does not do; None where it does."""
+    key = candidate.key
+    where = f"{key.gpus_per_replica} x {key.gpu}"
+    if memory.kv_cache_tokens <= 0:
+        missing = memory.weights_gib + memory.other_gib - memory.total_gib
+        sentence = (
+            f"{key.precision} weights take {memory.weights_gib:.1f} GiB a GPU on {where} of {memory.total_gib:.1f} GiB"
+            " and leave no room for the KV cache; use more GPUs a replica (hardware.tensorParallel), a smaller"
+            " precision or a larger GPU"
+        )
+        return Refusal(candidate, Infeasible.MODEL_DOES_NOT_FIT, sentence, _WITHOUT_WEIGHTS + missing, memory)
+    if memory.max_concurrency < 1:
+        sentence = (
+            f"the KV cache of {where} holds {memory.kv_cache_tokens} tokens, fewer than one request; use more GPUs a"
+            " replica (hardware.tensorParallel), a smaller precision or shorter lengths"
+        )
+        return Refusal(candidate, Infeasible.KV_CACHE_TOO_SMALL, sentence, _WITHOUT_A_REQUEST, memory)
+    return None
+
+
+def latency_refusal(candidate: Candidate, alone: Point, sla: Sla, memory: Memory) -> Refusal:
+    """The refusal of a candidate that breaks a limit at its lightest load, `alone`."""
+    key = candidate.key
+    broken = [b for b in bounds(alone, sla) if b.kept is False]
+    worst = max(broken, key=lambda b: b.share or (b.mean_milliseconds or 0.0) / b.limit.milliseconds)
+    value = worst.value_milliseconds if worst.value_milliseconds is not None else worst.mean_milliseconds or 0.0
+    load = "one request alone" if (alone.concurrency or 0.0) <= 1.5 else f"concurrency {alone.concurrency:g}"
+    sentence = (
+        f"{worst.name} of {load} is {value:.1f} ms on {key.gpus_per_replica} x {key.gpu} {key.precision}, above the"
+        f" limit of {worst.limit.milliseconds:g} ms, and no number of replicas changes that; raise the limit to at"
+        f" least {math.ceil(value)} ms, or use a faster GPU, more GPUs a replica or a smaller model"
+    )
+    return Refusal(candidate, _CAUSES[worst.metric], sentence, value / worst.limit.milliseconds, memory)

@@ -1,0 +1,283 @@
+"""Latency against throughput of every configuration that a request allows, inside its SLA or not.
+
+Measured points where the workload was measured, else the step model of the configuration. What does not fit is named
+with its reason. The size of the same request stands beside the curves, so that a picture can mark where it lies. Pure;
+drawing is in `curve_figure`, numbers for machines in `curve_document`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from firsttoken_sizing.optimize import size
+from firsttoken_sizing.optimize.engine import default_batching
+from firsttoken_sizing.optimize.evaluate import evaluate, prospect_of
+from firsttoken_sizing.optimize.evaluation import Candidate, Evaluation, Prospect, Refusal
+from firsttoken_sizing.optimize.question import Question, check
+from firsttoken_sizing.optimize.reading import InFlightRequests, Rate, Reading, reading_of
+from firsttoken_sizing.performance import measured
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.performance.limits import meets
+from firsttoken_sizing.profile import ConfigurationKey, Point
+from firsttoken_sizing.request import Basis, Infeasible, Sizing, SizingRequest
+from firsttoken_sizing.step import basis_of, speed_key
+from firsttoken_sizing.workload import Arrivals, Sla
+
+CONCURRENCIES = (1, 2, 5, 10, 25, 50, 100, 250)
+"""Closed-loop loads of a curve for which none are asked: the ladder of the DLI course."""
+UTILIZATIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Poisson loads of a curve for which none are asked, as shares of the largest stable rate."""
+_ONE_REQUEST = 1.5
+"""Up to this concurrency a measured point is one request alone."""
+_FROM_BEST = (Basis.MEASURED, Basis.INTERPOLATED, Basis.FITTED, Basis.EXTRAPOLATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """At which loads a curve has its points.
+
+    `concurrencies` (whole numbers >= 1) and `rates` (requests a second of one replica, > 0) are used for the reading
+    that they belong to; without them a measured curve has its measured loads and a modeled one `CONCURRENCIES` or
+    `UTILIZATIONS`, or with `dense` as many as a smooth line takes.
+    """
+
+    concurrencies: tuple[int, ...] = ()
+    rates: tuple[float, ...] = ()
+    dense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The operating points of one replica of a configuration, by rising load.
+
+    `basis` is that of the least founded point. `points` hold what is known; `filled`, one for one, have percentiles
+    that a benchmark did not report filled in as sizing does, to be judged and drawn.
+    """
+
+    key: ConfigurationKey
+    arrivals: Arrivals
+    lengths: Lengths
+    basis: Basis
+    error_band_percent: float
+    points: tuple[Point, ...]
+    filled: tuple[Point, ...]
+    kept: tuple[bool | None, ...]
+    """Whether each point keeps the SLA; None where a statistic is not known, or without limits."""
+    alone: Point
+    """One request on an idle replica."""
+    chosen: Point | None
+    """The operating point of the size, where this is the configuration that was chosen."""
+    source: str
+
+    @property
+    def knee(self) -> Point | None:
+        """The point with the most throughput for its end-to-end latency (mean): beyond it latency grows faster.
+
+        Throughput / delay is Kleinrock's power ("Power and deterministic rules of thumb for probabilistic problems in
+        computer communications", ICC 1979), whose maximum is where a line from the origin touches the curve.
+        """
+        known = [p for p in self.points if p.end_to_end.mean]
+        return max(known, key=lambda p: p.requests_per_second / (p.end_to_end.mean or math.inf), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A configuration without a curve, or loads of a curve that have no point, and why."""
+
+    key: ConfigurationKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One model under one workload and SLA: its size (or why none could be computed) and the curves behind it."""
+
+    model: str
+    lengths: Lengths
+    arrivals: Arrivals
+    sla: Sla
+    sizing: Sizing
+    curves: tuple[Curve, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def study(request: SizingRequest, loads: Loads | None = None) -> Study:
+    """Size a request and draw every configuration that it allows.
+
+    Pipelines and other ways of batching than the engine's own are drawn where they are declared or chosen. Raises
+    `InvalidInput` (and its kinds) for a request that cannot be sized whatever is measured. A configuration that does
+    not fit, or that nothing is known about, is in `left_out`.
+    """
+    question = check(request)
+    sizing = size(request)
+    # Where the context window is exceeded no configuration could serve a request, so there is nothing to draw.
+    too_long = sizing.cause is Infeasible.CONTEXT_WINDOW_EXCEEDED
+    curves: list[Curve] = []
+    left_out: list[LeftOut] = []
+    for candidate in () if too_long else _drawn(question, sizing):
+        for found in _curve(question, candidate, loads or Loads(), sizing):
+            if isinstance(found, Curve):
+                curves.append(found)
+            else:
+                left_out.append(found)
+    return Study(
+        model=question.model.name,
+        lengths=question.lengths,
+        arrivals=question.arrivals,
+        sla=request.sla,
+        sizing=sizing,
+        curves=tuple(curves),
+        left_out=tuple(left_out),
+    )
+
+
+def _drawn(question: Question, sizing: Sizing) -> tuple[Candidate, ...]:
+    """The candidates of the search that a reader wants to compare, and the chosen one."""
+    hardware, pinned = question.request.hardware, question.request.pinned
+    batchings = question.request.batchings or (default_batching(question.request.engine),)
+    pipelines = hardware.pipeline_parallel is not None or pinned is not None
+    drawn = [
+        c for c in question.candidates if c.batching in batchings[:1] and (pipelines or c.key.pipeline_parallel == 1)
+    ]
+    if sizing.feasible and sizing.configuration and sizing.batching:
+        drawn.insert(0, Candidate(sizing.configuration, sizing.batching))
+    # Formats of equal speed (BF16 and FP16) have one curve, under the name of the chosen one or else of the first.
+    of_speed = {(speed_key(c.key), c.batching): c for c in reversed(drawn)}
+    gpus = list(question.gpus)
+
+    def order(candidate: Candidate) -> tuple[int, str, int, int]:
+        key = candidate.key
+        return gpus.index(key.gpu), key.precision, key.pipeline_parallel, key.tensor_parallel
+
+    return tuple(sorted(of_speed.values(), key=order))
+
+
+def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizing) -> Iterable[Curve | LeftOut]:
+    """The curve of one candidate, and what is missing in it."""
+    sla, key = question.request.sla, candidate.key
+    # Without limits the evaluation is that of the configuration itself, and a broken SLA hides no curve.
+    unlimited = replace(question, request=replace(question.request, sla=Sla(mode=sla.mode)))
+    prospect = prospect_of(unlimited, candidate)
+    if isinstance(prospect, Refusal):
+        yield _left_out(prospect)
+        return
+    found = evaluate(unlimited, prospect)
+    if isinstance(found, Refusal):
+        yield _left_out(found)
+        return
+    reading = reading_of(prospect, question.lengths, question.arrivals)
+    basis, band = found.basis, found.error_band_percent
+    if prospect.points:
+        known, filled, of_points = _measured(question, prospect, found, reading, loads)
+        of_model, band_of_model = _model_basis(question, prospect)
+        band = max(band, band_of_model) if of_model in of_points else band
+        basis = max(of_points, key=_FROM_BEST.index, default=basis)
+    else:
+        known = filled = _modeled(reading, loads)
+    if beyond := _without_point(known, loads, reading):
+        yield LeftOut(key, beyond)
+    if not known:
+        return
+    limits = (sla.time_to_first_token, sla.inter_token_latency, sla.end_to_end)
+    yield Curve(
+        key=key,
+        arrivals=question.arrivals,
+        lengths=question.lengths,
+        basis=basis,
+        error_band_percent=band,
+        points=known,
+        filled=filled,
+        kept=tuple(meets(p, sla) if any(limits) else None for p in filled),
+        alone=_alone(filled, reading),
+        chosen=_operating_point(sizing, candidate),
+        source=found.source,
+    )
+
+
+def _left_out(refusal: Refusal) -> LeftOut:
+    return LeftOut(refusal.candidate.key, f"{refusal.cause.value}: {refusal.sentence}")
+
+
+def _modeled(reading: Reading, loads: Loads) -> tuple[Point, ...]:
+    """Points of the step model: at the loads that are asked for, else spread over what a replica can do."""
+    if isinstance(reading, InFlightRequests):
+        if loads.dense and not loads.concurrencies:
+            return _without_repeats(reading.curve(reading.at(reading.most)))
+        usual = (*(c for c in CONCURRENCIES if c < reading.most), reading.most)
+        return tuple(reading.at(c) for c in loads.concurrencies or usual)
+    assert isinstance(reading, Rate)
+    if loads.dense and not loads.rates:
+        return _without_repeats(reading.curve(reading.at(reading.utilization * reading.stable)))
+    rates = loads.rates or tuple(share * reading.stable for share in UTILIZATIONS)
+    # At and above the stable rate the queue grows for ever: there is no latency to show.
+    return tuple(reading.at(rate) for rate in rates if rate < reading.stable)
+
+
+def _without_repeats(points: Iterable[Point]) -> tuple[Point, ...]:
+    ordered = {measured.load_of(p): p for p in points}
+    return tuple(ordered[load] for load in sorted(ordered))
+
+
+def _measured(
+    question: Question, prospect: Prospect, found: Evaluation, reading: Reading, loads: Loads
+) -> tuple[tuple[Point, ...], tuple[Point, ...], set[Basis]]:
+    """Points as known and as filled in, and on what they stand."""
+    points, whole_curve = prospect.points, found.curve(found.point)
+    closed = question.arrivals is Arrivals.CLOSED_LOOP
+    known: list[Point] = []
+    filled: list[Point] = []
+    bases: set[Basis] = set()
+    asked: Sequence[float] = loads.concurrencies if closed else loads.rates
+    for load in asked or [measured.load_of(p) for p in points]:
+        at, whole = measured.at_load(points, load), measured.at_load(whole_curve, load)
+        if at is not None and whole is not None:
+            known.append(at)
+            filled.append(whole)
+            bases.add(Basis.MEASURED if at in points else Basis.INTERPOLATED)
+        else:
+            modeled = _modeled(reading, replace(loads, concurrencies=(round(load),), rates=(load,)))
+            known += modeled
+            filled += modeled
+            bases |= {_model_basis(question, prospect)[0] for _ in modeled}
+    return tuple(known), tuple(filled), bases
+
+
+def _model_basis(question: Question, prospect: Prospect) -> tuple[Basis, float]:
+    """Basis and error band of the step model, which speaks beside measured points for loads that lie outside."""
+    return basis_of(prospect.fitted, question.lengths.input_tokens, question.lengths.output_tokens)
+
+
+def _alone(points: Iterable[Point], reading: Reading) -> Point:
+    lightest = min(points, key=lambda p: p.concurrency or math.inf)
+    is_alone = lightest.concurrency is not None and lightest.concurrency <= _ONE_REQUEST
+    return lightest if is_alone and isinstance(reading, InFlightRequests) else reading.alone()
+
+
+def _without_point(known: Sequence[Point], loads: Loads, reading: Reading) -> str:
+    """Which of the rates that were asked for have no point, and why. A closed loop has one at any concurrency."""
+    if not isinstance(reading, Rate):
+        return ""
+    there = [measured.load_of(p) for p in known]
+    unstable = [f"{rate:g}" for rate in loads.rates if not any(math.isclose(rate, t) for t in there)]
+    if not unstable:
+        return ""
+    return f"{', '.join(unstable)} requests/s are not below {reading.stable:.4g}, the largest stable rate"
+
+
+def _operating_point(sizing: Sizing, candidate: Candidate) -> Point | None:
+    """Where the size stands, if it stands on this candidate."""
+    if not sizing.feasible:
+        return None
+    if (sizing.configuration, sizing.batching) != (candidate.key, candidate.batching):
+        return None
+    rate = sizing.requests_per_second_per_replica
+    return Point(
+        requests_per_second=rate,
+        concurrency=sizing.concurrency_per_replica,
+        offered_requests_per_second=None if sizing.arrivals is Arrivals.CLOSED_LOOP else rate,
+        ttft=sizing.ttft,
+        itl=sizing.itl,
+        end_to_end=sizing.end_to_end,
+    )

@@ -1,0 +1,171 @@
+"""Replicas under a stream of requests: laid out in arrays for the event loop, and advanced as far as one likes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.simulation import state
+from firsttoken_sizing.simulation.requests import Requests
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
+from firsttoken_sizing.workload import Batching, Routing
+
+_UNLIMITED = 2**62
+_DRAWS = 2**40
+_ROUTING = {
+    Routing.RANDOM: state.RANDOM,
+    Routing.ROUND_ROBIN: state.ROUND_ROBIN,
+    Routing.LEAST_LOADED: state.LEAST_LOADED,
+}
+
+
+class KvAdmission(StrEnum):
+    """When a request takes its KV cache."""
+
+    RESERVED = "Reserved"
+    """All that it will need (input + output tokens) when it is admitted: TensorRT-LLM's GUARANTEED_NO_EVICT."""
+    PAGED = "Paged"
+    """Its prompt when it is admitted, then token by token; where none is left the youngest request is preempted and
+    computed again: vLLM and SGLang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the replicas work. The batch limit is the step model's `max_batch`, for each replica."""
+
+    batching: Batching = Batching.IN_FLIGHT
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    """Its token budget; `chunked_prefill` of it counts as `Batching.CHUNKED_PREFILL`."""
+    replicas: int = 1
+    routing: Routing = Routing.RANDOM
+    """LeastLoaded: to the replica with the fewest requests not yet done."""
+    kv_cache_tokens: int | None = None
+    """What one replica holds; None is no limit."""
+    kv_admission: KvAdmission = KvAdmission.RESERVED
+    seed: int = 0
+    """Of random routing."""
+    count_from_s: float = 0.0
+    """Start of the window in which busy time, batch and KV use are counted (not the latencies: all have theirs)."""
+    count_until_s: float = math.inf
+
+
+class Fleet:
+    """Replicas that serve, or not yet, or no more, while requests come.
+
+    Replicas are numbered 0 to `settings.replicas - 1`; at first none of them takes requests. One step takes
+    `step.decode_seconds` of the running requests plus `step.prefill_seconds` of each prompt, or chunk, in it. A
+    pipeline's further stages add to the latency of a prompt and take no time of the first stage. `requests` and
+    `replicas` are the records of `state.WorkItem` and `state.Replica`; times that are 0 have not come yet.
+    """
+
+    def __init__(self, step: StepModel, requests: Requests, settings: Settings) -> None:
+        """Lay everything out. Raises `InvalidInput` for what cannot be simulated."""
+        _check(step, requests, settings)
+        self.is_closed = requests.concurrency is not None
+        self.requests = state.records(state.WorkItem, len(requests))
+        self.requests.input = requests.input_tokens
+        self.requests.uncached = requests.uncached_input_tokens
+        self.requests.output = requests.output_tokens
+        if settings.routing is Routing.RANDOM:
+            rng = np.random.default_rng(settings.seed)
+            # NB: the draw is taken modulo how many take requests, which may be fewer than all: a draw among all alone
+            # would favor the first ones.
+            among_all = rng.integers(settings.replicas, size=len(requests))
+            self.requests.draw = among_all + settings.replicas * rng.integers(_DRAWS, size=len(requests))
+        self.requests[["arrival", "pause"][self.is_closed]] = requests.arrival_s
+        self.replicas, self._slots = state.new_fleet(settings.replicas, step.max_batch)
+        self._clients = state.new_clients(requests.arrival_s, requests.concurrency or 0)
+        self._step, self._rules = _coefficients(step), _rules(step, settings)
+        self._open = np.empty(0, np.int64)
+
+    def open(self, replica: int, now_s: float) -> None:
+        """From now on a replica takes requests."""
+        self.replicas[replica].opens = now_s
+        self._open = np.union1d(self._open, [replica])
+
+    def close(self, replica: int) -> None:
+        """A replica takes no more requests; those that it has it answers."""
+        self._open = self._open[self._open != replica]
+
+    def fail(self, replica: int) -> int:
+        """A replica dies: what it had is lost (its `first_token` is 0 for good). Returns how many requests that were."""
+        self.close(replica)
+        lost = np.flatnonzero(
+            (self.requests.replica[: self.sent] == replica) & (self.requests.released[: self.sent] == 0)
+        )
+        self.requests.first_token[lost] = 0
+        self.requests.released[lost] = np.inf
+        dead, empty = self.replicas[replica], state.new_fleet(1, 1)[0][0]
+        for field in ("ends", "running", "context", "present", "reserved", "outstanding", "head", "tail", "partial",
+                      "partial_done", "fresh"):  # fmt: skip
+            dead[field] = empty[field]
+        return len(lost)
+
+    @property
+    def sent(self) -> int:
+        """How many requests were sent to a replica, or in a closed loop wait for their client."""
+        return int(self._clients.sent[0])
+
+    def advance(self, until_s: float) -> None:
+        """Simulate up to `until_s`; infinite: until every request is answered."""
+        # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
+        from firsttoken_sizing.simulation import kernel
+
+        kernel.run(
+            self._step, self._rules, self.requests, self.replicas, self._slots, self._clients, self.is_closed,
+            self._open, until_s,
+        )  # fmt: skip
+
+
+def _coefficients(step: StepModel) -> state.Coefficients:
+    sequences = np.arange(step.max_batch + 1.0)
+    return state.Coefficients(
+        batch=np.array(step.batch_seconds(sequences)),
+        context=np.array(step.context_seconds(sequences)),
+        prefill=step.per_prefill_token_seconds,
+        prefill_squared=step.per_prefill_token_squared_seconds,
+        further_stages=step.pipeline_stages - 1.0,
+    )
+
+
+def _rules(step: StepModel, settings: Settings) -> state.Rules:
+    chunked = settings.batching is Batching.CHUNKED_PREFILL or settings.scheduler.chunked_prefill
+    batching = {
+        Batching.STATIC: state.STATIC,
+        Batching.IN_FLIGHT: state.CHUNKED if chunked else state.IN_FLIGHT,
+        Batching.CHUNKED_PREFILL: state.CHUNKED,
+    }[settings.batching]
+    return state.Rules(
+        batching=batching,
+        max_batch=step.max_batch,
+        tokens_per_step=settings.scheduler.tokens_per_step,
+        kv_tokens=_UNLIMITED if settings.kv_cache_tokens is None else settings.kv_cache_tokens,
+        is_paged=settings.kv_admission is KvAdmission.PAGED and settings.batching is not Batching.STATIC,
+        routing=_ROUTING[settings.routing],
+        count_from=float(settings.count_from_s),
+        count_until=float(settings.count_until_s),
+    )
+
+
+def _check(step: StepModel, requests: Requests, settings: Settings) -> None:
+    if settings.replicas < 1:
+        raise InvalidInput("replicas", f"{settings.replicas} is below 1", "use at least 1")
+    if step.max_batch < 1:
+        raise InvalidInput("step.max_batch", f"{step.max_batch} is below 1", "use at least 1")
+    if not step.decode_seconds(1, 1) > 0:
+        raise InvalidInput("step", "a step takes no time", "give a step model with positive coefficients")
+    if settings.scheduler.tokens_per_step < 1:
+        raise InvalidInput("scheduler.tokens_per_step", f"{settings.scheduler.tokens_per_step} is below 1", "use more")
+    if settings.kv_cache_tokens is not None:
+        longest = int((requests.input_tokens + requests.output_tokens).max())
+        if longest > settings.kv_cache_tokens:
+            raise InvalidInput(
+                "kv_cache_tokens",
+                f"{settings.kv_cache_tokens} hold no request of {longest} tokens",
+                "shorten the requests or use a replica with more memory",
+            )

@@ -1,0 +1,60 @@
+"""What is simulated: the replicas of a sizing, with the step model, the packing rule and the memory that it assumed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from firsttoken_sizing.optimize.engine import default_batching
+from firsttoken_sizing.optimize.evaluate import prospect_of
+from firsttoken_sizing.optimize.evaluation import Candidate, Refusal
+from firsttoken_sizing.optimize.question import check
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.simulation.fleet import KvAdmission, Settings
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.workload import Batching, Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A configuration with all that its simulation takes; `settings` are of one replica."""
+
+    key: ConfigurationKey
+    engine: Engine
+    lengths: Lengths
+    step: StepModel
+    settings: Settings
+    source: str
+    """Where the step model comes from."""
+
+
+def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching | None = None) -> Subject | str:
+    """The configuration `key` under the request's workload, or the reason why it does not fit into memory.
+
+    `batching` None is what the engine does as it is installed. The KV cache is that of the memory formula, or what was
+    measured running at once where that is more. Raises `InvalidInput` as `size` does.
+    """
+    question = check(request)
+    batching = batching or default_batching(request.engine)
+    prospect = prospect_of(question, Candidate(key, batching))
+    if isinstance(prospect, Refusal):
+        return f"{prospect.cause.value}: {prospect.sentence}"
+    memory, lengths = prospect.memory, question.lengths
+    tokens = math.ceil(lengths.input_tokens + lengths.output_tokens)
+    reserves = request.engine is Engine.TENSORRT_LLM
+    return Subject(
+        key=key,
+        engine=request.engine,
+        lengths=lengths,
+        step=prospect.step,
+        settings=Settings(
+            batching=batching,
+            scheduler=prospect.scheduler,
+            routing=request.workload.routing,
+            kv_cache_tokens=max(memory.kv_cache_tokens, (memory.measured_concurrency or 0) * tokens),
+            kv_admission=KvAdmission.RESERVED if reserves else KvAdmission.PAGED,
+        ),
+        source=prospect.fitted.source,
+    )

@@ -1,0 +1,66 @@
+"""Which closed-loop points a step model may be fitted to, as the fit reads them.
+
+Leaves out what says little about the steps of an engine: windows that are shorter than their own queue, and points that
+waited for memory, whose running batch is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from firsttoken_sizing.profile import Load, Profile
+
+_LARGEST_STEP_TOKENS = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One usable closed-loop point with the lengths of its profile. Latencies in milliseconds."""
+
+    input_tokens: float
+    output_tokens: float
+    concurrency: float
+    requests_per_second: float
+    ttft_ms: float | None
+    itl_ms: float | None
+
+    @property
+    def round_seconds(self) -> float:
+        """Duration of one round of `concurrency` requests."""
+        return self.concurrency / self.requests_per_second
+
+    @property
+    def context_tokens(self) -> float:
+        """Mean context of a running sequence."""
+        return self.input_tokens + self.output_tokens / 2
+
+
+def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
+    """Closed-loop points whose running batch equals their concurrency: no overload window, no queue for KV memory.
+
+    A queue shows as a TTFT longer than all that a step can prefill: 1.5 x the prefill of min(c, largest step) prompts.
+    """
+    samples: list[Sample] = []
+    for profile in profiles:
+        if profile.load is not Load.CLOSED_LOOP:
+            continue
+        alone = [p.ttft.mean for p in profile.points if p.concurrency == 1 and p.ttft.mean is not None]
+        largest_step = _LARGEST_STEP_TOKENS / profile.input_tokens
+        for point in profile.points:
+            if point.concurrency is None or point.requests_per_second <= 0 or point.is_overload:
+                continue
+            limit = 1.5 * max(1.0, min(point.concurrency, largest_step)) * min(alone) if alone else None
+            if limit is not None and point.ttft.mean is not None and point.ttft.mean > limit:
+                continue
+            samples.append(
+                Sample(
+                    profile.input_tokens,
+                    profile.output_tokens,
+                    point.concurrency,
+                    point.requests_per_second,
+                    point.ttft.mean,
+                    point.itl.mean,
+                )
+            )
+    return tuple(samples)

@@ -1,0 +1,190 @@
+"""Prefill and decode on pools of their own: what the transfer costs, which pool needs what, and when it pays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.performance.disaggregated import (
+    Disaggregated,
+    Pool,
+    kv_transfer_seconds,
+    predict_disaggregated,
+    size_disaggregated,
+)
+from firsttoken_sizing.performance.lengths import Lengths, lengths_of
+from firsttoken_sizing.performance.limits import meets
+from firsttoken_sizing.profile import Point
+from firsttoken_sizing.simulation import Settings, drawn_requests, poisson_arrivals, simulate
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.step.scheduler import Scheduler
+from firsttoken_sizing.workload import Limit, Percentile, Sla, Workload
+
+STEP = StepModel(13e-3, 2e-5, 2e-8, 7e-5, 2e-10, max_batch=256)
+LENGTHS = Lengths(2000, 2000, 200)
+POOL = Pool(STEP, gpus_per_worker=4)
+ONE_PROMPT = Scheduler(tokens_per_step=2048)
+
+
+def sla(ttft_ms: float, itl_ms: float) -> Sla:
+    return Sla(time_to_first_token=Limit(ttft_ms, Percentile.P95), inter_token_latency=Limit(itl_ms, Percentile.MEAN))
+
+
+def sized(
+    limits: Sla, rate: float = 40, lengths: Lengths = LENGTHS, scheduler: Scheduler = ONE_PROMPT
+) -> Disaggregated:
+    found = size_disaggregated(
+        POOL, POOL, lengths, rate, lambda p: meets(p, limits) is True, transfer_seconds=0.01, scheduler=scheduler
+    )
+    assert found is not None
+    return found
+
+
+def predicted(prefill: int, decode: int, rate: float = 20, transfer: float = 0.0) -> Point:
+    return predict_disaggregated(
+        POOL,
+        POOL,
+        LENGTHS,
+        rate,
+        prefill_workers=prefill,
+        decode_workers=decode,
+        transfer_seconds=transfer,
+        scheduler=ONE_PROMPT,
+    )
+
+
+def test_the_kv_cache_of_a_prompt_goes_over_every_network_adapter() -> None:
+    """Llama 3 70B: 327,680 bytes a token; with TP 4 each GPU sends a quarter at 0.94 * 50 GB/s."""
+    seconds = kv_transfer_seconds(
+        resolve_model("llama3-70b"),
+        resolve_gpu("H100-SXM-80GB"),
+        input_tokens=2000,
+        tensor_parallel=4,
+        gpus_per_server=8,
+    )
+
+    assert seconds == pytest.approx(2000 * 327_680 / 4 / 47e9, rel=0.02)
+
+
+def test_inside_a_server_the_transfer_is_faster() -> None:
+    over = {
+        same: kv_transfer_seconds(
+            resolve_model("llama3-70b"),
+            resolve_gpu("H100-SXM-80GB"),
+            input_tokens=2000,
+            tensor_parallel=4,
+            gpus_per_server=8,
+            same_server=same,
+        )
+        for same in (True, False)
+    }
+
+    assert over[True] < over[False] / 3
+
+
+def test_the_transfer_adds_to_ttft_and_not_to_itl() -> None:
+    near, far = predicted(8, 3), predicted(8, 3, transfer=0.5)
+
+    assert far.ttft.p95 == pytest.approx(near.ttft.p95 + 500)  # type: ignore[operator]
+    assert far.itl == near.itl
+
+
+def test_the_prefill_pool_waits_as_the_simulation_does() -> None:
+    """One worker that makes one token for each request is an engine with in-flight batching and OSL 1."""
+    rate, lengths = 3.0, lengths_of(Workload(2000, 1, input_tokens_p99=6000))
+    rng = np.random.default_rng(5)
+    outcome = simulate(
+        STEP, drawn_requests(lengths, poisson_arrivals(rate, 40_000, rng), rng), Settings(scheduler=ONE_PROMPT)
+    )
+    decode = predict_disaggregated(
+        POOL, POOL, lengths, rate, prefill_workers=1, decode_workers=100, transfer_seconds=0, scheduler=ONE_PROMPT
+    )
+
+    assert decode.ttft.mean == pytest.approx(1000 * outcome.ttft_s.mean(), rel=0.1)
+    assert decode.ttft.p95 == pytest.approx(1000 * np.quantile(outcome.ttft_s, 0.95), rel=0.1)
+
+
+def test_prompts_of_others_do_not_stall_tokens() -> None:
+    """Aggregated, 18 requests/s of 2,000 prompt tokens on 8 workers leave ITL far above the step of the decode pool."""
+    aggregated = poisson.predict(STEP, LENGTHS, 18 / 4)
+    separate = predicted(6, 2, rate=18)
+
+    assert separate.itl.p99 < aggregated.itl.mean  # type: ignore[operator]
+
+
+def test_a_tight_itl_needs_fewer_gpus_than_aggregated_serving() -> None:
+    limits = sla(600, 30)
+    aggregated = poisson.capacity(STEP, LENGTHS, lambda p: meets(p, limits) is True)
+
+    assert sized(limits).gpus < 4 * math.ceil(40 / aggregated)
+
+
+def test_the_answer_keeps_the_sla_and_a_worker_less_breaks_it() -> None:
+    limits = sla(600, 30)
+    found = sized(limits)
+
+    def kept(prefill: int, decode: int) -> bool:
+        point = predict_disaggregated(
+            POOL,
+            POOL,
+            LENGTHS,
+            40,
+            prefill_workers=prefill,
+            decode_workers=decode,
+            transfer_seconds=0.01,
+            scheduler=ONE_PROMPT,
+        )
+        return meets(point, limits) is True
+
+    assert kept(found.prefill_workers, found.decode_workers)
+    assert found.gpus == 4 * (found.prefill_workers + found.decode_workers)
+    for prefill, decode in (
+        (found.prefill_workers - 1, found.decode_workers),
+        (found.prefill_workers, found.decode_workers - 1),
+    ):
+        busiest = max(
+            found.prefill_utilization * found.prefill_workers / prefill,
+            found.decode_utilization * found.decode_workers / decode,
+        )
+        assert busiest > poisson.MAX_UTILIZATION or not kept(prefill, decode)
+
+
+@pytest.mark.parametrize(
+    ("looser", "tighter"), [(sla(2000, 50), sla(600, 50)), (sla(600, 50), sla(600, 25))], ids=["TTFT", "ITL"]
+)
+def test_a_tighter_limit_never_needs_fewer_gpus(looser: Sla, tighter: Sla) -> None:
+    assert sized(looser).gpus <= sized(tighter).gpus
+
+
+def test_more_load_never_needs_fewer_gpus() -> None:
+    gpus = [sized(sla(600, 40), rate).gpus for rate in (1, 5, 20, 60)]
+
+    assert gpus == sorted(gpus)
+
+
+def test_a_prompt_that_alone_takes_too_long_has_no_size() -> None:
+    assert (
+        size_disaggregated(
+            POOL,
+            POOL,
+            LENGTHS,
+            10,
+            lambda p: meets(p, sla(100, 50)) is True,
+            transfer_seconds=0.01,
+            scheduler=ONE_PROMPT,
+        )
+        is None
+    )
+
+
+def test_cached_prompts_need_fewer_prefill_workers_and_no_fewer_decode_workers() -> None:
+    limits = sla(600, 30)
+    plain, cached = sized(limits), sized(limits, lengths=replace(LENGTHS, uncached_input_tokens=500))
+
+    assert cached.prefill_workers < plain.prefill_workers
+    assert cached.decode_workers >= plain.decode_workers - 1
