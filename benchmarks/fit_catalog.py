@@ -4,7 +4,7 @@
 
 Reads nim_dli.csv and aic_silicon_agg.csv (data folder, not part of the project). `calibrations.json` gets the constants
 of each engine, `shipped.json` the step model of every configuration that was measured, with how far it is from points
-that were left out. Fitted numbers only, never a measured point. `--check` writes nothing and exits 1 where the
+that were left out, `jackknife.json` what it is without one of the workloads each. Fitted numbers only, never a measured point. `--check` writes nothing and exits 1 where the
 committed files differ from what the data give.
 """
 
@@ -15,22 +15,21 @@ import json
 import math
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluation.data import NIM, SILICON, read_profiles
-from evaluation.measured import SOURCES, Measured, calibrations, configurations
+from evaluation.data import NIM, SILICON
+from evaluation.measured import COLLECTED, SOURCES, Measured, calibrations, configurations
 from evaluation.nim_fit import work
-from firsttoken_sizing.profile import Profile
 from firsttoken_sizing.step.calibration import TERMS, Calibration
 from firsttoken_sizing.step.fit import CONSTANT_SPREAD, Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.samples import Sample
+from firsttoken_sizing.step.shipped import name_of
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "sizing/src/firsttoken_sizing/step/data"
@@ -82,24 +81,25 @@ def held_out_errors(measured: Measured) -> Iterator[float]:
         yield from _errors(measured, constants, tested)
 
 
-def repeat_errors(profiles: list[Profile]) -> Iterator[float]:
-    """Difference in percent between two measurements of the same concurrency."""
-    for profile in profiles:
-        rates: dict[float | None, list[float]] = defaultdict(list)
-        for point in profile.points:
-            rates[point.concurrency].append(point.requests_per_second)
-        yield from (100 * (max(twice) / min(twice) - 1) for twice in rates.values() if len(twice) > 1)
+def without_one(measured: Measured) -> list[StepModel]:
+    """The step models without one pair of lengths each; without the only one the engine's constants are left."""
+    samples = measured.samples
+    pairs = sorted({(s.input_tokens, s.output_tokens) for s in samples})
+    if len(pairs) == 1:
+        return [work(measured.key).step(measured.constants_of_others)]
+    rests = ([s for s in samples if (s.input_tokens, s.output_tokens) != pair] for pair in pairs)
+    return [_fit(measured, rest, measured.constants_of_others).step(work(measured.key)) for rest in rests]
 
 
-def step_document(step: StepModel) -> dict[str, Any]:
-    """What differs from the defaults of a step model, with five significant digits; null is infinity."""
+def step_document(step: StepModel, digits: int = 5) -> dict[str, Any]:
+    """What differs from the defaults of a step model, with so many significant digits; null is infinity."""
     document: dict[str, Any] = {}
     for field in fields(step):
         value = getattr(step, field.name)
         if field.name == "batch_shape":
             document[field.name] = [[short(sequences), short(factor, 4)] for sequences, factor in value]
         elif field.name in FIVE or (field.name != "max_batch" and value != field.default):
-            document[field.name] = None if math.isinf(value) else short(value)
+            document[field.name] = None if math.isinf(value) else short(value, digits)
     return document
 
 
@@ -135,36 +135,49 @@ def short(value: float, digits: int = 5) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def documents(data: Path) -> dict[str, dict[str, Any]]:
-    """What each file is to hold."""
+def documents(data: Path) -> dict[str, str]:
+    """The text that each file is to have."""
     entries = [short_entry(entry) for entry in calibrations(data)]
-    repeats = [error for measured in read_profiles(data / NIM).values() for error in repeat_errors(measured)]
-    found = []
+    found, jackknife = [], {}
     for measured in configurations(data, entries):
         found.append(described := describe(measured))
+        of_one = [step_document(step, digits=4) for step in without_one(measured)]
+        jackknife[name_of(measured.key, measured.engine)] = of_one
         print(
             "{engine} {release} {model} {gpu} {precision} TP{tensorParallel}: {points} points, rps error % fitted"
             " {medianErrorPercent}, held out {heldOutErrorPercentMedian} (p90 {heldOutErrorPercentP90})".format(
                 **described
             )
         )
+    shipped = {
+        "script": "benchmarks/fit_catalog.py",
+        "sources": SOURCES,
+        "errors": "absolute, in percent of requests a second; held out: one pair of lengths left out of the fit",
+        "fromPoints": "share of a coefficient's spread that its points settled; below 0.5 the prior dominates",
+        "collected": COLLECTED,
+        "configurations": found,
+    }
     return {
-        "calibrations.json": {"script": "benchmarks/fit_catalog.py", "calibrations": entries},
-        "shipped.json": {
-            "script": "benchmarks/fit_catalog.py",
-            "sources": SOURCES,
-            "errors": "absolute, in percent of requests a second; held out: one pair of lengths left out of the fit",
-            "fromPoints": "share of a coefficient's spread that its points settled; below 0.5 the prior dominates",
-            "repeatErrorPercentP90": round(float(np.quantile(repeats, 0.9)), 2),
-            "configurations": found,
-        },
+        "calibrations.json": text_of({"script": "benchmarks/fit_catalog.py", "calibrations": entries}),
+        "shipped.json": text_of(shipped),
+        "jackknife.json": text_of_jackknife(jackknife),
     }
 
 
 def text_of(document: Mapping[str, Any]) -> str:
-    """JSON with lists of numbers on one line."""
+    """JSON with pairs of numbers on one line."""
     text = json.dumps(document, indent=1)
     return re.sub(r"\[\s+([-+0-9.e]+),\s+([-+0-9.e]+)\s+\]", r"[\1, \2]", text) + "\n"
+
+
+def text_of_jackknife(fits: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """JSON with one step model on each line."""
+    described = (
+        f"  {json.dumps(name)}: [\n" + ",\n".join(f"   {json.dumps(step)}" for step in steps) + "\n  ]"
+        for name, steps in fits.items()
+    )
+    head = ' "script": "benchmarks/fit_catalog.py",\n "configurations": {\n'
+    return "{\n" + head + ",\n".join(described) + "\n }\n}\n"
 
 
 def main() -> int:
@@ -177,11 +190,11 @@ def main() -> int:
         print(f"--data: {arguments.data / absent} does not exist; name the folder that holds it", file=sys.stderr)
         return 2
     same = True
-    for name, document in documents(arguments.data).items():
+    for name, text in documents(arguments.data).items():
         if arguments.check:
-            same = same and (TARGET / name).read_text(encoding="utf-8") == text_of(document)
+            same = same and (TARGET / name).read_text(encoding="utf-8") == text
         else:
-            (TARGET / name).write_text(text_of(document), encoding="utf-8")
+            (TARGET / name).write_text(text, encoding="utf-8")
             print(f"wrote {(TARGET / name).relative_to(ROOT)}")
     return 0 if same else 1
 

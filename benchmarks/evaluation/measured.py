@@ -24,6 +24,8 @@ SOURCES = {
     "silicon": "NVIDIA aiconfigurator, silicon_sample.csv (with rows of InferenceX): engines of 2025 and 2026",
     "open loop": "inference-sim/sim-to-real-accuracy-validation: vLLM 0.15.1 on H100, drawn to the silicon sample",
 }
+COLLECTED = ["silicon"]
+"""Sources whose points come from many runs, with several versions and settings of the engine."""
 _FEWEST_POINTS = 3
 
 

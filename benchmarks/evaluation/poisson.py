@@ -84,17 +84,10 @@ class Cell:
 
 
 def steps() -> tuple[StepModel, ...]:
-    """Eight of the shipped step models that nothing was chosen on, as lines in the batch (and its experts).
-
-    NB: without the measured shape over the batch and the waves of attention, of which the simulation knows nothing.
-    """
+    """Eight of the shipped step models that nothing was chosen on."""
     keys = [key for key in shipped_keys() if key not in CHOSEN_ON]
     fits = (shipped_step(key) for key in keys[:: math.ceil(len(keys) / _STEPS)])
-    return tuple(
-        replace(fit.model, batch_shape=(), attention_wave_seconds=0.0, grouped_attention_sequences=0.0)
-        for fit in fits
-        if fit is not None
-    )
+    return tuple(fit.model for fit in fits if fit is not None)
 
 
 def fixed(input_tokens: float, output_tokens: float) -> Lengths:

@@ -39,15 +39,16 @@ def _predictions(decision: Decision, sized: Sized | None) -> str:
     percentile = limit.percentile if limit else Percentile.P95
     at_n = _ttft(predicted.n, percentile)
     at_fewer = _ttft(predicted.n_minus_1, percentile)
-    n, load = decision.to_replicas, _load(predicted.n_minus_1, sized)
+    n = decision.to_replicas
+    load = _load(predicted.n_minus_1, n - 1, sized)
     return f"predicted TTFT {percentile}: {at_fewer} at {n - 1} replicas{load}, {at_n} at {n}"
 
 
-def _load(point: Operating | None, sized: Sized | None) -> str:
-    """The load of a replica in percent of what it serves inside the SLA, as sized and learned."""
+def _load(point: Operating | None, replicas: int, sized: Sized | None) -> str:
+    """The load of one of so many replicas in percent of what it serves inside the SLA, as sized and learned."""
     if point is None or sized is None or sized.table.capacity_requests_per_second <= 0:
         return ""
-    percent = 100 * point.requests_per_second / sized.table.capacity_requests_per_second
+    percent = 100 * point.requests_per_second / sized.table.capacity_of_one_among(replicas)
     # NB: 100.3 % must not read as if it had fitted.
     shown = max(101, round(percent)) if percent > 100 + 1e-6 else round(percent)
     return f" ({shown} % of capacity)"

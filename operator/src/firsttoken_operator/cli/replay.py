@@ -9,19 +9,25 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.question import read, title, write
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_operator.replay.compare import NAMES, Comparison, compare, scene_of
 from firsttoken_operator.replay.report import comparison_json, comparison_table
 from firsttoken_operator.replay.setting import setting_of
-from firsttoken_operator.replay.traffic import Shaping, read_traffic
+from firsttoken_operator.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.performance.lengths import Lengths
 
 _COLD_START_SECONDS = 180.0
 _LONGEST_COLD_START_SECONDS = 86400.0
+_SINCE = "7d"
+_SECONDS_OF = {"m": 60, "h": 3600, "d": 86400}
+_LONGEST_SINCE_SECONDS = 90 * 86400
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         type=Path,
-        required=True,
         metavar="FILE",
         help="requests arrival_s,input_tokens,output_tokens or a series t,rps[,mean_in,mean_out] (CSV, plain or gzip)",
     )
+    parser.add_argument(
+        "--prometheus", metavar="URL", help="instead of a trace: the traffic that the deployment had, by its metrics"
+    )
+    parser.add_argument("--since", metavar="TIME", help=f"how far back: 90m, 36h, 7d; default: {_SINCE}")
     parser.add_argument(
         "--policy", action="append", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}; default: all"
     )
@@ -86,14 +95,44 @@ def run(args: argparse.Namespace) -> int:
         print(f"firsttoken: {title(deployment)}: {setting}", file=sys.stderr)
         return INFEASIBLE
     shaping = Shaping(args.rate_scale, args.length_cv, setting.longest_tokens, args.seed)
-    traffic = read_traffic(args.trace, setting.subject.lengths, shaping)
+    lengths = setting.subject.lengths
+    if args.trace is not None:
+        traffic = read_traffic(args.trace, lengths, shaping)
+    else:
+        traffic = _history(args, deployment, lengths, shaping)
     _progress(f"{traffic.name}: {len(traffic.requests)} requests, {traffic.left_out} left out that no replica holds")
     scene = scene_of(traffic, setting, args.cold_start_seconds, args.seed, args.failures_per_day)
     _print(title(deployment), compare(scene, args.policy, _progress), args)
     return 0
 
 
+def _history(args: argparse.Namespace, deployment: InferenceDeployment, lengths: Lengths, shaping: Shaping) -> Traffic:
+    """What Prometheus knows of the deployment, and requests made from it."""
+    import time
+
+    # NB: imported here, because it needs the packages of the operator and a trace does not.
+    from firsttoken_operator.observe.targets import target_name
+    from firsttoken_operator.replay.history import FIELD, Deployment, read_history
+
+    since = args.since or _SINCE
+    whose = Deployment(deployment.metadata.namespace or "default", target_name(deployment))
+    series = read_history(args.prometheus, whose, _seconds(since), time.time(), _progress)
+    return made_of(series, f"prometheus {since}", lengths, shaping, FIELD)
+
+
+def _seconds(since: str) -> float:
+    found = re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", since)
+    seconds = int(found[1]) * _SECONDS_OF[found[2]] if found else 0
+    if not 0 < seconds <= _LONGEST_SINCE_SECONDS:
+        raise InvalidInput("--since", f"{since!r} is no duration", "use 90m, 36h or 7d, at most 90d")
+    return float(seconds)
+
+
 def _check(args: argparse.Namespace) -> None:
+    if (args.trace is None) == (args.prometheus is None):
+        raise InvalidInput("--trace", "is one of two ways to say which traffic", "give --trace or --prometheus")
+    if args.since is not None and args.prometheus is None:
+        raise InvalidInput("--since", "has no meaning with --trace", "leave it out")
     for argument, value, least, most in (
         ("--rate-scale", args.rate_scale, math.ulp(0.0), math.inf),
         ("--length-cv", args.length_cv, 0.0, 10.0),

@@ -71,6 +71,6 @@ def _misses(
         return False
     # More load than the learned capacity is a lack of replicas, which demand asks for; it says nothing of the model.
     # At a small part of it there is no queue: what is slow is a prompt's own prefill, which no replica shortens.
-    capacity = target.ready * table.capacity_requests_per_second * memory.capacity_factor
+    capacity = target.ready * table.capacity_of_one_among(target.ready) * memory.capacity_factor
     enough = table.replicas_for(load.total_per_second, memory.capacity_factor) <= target.ready
     return enough and load.total_per_second >= MINIMUM_UTILIZATION * capacity > 0

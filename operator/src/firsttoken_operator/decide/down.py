@@ -107,7 +107,9 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
         return None
     # The SLA lies inside the bucket (NIM 1.x jumps from 250 to 500 ms). Then the model must say yes with a margin, and
     # the mean, which is exact, must not be worse than the model's: better than predicted is no reason to hold.
-    model = case.sized.table.at(case.load.total_per_second / (case.target.replicas * case.memory.capacity_factor)).ttft
+    replicas = case.target.replicas
+    rate = case.load.total_per_second / (replicas * case.memory.capacity_factor)
+    model = case.sized.table.at(rate, replicas).ttft
     predicted = model.at(limit.percentile)
     if predicted is None:
         predicted = model.mean
@@ -122,8 +124,8 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
 
 def _prediction_meets_the_sla(case: DownCase) -> Reason | None:
     rate = case.load.total_per_second / (case.to_replicas * case.memory.capacity_factor)
-    capacity = case.sized.table.capacity_requests_per_second
-    inside = rate <= capacity * (1 + 1e-9) and meets(case.sized.table.at(rate), case.sized.sla)
+    capacity = case.sized.table.capacity_of_one_among(case.to_replicas)
+    inside = rate <= capacity * (1 + 1e-9) and meets(case.sized.table.at(rate, case.to_replicas), case.sized.sla)
     return None if inside else Reason.PREDICTION_ABOVE_SLA
 
 

@@ -39,7 +39,7 @@ def _prediction(p: Proposal) -> Prediction | None:
     rate, factor = p.load.total_per_second, p.memory.capacity_factor
 
     def at(replicas: int) -> Operating | None:
-        return sized.table.at(rate / (replicas * factor)) if replicas > 0 else None
+        return sized.table.at(rate / (replicas * factor), replicas) if replicas > 0 else None
 
     return Prediction(n_minus_1=at(p.to_replicas - 1), n=at(p.to_replicas), n_plus_1=at(p.to_replicas + 1))
 
@@ -61,7 +61,8 @@ def _need(p: Proposal) -> str:
     if p.load is None:
         return f"no usable metrics ({p.resource.metrics.health}: {p.resource.metrics.detail})"
     assert isinstance(p.resource.sized, Sized), "a load is only read for a sized resource"
-    capacity = p.resource.sized.table.capacity_requests_per_second * p.memory.capacity_factor
+    needed = max(1, p.recommended or 0)
+    capacity = p.resource.sized.table.capacity_of_one_among(needed) * p.memory.capacity_factor
     backlog = f" and {p.load.backlog_requests:.0f} waiting" if p.load.backlog_requests >= 1 else ""
     return (
         f"{p.load.arrivals_per_second:.1f} requests/s arrive{backlog}: "

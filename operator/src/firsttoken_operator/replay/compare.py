@@ -22,8 +22,10 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.workload import Sla
 
 NAMES = (*POLICIES, reference.NAME)
-_ROOM = 1.5
-"""The clairvoyant may take so many times the static fleet of the peak."""
+_ROOM, _MOST_ROOM = 1.5, 4.0
+"""The clairvoyant may take so many times the static fleet of the peak: as many as bursts inside a minute need."""
+_ROOMY_LOAD = 0.4
+"""Of a saturated replica: hardly anybody waits."""
 _SLOTS_PERCENT, _SPARE_SLOTS = 140, 8
 """Replicas that drain while others start need places of their own."""
 _P95 = 95.0
@@ -92,8 +94,10 @@ def scene_of(
     maximum = bounds(policy, sized).upper
     average = sized.replicas_for_declared_average
     initial = sized.replicas_for_declared_peak if average is None else average
-    most = max(maximum, math.ceil(_ROOM * peak))
     limit = sized.sla.time_to_first_token or sized.sla.end_to_end
+    needed = load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0)
+    roomy = min(float(needed.max()) / _ROOMY_LOAD, _MOST_ROOM * peak)
+    most = max(maximum, math.ceil(_ROOM * peak), math.ceil(roomy))
     seconds = max(float(requests.arrival_s[-1]), 1.0)
     return Scene(
         traffic=traffic,
@@ -116,7 +120,7 @@ def scene_of(
             cold_start_seconds=cold_start_seconds,
         ),
         stage=setting.stage(most * _SLOTS_PERCENT // 100 + _SPARE_SLOTS, cold_start_seconds, failures_per_day, seed),
-        needed=load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0),
+        needed=needed,
         most_replicas=most,
     )
 

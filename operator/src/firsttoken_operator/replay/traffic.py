@@ -1,6 +1,6 @@
 """The traffic of a replay: a trace file of requests as they are, or of rates, from which requests are made.
 
-Which of the two it is, its first line says. `rate_scale` thins requests (each is kept with that chance, which keeps
+Which of the two a file is, its first line says. `rate_scale` thins requests (each is kept with that chance, which keeps
 what kind of process they are) and multiplies rates.
 """
 
@@ -53,7 +53,7 @@ def read_traffic(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
     if all(name in names for name in COLUMNS):
         return _recorded(file, declared, shaping)
     if all(name in names for name in rates.REQUIRED):
-        return _made(file, declared, shaping)
+        return made_of(rates.read_series(file, FIELD), file.name, declared, shaping)
     raise InvalidInput(
         FIELD,
         f"{file}, line 1 names neither {','.join(COLUMNS)} nor {','.join(rates.REQUIRED)}",
@@ -81,10 +81,10 @@ def _recorded(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
     return Traffic(file.name, _chosen(requests, kept & fits), shaping.rate_scale, left_out)
 
 
-def _made(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
-    series = rates.read_series(file, FIELD)
+def made_of(series: rates.Series, name: str, declared: Lengths, shaping: Shaping, field: str = FIELD) -> Traffic:
+    """Requests made from a series; `field` is the argument that refusals name."""
     rng = np.random.default_rng(shaping.seed)
-    arrival = rates.arrivals(series, shaping.rate_scale, rng, FIELD)
+    arrival = rates.arrivals(series, shaping.rate_scale, rng, field)
     prompt, output = (
         np.rint(rates.lengths(means, series.at_seconds, arrival, mean, shaping.length_variation, rng))
         for means, mean in (
@@ -100,7 +100,7 @@ def _made(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
     columns = (prompt, uncached, np.maximum(1, output))
     input_tokens, uncached_tokens, output_tokens = (column.astype(np.int64) for column in columns)
     requests = Requests(arrival, input_tokens, uncached_tokens, output_tokens)
-    return Traffic(file.name, requests, shaping.rate_scale, 0)
+    return Traffic(name, requests, shaping.rate_scale, 0)
 
 
 def _chosen(requests: Requests, which: NDArray[np.bool_]) -> Requests:

@@ -54,6 +54,7 @@ def replica_memory(
     input_tokens: float,
     output_tokens: float,
     engine: Engine = Engine.TENSORRT_LLM,
+    weight_share: float = 1.0,
 ) -> Memory:
     """Memory of one GPU of a replica in GiB, and what the replica's KV cache holds.
 
@@ -63,11 +64,11 @@ def replica_memory(
     reserves an amount instead of a share. KV heads are spread over the GPUs and replicated where there are more GPUs
     than heads; an MLA cache has no heads and is whole on every GPU of a tensor-parallel group. Pipeline stages hold
     their own layers. Tokens are as wide as the engine keeps them (`kv_cache_bits`), and counted for sequences of the
-    declared lengths, because windowed layers stop growing.
+    declared lengths, because windowed layers stop growing. `weight_share` is what a sparse model keeps of its weights.
     Raises `InvalidInput` for parallelism below 1 or for lengths that are not positive.
     """
     _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
-    weights_gib = model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
+    weights_gib = weight_share * model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
     if engine is Engine.SGLANG:
         other_gib = _sglang_reserve_gib(gpu)
         free_gib = gpu.memory_gib - other_gib - weights_gib

@@ -1,23 +1,30 @@
 """How sure an answer is: its basis, and the half-width of its error band in percent of requests a second of a replica.
 
-The bands are those of `step.bands`, checked for coverage on held-out points. Here only which one applies. Where a fit
-brings its own held-out error, the wider of the two counts: the regime says what fits are like, the fit what it is like.
+The bands are those of `step.bands`, checked for coverage on held-out points (`benchmarks/evaluation/bands.py`). Here
+only which one applies, and how hard the answer is: how far fits without one of the workloads each lie apart at this
+very load.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from firsttoken_sizing.optimize.evaluation import Prospect
 from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.performance.closed_loop import throughput
+from firsttoken_sizing.profile import Point
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step import Origin, basis_of, shipped_keys
-from firsttoken_sizing.step.bands import Regime, band_percent, prior_regime
+from firsttoken_sizing.step import Origin, StepModel, basis_of, shipped_keys
+from firsttoken_sizing.step.bands import Regime, band_percent, prior_regime, spread_percent
 from firsttoken_sizing.workload import Arrivals
 
 POISSON_MODEL_ERROR_PERCENT = 10.0
 """What the Poisson model adds to the error of the fit: it lies within 10 % of the discrete-event simulation in TTFT P95
 (tests/sizing/performance/test_poisson_agrees_with_simulation.py)."""
+FEWEST_POINTS, BAND_OF_ONE_POINT_PERCENT = 8, 30.0
+"""Bands were measured with fits of at least so many points. One of n < 8 points passes through them whatever it says
+elsewhere: its band is at least 30 % / sqrt(n)."""
 
 
 def measured_band_percent() -> float:
@@ -25,20 +32,48 @@ def measured_band_percent() -> float:
     return band_percent(Regime.MEASURED)
 
 
-def basis_and_band(question: Question, prospect: Prospect) -> tuple[Basis, float]:
-    """Of an answer by the step model of a prospect, in the reading that was asked for."""
+def basis_and_band(question: Question, prospect: Prospect, point: Point) -> tuple[Basis, float]:
+    """Of an answer by the step model of a prospect at an operating point, in the reading that was asked for."""
     lengths, fitted = question.lengths, prospect.fitted
-    basis, of_fit = basis_of(fitted, lengths.input_tokens, lengths.output_tokens)
-    experts = question.model.experts is not None
-    band = band_percent(_regime(question, prospect, basis), None, mixture_of_experts=experts)
-    if fitted.origin is not Origin.PRIOR:
-        band = max(band, of_fit)
+    basis = basis_of(fitted, lengths.input_tokens, lengths.output_tokens)
+    band = band_percent(
+        _regime(question, prospect, basis),
+        _difficulty_percent(question, prospect, point),
+        is_collected=fitted.is_collected,
+        mixture_of_experts=question.model.experts is not None,
+    )
+    if fitted.origin is Origin.PROFILES and fitted.points < FEWEST_POINTS:
+        band = max(band, BAND_OF_ONE_POINT_PERCENT / math.sqrt(fitted.points))
     return basis, math.hypot(band, POISSON_MODEL_ERROR_PERCENT) if question.arrivals is Arrivals.POISSON else band
 
 
+def _difficulty_percent(question: Question, prospect: Prospect, point: Point) -> float:
+    """How far the fits lie apart in what a closed loop with the point's requests in flight carries; 0 for physics."""
+    fitted, running = prospect.fitted, _in_flight(point, prospect)
+    if fitted.origin is Origin.PRIOR:
+        return 0.0
+
+    def rate(step: StepModel) -> float:
+        return throughput(replace(step, max_batch=prospect.step.max_batch), question.lengths, running)
+
+    return spread_percent(rate(fitted.model), [rate(step) for step in fitted.without_one()])
+
+
+def _in_flight(point: Point, prospect: Prospect) -> float:
+    """Requests in flight, by Little's law where the point does not say; at least one."""
+    if point.concurrency is not None:
+        return max(1.0, point.concurrency)
+    if point.end_to_end.mean is not None:
+        return max(1.0, point.requests_per_second * point.end_to_end.mean / 1000)
+    return float(prospect.step.max_batch)
+
+
 def _regime(question: Question, prospect: Prospect, basis: Basis) -> Regime:
-    if prospect.fitted.origin is not Origin.PRIOR:
-        return Regime.FITTED if basis is Basis.FITTED else Regime.EXTRAPOLATED
+    fitted = prospect.fitted
+    if basis is Basis.FITTED:
+        return Regime.FITTED
+    if fitted.origin is not Origin.PRIOR:
+        return Regime.ONE_WORKLOAD if fitted.is_of_one_workload else Regime.EXTRAPOLATED
     key, known = prospect.candidate.key, shipped_keys(question.request.engine)
     # NB: no pipeline was ever measured, so for one the constants know less than the model and the GPU would say.
     return prior_regime(

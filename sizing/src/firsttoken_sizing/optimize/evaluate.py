@@ -12,6 +12,7 @@ from firsttoken_sizing.optimize.engine import default_batching, scheduler_for
 from firsttoken_sizing.optimize.evaluation import Candidate, Evaluation, Prospect, Refusal
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
+from firsttoken_sizing.optimize.optimizations import is_optimized, optimized, weight_share
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.optimize.refusal import memory_refusal
 from firsttoken_sizing.performance import curve, measured, poisson, static_batch
@@ -38,15 +39,17 @@ def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
         input_tokens=lengths.input_tokens,
         output_tokens=lengths.output_tokens,
         engine=request.engine,
+        weight_share=weight_share(request, key.precision),
     )
     if refusal := memory_refusal(candidate, memory):
         return refusal
     memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
-    fitted = _step(question, key)
+    scheduler = scheduler_for(request.engine, candidate.batching)
+    fitted = optimized(question, candidate, _step(question, key), scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
     most = min(fitted.model.max_batch, max_batch_of(request.engine))
     step = replace(fitted.model, max_batch=min(most, slots))
-    points, scheduler = _points(question, candidate), scheduler_for(request.engine, candidate.batching)
+    points = _points(question, candidate)
     return Prospect(
         candidate=candidate,
         memory=memory,
@@ -54,7 +57,7 @@ def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
         step=step,
         scheduler=scheduler,
         points=points,
-        basis=Basis.MEASURED if points else basis_of(fitted, lengths.input_tokens, lengths.output_tokens)[0],
+        basis=Basis.MEASURED if points else basis_of(fitted, lengths.input_tokens, lengths.output_tokens),
         limited_by_memory=slots < most,
         most_requests_per_second=_most(question, candidate, step, scheduler),
     )
@@ -98,7 +101,8 @@ def _points(question: Question, candidate: Candidate) -> tuple[Point, ...]:
     in their latencies. The closed loop reads the mean lengths whatever the spread, as the course does.
     """
     workload, lengths = question.request.workload, question.lengths
-    if workload.cached_input_percent or candidate.batching is not default_batching(question.request.engine):
+    as_installed = candidate.batching is default_batching(question.request.engine)
+    if workload.cached_input_percent or is_optimized(question.request) or not as_installed:
         return ()
     if question.arrivals is Arrivals.POISSON and not lengths.is_fixed:
         return ()

@@ -27,7 +27,7 @@ def from_model(question: Question, prospect: Prospect) -> Evaluation | Refusal:
         return latency_refusal(prospect.candidate, alone, sla, prospect.memory)
     open_load, strict = question.arrivals is Arrivals.POISSON, judged_sla(question)
     largest = reading.largest(lambda p: meets(p, strict) is True)
-    basis, band = basis_and_band(question, prospect)
+    basis, band = basis_and_band(question, prospect, largest.point)
     return Evaluation(
         candidate=prospect.candidate,
         point=largest.point,

@@ -44,7 +44,7 @@ def from_points(question: Question, prospect: Prospect) -> Evaluation | Refusal 
             basis = Basis.INTERPOLATED if measured.is_between(judged, before, sla) else Basis.FITTED
             if of_prior:
                 basis = Basis.EXTRAPOLATED
-            chosen, band = best, max(band, basis_and_band(question, prospect)[1])
+            chosen, band = best, max(band, basis_and_band(question, prospect, best)[1])
     if chosen is None and any(meets(p, sla) is None for p in filled):
         return None
     if chosen is None:

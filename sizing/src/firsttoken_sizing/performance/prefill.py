@@ -142,7 +142,7 @@ def first_tokens(
     ahead_seconds = steps.seconds[sample] + before_seconds
     needed = steps.tokens[sample] + before_tokens + queue.tokens[own]
     per_token = (ahead_seconds + queue.seconds[own]) / needed
-    full = np.ceil(needed / budget - _TINY) - 1
+    full = np.maximum(np.ceil(needed / budget - _TINY) - 1, 0.0)
     full_seconds = full * (decode + budget * per_token)
     remaining = needed - full * budget
     later, _ = splitter.arrivals(rng, rate * full_seconds, np.zeros(len(sample)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.optimize.engine import default_batching
+from firsttoken_sizing.optimize.error_band import basis_and_band
 from firsttoken_sizing.optimize.evaluate import evaluate, prospect_of
 from firsttoken_sizing.optimize.evaluation import Candidate, Evaluation, Prospect, Refusal
 from firsttoken_sizing.optimize.question import Question, check
@@ -171,8 +172,8 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
     basis, band = found.basis, found.error_band_percent
     if prospect.points:
         known, filled, of_points = _measured(question, prospect, found, reading, loads)
-        of_model, band_of_model = _model_basis(question, prospect)
-        band = max(band, band_of_model) if of_model in of_points else band
+        if _model_basis(question, prospect) in of_points:
+            band = max(band, *(basis_and_band(question, prospect, p)[1] for p in filled))
         basis = max(of_points, key=_FROM_BEST.index, default=basis)
     else:
         known = filled = _modeled(reading, loads)
@@ -240,12 +241,12 @@ def _measured(
             modeled = _modeled(reading, replace(loads, concurrencies=(round(load),), rates=(load,)))
             known += modeled
             filled += modeled
-            bases |= {_model_basis(question, prospect)[0] for _ in modeled}
+            bases |= {_model_basis(question, prospect) for _ in modeled}
     return tuple(known), tuple(filled), bases
 
 
-def _model_basis(question: Question, prospect: Prospect) -> tuple[Basis, float]:
-    """Basis and error band of the step model, which speaks beside measured points for loads that lie outside."""
+def _model_basis(question: Question, prospect: Prospect) -> Basis:
+    """Basis of the step model, which speaks beside measured points for loads that lie outside."""
     return basis_of(prospect.fitted, question.lengths.input_tokens, question.lengths.output_tokens)
 
 

@@ -17,6 +17,11 @@ from firsttoken_sizing.workload import Batching, Routing
 
 _UNLIMITED = 2**62
 _DRAWS = 2**40
+_OF_THE_MOMENT = (
+    "ends", "running", "context", "present", "reserved", "outstanding", "head", "tail", "partial", "partial_done",
+    "fresh",
+)  # fmt: skip
+"""Fields of a replica that say what it is at; the others count what it did."""
 _ROUTING = {
     Routing.RANDOM: state.RANDOM,
     Routing.ROUND_ROBIN: state.ROUND_ROBIN,
@@ -93,17 +98,15 @@ class Fleet:
         self._open = self._open[self._open != replica]
 
     def fail(self, replica: int) -> int:
-        """A replica dies: what it had is lost (its `first_token` is 0 for good). Returns how many requests that were."""
+        """A replica dies: what it had is lost (its `first_token` stays 0). Returns how many requests that were."""
         self.close(replica)
-        lost = np.flatnonzero(
-            (self.requests.replica[: self.sent] == replica) & (self.requests.released[: self.sent] == 0)
-        )
+        sent = self.requests[: self.sent]
+        lost = np.flatnonzero((sent.replica == replica) & (sent.released == 0))
         self.requests.first_token[lost] = 0
         self.requests.released[lost] = np.inf
-        dead, empty = self.replicas[replica], state.new_fleet(1, 1)[0][0]
-        for field in ("ends", "running", "context", "present", "reserved", "outstanding", "head", "tail", "partial",
-                      "partial_done", "fresh"):  # fmt: skip
-            dead[field] = empty[field]
+        empty = state.new_fleet(1, 1)[0][0]
+        for name in _OF_THE_MOMENT:
+            self.replicas[replica][name] = empty[name]
         return len(lost)
 
     @property

@@ -7,11 +7,10 @@ from firsttoken_sizing.step.calibration import Calibration, calibration_of
 from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import prior_step
-from firsttoken_sizing.step.select import EXTRAPOLATED_BAND_PERCENT, basis_of, step_for, step_model
-from firsttoken_sizing.step.shipped import repeat_error_percent, shipped_keys, shipped_step, speed_key
+from firsttoken_sizing.step.select import basis_of, step_for, step_model
+from firsttoken_sizing.step.shipped import shipped_keys, shipped_step, speed_key
 
 __all__ = [
-    "EXTRAPOLATED_BAND_PERCENT",
     "Calibration",
     "FittedStep",
     "Origin",
@@ -20,7 +19,6 @@ __all__ = [
     "basis_of",
     "calibration_of",
     "prior_step",
-    "repeat_error_percent",
     "shipped_keys",
     "shipped_step",
     "speed_key",

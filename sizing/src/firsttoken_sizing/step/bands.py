@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -44,6 +43,8 @@ class Regime(StrEnum):
     """A fit of this configuration, near lengths that were measured. Difficulty: `spread_percent`."""
     EXTRAPOLATED = "Extrapolated"
     """A fit of this configuration, away from them. Difficulty: `spread_percent`."""
+    ONE_WORKLOAD = "OneWorkload"
+    """A fit to points of one workload only, away from its lengths. Difficulty: `spread_percent`."""
     SIBLING = "Sibling"
     """Physics and engine constants, which know other configurations of this model on this GPU. No difficulty."""
     RELATED = "Related"
@@ -52,27 +53,18 @@ class Regime(StrEnum):
     """Physics and engine constants, which know neither. No difficulty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """What `bands.json` says of a regime."""
-
-    factor: float
-    """Half-width over (difficulty + 1.25 %)."""
-    flat_percent: float
-    """Half-width where the difficulty is not known: the same quantile of the errors themselves."""
-
-
-def band_percent(regime: Regime, difficulty_percent: float | None = 0.0, *, mixture_of_experts: bool = False) -> float:
+def band_percent(
+    regime: Regime, difficulty_percent: float = 0.0, *, is_collected: bool = False, mixture_of_experts: bool = False
+) -> float:
     """Half-width of the band in percent of the requests a second; nine of ten held-out points lie inside.
 
-    `difficulty_percent` (>= 0) is what the regime names; None where it is not known. A mixture of experts differs only
-    without measurements of the configuration (`SIBLING`, `RELATED`, `PRIOR`), where it is harder to tell.
+    `difficulty_percent` (>= 0) is what the regime names. `is_collected`: see `FittedStep`. A mixture of experts, which
+    was only collected, differs where nothing was measured near; there it is harder to tell.
     """
     bands = _bands()
-    band = bands.get((regime, mixture_of_experts), bands[regime, False])
-    if difficulty_percent is None:
-        return band.flat_percent
-    return band.factor * (difficulty_percent + EASIEST_PERCENT)
+    kinds = ((is_collected, mixture_of_experts), (True, mixture_of_experts), (is_collected, False), (False, False))
+    factor = next(bands[regime, kind] for kind in kinds if (regime, kind) in bands)
+    return factor * (difficulty_percent + EASIEST_PERCENT)
 
 
 def spread_percent(requests_per_second: float, without_one: Sequence[float]) -> float:
@@ -115,9 +107,10 @@ def prior_regime(*, knows_both: bool, knows_one: bool) -> Regime:
 
 
 @cache
-def _bands() -> Mapping[tuple[Regime, bool], Band]:
+def _bands() -> Mapping[tuple[Regime, tuple[bool, bool]], float]:
+    """Half-width over (difficulty + 1.25 %), by regime and whether points were collected and experts are mixed."""
     text = files("firsttoken_sizing.step").joinpath("data", FILE).read_text(encoding="utf-8")
     return {
-        (Regime(entry["regime"]), entry["mixtureOfExperts"]): Band(entry["factor"], entry["flatPercent"])
+        (Regime(entry["regime"]), (entry["collected"], entry["mixtureOfExperts"])): entry["factor"]
         for entry in json.loads(text)["bands"]
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firsttoken_sizing.step.model import StepModel
@@ -35,9 +36,8 @@ class Range:
 class FittedStep:
     """A step model and how far it can be trusted.
 
-    Errors are absolute, in percent of the measured requests a second: `median_error_percent` over the points that were
-    fitted (NaN: there were none), `band_percent` the 90th percentile (of points left out where the fit was
-    cross-validated, else of the fitted ones, and no narrower than their number allows).
+    `median_error_percent`: absolute, of the measured requests a second, over the points that were fitted (NaN: there
+    were none).
     """
 
     model: StepModel
@@ -45,9 +45,19 @@ class FittedStep:
     output_tokens: Range
     points: int
     median_error_percent: float
-    band_percent: float
     source: str
     origin: Origin
+    is_collected: bool = False
+    """Whether the points behind it (of physics: behind the constants) were gathered from many runs, with several
+    versions and settings of the engine, which scatter more than those of one."""
+    without_one: Callable[[], tuple[StepModel, ...]] = field(default=tuple, compare=False, repr=False)
+    """Fits without one of the measured workloads each; with only one workload what is known without it. They are made
+    when asked for; physics has none. How far they lie apart is `bands.spread_percent`."""
+
+    @property
+    def is_of_one_workload(self) -> bool:
+        """Whether all points behind it had the same lengths; what others would take was not seen then."""
+        return all(measured.low == measured.high for measured in (self.input_tokens, self.output_tokens))
 
     def covers(self, input_tokens: float, output_tokens: float) -> bool:
         """Whether the lengths are near ones that were measured; outside, the fit is an extrapolation."""

@@ -48,6 +48,12 @@ def transferred(measured: StepModel, physics: StepModel, other_physics: StepMode
     return replace(other_physics, **costs, batch_shape=measured.batch_shape)
 
 
+def sparse_bytes_share(precision: str) -> float:
+    """Bytes of weights of which two of every four are kept, with their index, over those of all."""
+    bits = 8 * BYTES_PER_PARAMETER[precision]
+    return (bits + _SPARSE_INDEX_BITS) / (2 * bits)
+
+
 def sparse_2_4(work: Work, precision: str) -> Work:
     """The work of a model whose linear layers keep two of every four weights.
 
@@ -55,8 +61,7 @@ def sparse_2_4(work: Work, precision: str) -> Work:
     reports a model that is 37 % smaller in FP8). Products take three quarters of their time. Needs kernels and a GPU
     for it (NVIDIA since Ampere).
     """
-    bits = 8 * BYTES_PER_PARAMETER[precision]
-    read = (bits + _SPARSE_INDEX_BITS) / (2 * bits)
+    read = sparse_bytes_share(precision)
     return replace(
         work,
         weight_seconds=read * work.weight_seconds,
@@ -73,9 +78,11 @@ def tokens_per_step(acceptance: float, draft_tokens: int) -> float:
     independent acceptance of each of g draft tokens with probability a. Raises `InvalidInput` outside 0 <= a <= 1.
     """
     if not 0 <= acceptance <= 1:
-        raise InvalidInput("acceptance", f"{acceptance} is not a probability", "use a share between 0 and 1")
+        raise InvalidInput(
+            "sizing.speculativeDecoding.acceptancePercent", f"{100 * acceptance:g} is outside 0 to 100", "use 0 to 100"
+        )
     if draft_tokens < 0:
-        raise InvalidInput("draftTokens", f"{draft_tokens} is negative", "use 0 or more")
+        raise InvalidInput("sizing.speculativeDecoding.draftTokens", f"{draft_tokens} is negative", "use 0 or more")
     return sum(acceptance**i for i in range(draft_tokens + 1))
 
 

@@ -1,7 +1,7 @@
 """Which step model speaks for a configuration: fitted from the profiles at hand, else shipped, else physics alone.
 
 There is always one, and it says where it comes from: an answer without measurements behind it must not look like one
-with (`Basis.EXTRAPOLATED`, a wide band).
+with (`Basis.EXTRAPOLATED`). How wide its error band is follows from that in `bands`.
 """
 
 from __future__ import annotations
@@ -9,26 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step.calibration import Calibration, calibration_of, releases
+from firsttoken_sizing.step.calibration import RELEASE_2024, Calibration, calibration_of, releases
 from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.modifiers import transferred
 from firsttoken_sizing.step.prior import Work, prior_step, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
-from firsttoken_sizing.step.shipped import repeat_error_percent, shipped_release, shipped_step, speed_key
+from firsttoken_sizing.step.shipped import shipped_release, shipped_step, speed_key
 from firsttoken_sizing.workload import Engine
 
-EXTRAPOLATED_BAND_PERCENT = 30.0
-"""Least error band of an answer for lengths or configurations that nobody measured: nine of ten points of nim_dli.csv
-are closer when their whole model or GPU is left out (`benchmarks/accuracy.py --only nim`)."""
 _TYPICAL_LENGTHS = (2000.0, 200.0)
 _TENSORRT_LLM_WORDS = ("nim", "trt", "tensorrt", "triton")
 
@@ -80,7 +77,7 @@ def step_model(
         profiles=profiles,
         lengths=asked,
     )
-    return replace(fitted.model, max_batch=max_batch), basis_of(fitted, *asked)[0]
+    return replace(fitted.model, max_batch=max_batch), basis_of(fitted, *asked)
 
 
 def is_of_engine(profile: Profile, engine: Engine) -> bool:
@@ -96,11 +93,10 @@ def is_of_engine(profile: Profile, engine: Engine) -> bool:
     return engine is Engine.TENSORRT_LLM and any(word in name for word in _TENSORRT_LLM_WORDS)
 
 
-def basis_of(fitted: FittedStep, input_tokens: float, output_tokens: float) -> tuple[Basis, float]:
-    """Basis and error band (percent of requests a second) of a closed-loop answer from this fit at these lengths."""
-    if fitted.origin is not Origin.PRIOR and fitted.covers(input_tokens, output_tokens):
-        return Basis.FITTED, fitted.band_percent
-    return Basis.EXTRAPOLATED, max(2 * fitted.band_percent, EXTRAPOLATED_BAND_PERCENT)
+def basis_of(fitted: FittedStep, input_tokens: float, output_tokens: float) -> Basis:
+    """On what an answer from this fit stands at these lengths."""
+    measured = fitted.origin is not Origin.PRIOR and fitted.covers(input_tokens, output_tokens)
+    return Basis.FITTED if measured else Basis.EXTRAPOLATED
 
 
 def _prior(
@@ -122,12 +118,13 @@ def _prior(
         return prior_step(model, gpu, of, calibration, prompt_tokens=lengths[0])
 
     # Configurations are compared with each other, so all of one model speak of the same release of the engine.
-    step = physics(key, shipped_release(model.name, engine))
+    of_model = shipped_release(model.name, engine)
+    step = physics(key, of_model)
     source = f"physics and the constants of {engine.value}, nothing measured"
     for sibling in _siblings(profiles, key, engine):
         samples = usable_samples(_matching(profiles, sibling, engine))
         if samples:
-            fit, release = _fit(model, gpu, sibling, engine, samples)
+            fit, release, _ = _fit(model, gpu, sibling, engine, samples)
             measured = fit.step(work_of(model, gpu, sibling, prompt_tokens=lengths[0]))
             step = transferred(measured, physics(sibling, release), physics(key, release))
             where = f"{sibling.precision} with tensorParallel {sibling.tensor_parallel}"
@@ -139,9 +136,9 @@ def _prior(
         output_tokens=Range(0.0, 0.0),
         points=0,
         median_error_percent=math.nan,
-        band_percent=EXTRAPOLATED_BAND_PERCENT,
         source=source,
         origin=Origin.PRIOR,
+        is_collected=of_model != RELEASE_2024,
     )
 
 
@@ -157,36 +154,51 @@ def _fit_profiles(
     samples = usable_samples(matching)
     if not samples:
         return None
-    fit, _ = _fit(model, gpu, key, engine, samples)
+    fit, _, prior = _fit(model, gpu, key, engine, samples)
     errors = [errors_percent(fit.step(work_of(model, gpu, key, prompt_tokens=s.input_tokens)), [s])[0] for s in samples]
-    # NB: not np.median, which loads the whole of numpy.ma.
-    median, ninetieth = map(float, np.quantile(errors, (0.5, 0.9)))
-    # The fit passes through few points whatever it says elsewhere: their band is no narrower than their number allows.
-    band = max(ninetieth, EXTRAPOLATED_BAND_PERCENT / math.sqrt(len(samples)), repeat_error_percent())
+    asked = work_of(model, gpu, key, prompt_tokens=lengths[0])
     return FittedStep(
-        model=fit.step(work_of(model, gpu, key, prompt_tokens=lengths[0])),
+        model=fit.step(asked),
         input_tokens=_range(samples, "input_tokens"),
         output_tokens=_range(samples, "output_tokens"),
         points=len(samples),
-        median_error_percent=median,
-        band_percent=band,
+        # NB: not np.median, which loads the whole of numpy.ma.
+        median_error_percent=float(np.quantile(errors, 0.5)),
         source="fitted from " + ", ".join(sorted({p.name for p in matching})),
         origin=Origin.PROFILES,
+        without_one=partial(_without_one, samples, _works(model, gpu, key, samples), prior, asked),
     )
 
 
-def _fit(model: Model, gpu: Gpu, key: ConfigurationKey, engine: Engine, samples: Sequence[Sample]) -> tuple[Fit, str]:
-    """The fit of these points, and the release of the engine that they are drawn to.
+def _without_one(
+    samples: Sequence[Sample], works: tuple[tuple[float, Work], ...], prior: Calibration, asked: Work
+) -> tuple[StepModel, ...]:
+    """Fits without one of the measured pairs of lengths each; without the only one the prior is left."""
+    pairs = {(s.input_tokens, s.output_tokens) for s in samples}
+    if len(pairs) == 1:
+        return (asked.step(prior),)
+    rest = (tuple(s for s in samples if (s.input_tokens, s.output_tokens) != pair) for pair in sorted(pairs))
+    return tuple(_fit_once(known, works, prior).step(asked) for known in rest)
+
+
+def _fit(
+    model: Model, gpu: Gpu, key: ConfigurationKey, engine: Engine, samples: Sequence[Sample]
+) -> tuple[Fit, str, Calibration]:
+    """The fit of these points, the release of the engine that they are drawn to and its constants.
 
     Nobody says which generation of the engine was measured; the points do.
     """
-    prompts = sorted({s.input_tokens for s in samples})
-    works = tuple((tokens, work_of(model, gpu, key, prompt_tokens=tokens)) for tokens in prompts)
-    fits = []
+    works, fits = _works(model, gpu, key, samples), []
     for release in releases(engine):
         prior = calibration_of(engine, gpu, key.precision, model=model, release=release)
-        fits.append((_fit_once(tuple(samples), works, prior), release))
-    return min(fits, key=lambda pair: pair[0].cost)
+        fits.append((_fit_once(tuple(samples), works, prior), release, prior))
+    return min(fits, key=lambda found: found[0].cost)
+
+
+def _works(model: Model, gpu: Gpu, key: ConfigurationKey, samples: Sequence[Sample]) -> tuple[tuple[float, Work], ...]:
+    """The work of a step for each prompt length of the samples."""
+    prompts = sorted({s.input_tokens for s in samples})
+    return tuple((tokens, work_of(model, gpu, key, prompt_tokens=tokens)) for tokens in prompts)
 
 
 @lru_cache(maxsize=256)

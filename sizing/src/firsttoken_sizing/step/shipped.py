@@ -1,15 +1,16 @@
 """The coefficients that firsttoken ships: fitted by `benchmarks/fit_catalog.py`, in `data/shipped.json`.
 
-Fitted numbers with their provenance only; the measured points behind them stay where they came from.
+Fitted numbers with their provenance only; the measured points behind them stay where they came from. The same fits
+without one workload each, from which error bands follow, are in `data/jackknife.json`, which few questions need.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -18,7 +19,7 @@ from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Engine
 
-FILE = "shipped.json"
+FILE, WITHOUT_ONE_FILE = "shipped.json", "jackknife.json"
 _SAME_SPEED = {"BF16": "FP16"}
 """Precisions whose steps take equally long: both have 16 bits and the same tensor-core rate."""
 
@@ -28,7 +29,6 @@ class _Shipped:
     fits: Mapping[tuple[ConfigurationKey, Engine], FittedStep]
     releases: Mapping[tuple[str, Engine], str]
     """Release of the engine that a model was measured with."""
-    repeat_error_percent: float
 
 
 def speed_key(key: ConfigurationKey) -> ConfigurationKey:
@@ -46,14 +46,14 @@ def shipped_keys(engine: Engine = Engine.TENSORRT_LLM) -> tuple[ConfigurationKey
     return tuple(key for key, of_engine in _shipped().fits if of_engine is engine)
 
 
+def name_of(key: ConfigurationKey, engine: Engine) -> str:
+    """What a configuration is called in the jackknife file."""
+    return f"{engine.value} {key.model} {key.gpu} {key.precision} TP{key.tensor_parallel}"
+
+
 def shipped_release(model: str, engine: Engine) -> str:
     """Release of the engine that the shipped fits of a model are about; empty: the current one, or there are none."""
     return _shipped().releases.get((model, engine), "")
-
-
-def repeat_error_percent() -> float:
-    """How far two measurements of one point lie apart (90th percentile): the error band of a measured answer."""
-    return _shipped().repeat_error_percent
 
 
 @cache
@@ -71,11 +71,23 @@ def _shipped() -> _Shipped:
             output_tokens=Range(*entry["outputTokens"]),
             points=entry["points"],
             median_error_percent=entry["medianErrorPercent"],
-            band_percent=entry["heldOutErrorPercentP90"],
             source=f"shipped fit ({document['sources'][entry['source']]})",
             origin=Origin.SHIPPED,
+            is_collected=entry["source"] in document["collected"],
+            without_one=partial(_without_one, key, engine),
         )
-    return _Shipped(fits, releases, float(document["repeatErrorPercentP90"]))
+    return _Shipped(fits, releases)
+
+
+def _without_one(key: ConfigurationKey, engine: Engine) -> tuple[StepModel, ...]:
+    return tuple(_step(fields) for fields in _jackknife()[name_of(key, engine)])
+
+
+@cache
+def _jackknife() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    text = files("firsttoken_sizing.step").joinpath("data", WITHOUT_ONE_FILE).read_text(encoding="utf-8")
+    configurations: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(text)["configurations"]
+    return configurations
 
 
 def _step(fields: Mapping[str, Any]) -> StepModel:

@@ -70,11 +70,11 @@ def _knative(context: Context) -> Policy:
     return Knative(target, context.initial, context.maximum)
 
 
-def _latency_limits(context: Context, name: str) -> tuple[float, float | None]:
+def _latency_limits(context: Context) -> tuple[float, float | None]:
     """TTFT and ITL, milliseconds, for a policy that scales on the first and can do without the other."""
     sla = context.sized.sla
     if sla.time_to_first_token is None:
-        raise Unavailable(f"{name} scales on the time to first token, of which this resource has no limit")
+        raise Unavailable("it scales on the time to first token, and this resource has no limit of it")
     return sla.time_to_first_token.milliseconds, _milliseconds(sla.inter_token_latency)
 
 
@@ -83,12 +83,12 @@ def _milliseconds(limit: Limit | None) -> float | None:
 
 
 def _llm_d(context: Context) -> Policy:
-    ttft, itl = _latency_limits(context, "llm-d")
+    ttft, itl = _latency_limits(context)
     return LlmD(ttft / 1000, None if itl is None else itl / 1000, context.initial, context.maximum)
 
 
 def _dynamo(context: Context) -> Policy:
-    ttft, itl = _latency_limits(context, "Dynamo")
+    ttft, itl = _latency_limits(context)
     engine = Engine(
         context.step,
         context.settings.scheduler.tokens_per_step,

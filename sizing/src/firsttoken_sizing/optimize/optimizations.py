@@ -1,0 +1,54 @@
+"""Declared optimizations that nobody measured with this configuration: what they do to its step times and its memory.
+
+Sparse weights, speculative decoding, and chunked prefill on an engine that is installed without it. The effects are
+published ones (`step.modifiers`), so an answer with one is `Extrapolated` however well the plain one is known; measure
+the optimized engine, and leave the field out, to have one that stands on points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firsttoken_sizing.optimize.engine import default_batching
+from firsttoken_sizing.optimize.evaluation import Candidate
+from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.step import FittedStep, Origin
+from firsttoken_sizing.step.calibration import calibration_of
+from firsttoken_sizing.step.modifiers import chunked_prefill, sparse_2_4, sparse_bytes_share, speculative, transferred
+from firsttoken_sizing.step.prior import work_of
+from firsttoken_sizing.step.scheduler import Scheduler
+from firsttoken_sizing.workload import Batching, Sparsity
+
+
+def is_optimized(request: SizingRequest) -> bool:
+    """Whether the model or the engine is not as benchmarks have it."""
+    return request.sparsity is not None or request.speculative_decoding is not None
+
+
+def weight_share(request: SizingRequest, precision: str) -> float:
+    """Bytes of the weights over those of the dense model."""
+    return sparse_bytes_share(precision) if request.sparsity is Sparsity.TWO_OF_FOUR else 1.0
+
+
+def optimized(question: Question, candidate: Candidate, fitted: FittedStep, scheduler: Scheduler) -> FittedStep:
+    """The step model of a candidate with everything that was declared; the same one where nothing was."""
+    request, key, step = question.request, candidate.key, fitted.model
+    effects: list[str] = []
+    if request.sparsity is Sparsity.TWO_OF_FOUR:
+        gpu = question.gpus[key.gpu]
+        work = work_of(question.model, gpu, key, prompt_tokens=question.lengths.input_tokens)
+        constants = calibration_of(request.engine, gpu, key.precision, model=question.model)
+        sparse = transferred(step, work.step(constants), sparse_2_4(work, key.precision).step(constants))
+        step = replace(sparse, max_batch=step.max_batch)
+        effects.append("2:4 sparsity")
+    if (drafts := request.speculative_decoding) is not None:
+        step = speculative(step, acceptance=drafts.acceptance_percent / 100, draft_tokens=drafts.draft_tokens)
+        effects.append("speculative decoding")
+    if candidate.batching is Batching.CHUNKED_PREFILL is not default_batching(request.engine):
+        step = chunked_prefill(step, scheduler.tokens_per_step)
+        effects.append("chunked prefill")
+    if not effects:
+        return fitted
+    source = f"{fitted.source}, with the published effect of {' and '.join(effects)}"
+    return replace(fitted, model=step, origin=Origin.PRIOR, source=source, without_one=tuple)
