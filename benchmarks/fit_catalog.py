@@ -4,8 +4,8 @@
 
 Reads nim_dli.csv and aic_silicon_agg.csv (data folder, not part of the project). `calibrations.json` gets the constants
 of each engine, `shipped.json` the step model of every configuration that was measured, with how far it is from points
-that were left out, `jackknife.json` what it is without one of the workloads each. Fitted numbers only, never a measured point. `--check` writes nothing and exits 1 where the
-committed files differ from what the data give.
+that were left out, `jackknife.json` what it is without one of the workloads each. Fitted numbers only, never a measured
+point. `--check` writes nothing and exits 1 where the committed files differ from what the data give.
 """
 
 from __future__ import annotations

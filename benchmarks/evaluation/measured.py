@@ -10,7 +10,7 @@ from typing import Any
 
 from evaluation import open_loop, silicon
 from evaluation.data import NIM, read_profiles
-from evaluation.engine_fit import Entry, Observation, fit
+from evaluation.engine_fit import Entry
 from evaluation.nim_fit import calibrated, engine_without, observations
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.profile import ConfigurationKey
@@ -70,18 +70,19 @@ def configurations(data: Path, entries: Sequence[Mapping[str, Any]]) -> Iterator
             engine_without(data, lambda other, key=key: other == key, key),
         )
     for engine, cases in _silicon(data):
-        yield from _silicon_configurations(engine, cases, by_engine[engine.value, ""])
+        yield from _silicon_configurations(data, engine, cases, by_engine[engine.value, ""])
 
 
 def _silicon_configurations(
-    engine: Engine, cases: Sequence[silicon.Case], entry: Mapping[str, Any]
+    data: Path, engine: Engine, cases: Sequence[silicon.Case], entry: Mapping[str, Any]
 ) -> Iterator[Measured]:
-    known: list[tuple[silicon.Case, Observation]] = [(case, silicon.observation(case)) for case in cases]
     by_group: dict[tuple[str, str, int], list[silicon.Case]] = defaultdict(list)
     for case in cases:
         by_group[case.left_out_with].append(case)
     for group, mine in sorted(by_group.items()):
-        without = fit([o for case, o in known if case.left_out_with != group])
+        left_out = tuple(case.left_out_with == group for case in cases)
+        without = silicon.entry_without(data, cases[0].engine, left_out)
+        assert without is not None  # every engine has more than one
         by_key: dict[ConfigurationKey, list[Sample]] = defaultdict(list)
         for case in mine:
             if case.concurrency <= silicon.batch_limit(case):
@@ -93,10 +94,9 @@ def _silicon_configurations(
                 yield Measured(key, engine, "", "silicon", tuple(samples), of_all, of_others)
 
 
-def _silicon(data: Path) -> Iterator[tuple[Engine, list[silicon.Case]]]:
-    everything = silicon.read(data)
+def _silicon(data: Path) -> Iterator[tuple[Engine, tuple[silicon.Case, ...]]]:
     for name, engine in silicon.ENGINES.items():
-        yield engine, silicon.sound([case for case in everything if case.engine == name])
+        yield engine, silicon.sound_cases(data, name)
 
 
 def _shipped_key(key: ConfigurationKey) -> ConfigurationKey:

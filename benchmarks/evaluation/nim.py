@@ -91,4 +91,4 @@ def _row(
     what: str, left_out: str, judged: list[Judged], goals: tuple[float, float] | tuple[None, None] = (None, None)
 ) -> Row:
     figures = absolute_errors((j.error_percent for j in judged), median=goals[0], mean=goals[1])
-    return Row(f"nim_dli.csv, {what}", left_out, len(judged), figures, PEER)
+    return Row(f"nim_dli.csv, {what}", left_out, len(judged), figures, PEER, peer_metric="requests/s")

@@ -35,6 +35,9 @@ class Row:
     points: int
     figures: tuple[Figure, ...]
     peer: str = "-"
+    """What a peer reaches, as published or as found before."""
+    peer_metric: str = ""
+    """Key of `peers.aiconfigurator_errors` that is the same for AIConfigurator, where it is run beside."""
 
     @property
     def reached(self) -> bool:

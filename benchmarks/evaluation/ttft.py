@@ -62,6 +62,7 @@ def rows(data: Path) -> list[Row]:
             points=len(errors[metric]),
             figures=absolute_errors(errors[metric], median=median, mean=mean),
             peer=f"AIConfigurator 0.12: {peer}",
+            peer_metric=metric,
         )
         for metric, (median, mean, peer) in goals.items()
     ]

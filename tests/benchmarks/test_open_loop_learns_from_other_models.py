@@ -66,5 +66,15 @@ def test_errors_of_a_model_that_was_left_out_are_inside_the_goals() -> None:
         pytest.skip(f"{open_loop.FILE} is not in ../shared/data")
     rows = open_loop.rows(DATA)
 
-    assert [row.what.rpartition(", ")[2] for row in rows] == list(open_loop.GOALS)
+    assert [row.what.removeprefix("vLLM, open loop, ") for row in rows[:-1]] == list(open_loop.GOALS)
+    assert all(figure.goal is not None for row in rows[:-1] for figure in row.figures if figure.name == "mean")
     assert all(row.reached for row in rows)
+
+
+def test_a_tail_that_more_load_shortens_began_before_the_server_was_warm() -> None:
+    def of_run(run: str, rate: float, tail: float) -> open_loop.Stage:
+        return replace(stage(rate, **{"TTFT p99": tail}), run=run)
+
+    stages = [of_run("a", 5, 480), of_run("a", 10, 68), of_run("b", 5, 67), of_run("b", 10, 61), of_run("c", 6, 900)]
+
+    assert open_loop.before_warm(stages) == [True, False, False, False, False]

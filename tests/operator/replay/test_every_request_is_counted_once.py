@@ -38,8 +38,7 @@ class Restless:
 def test_whatever_the_fleet_does_every_request_is_answered_after_it_came(routing: Routing, seed: int) -> None:
     played = play(Restless(seed), TRAFFIC, stage(routing=routing))
 
-    assert (played.arrival_seconds == TRAFFIC.arrival_s).all()
-    assert (played.output_tokens == TRAFFIC.output_tokens).all()
+    assert len(played.ttft_seconds) == len(played.end_to_end_seconds) == len(TRAFFIC)
     assert (played.ttft_seconds > 0).all()
     assert (played.end_to_end_seconds >= played.ttft_seconds).all()
     assert score(played, SLA, 1).requests == len(TRAFFIC)

@@ -35,12 +35,12 @@ def test_no_schedule_is_cheaper_than_the_plan(columns: list[list[int]], price: f
 
 
 def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscaler() -> None:
-    requests = traffic([(1800, 2.0), (1800, 10.0), (1800, 4.0), (1800, 12.0), (1800, 1.0)], seed=3)
-    world = stage(slots=40, cold_start_seconds=180)
+    requests = traffic([(900, 2.0), (900, 8.0), (900, 3.0), (900, 10.0), (900, 1.0)], seed=3)
+    world = stage(slots=30, cold_start_seconds=120)
     needed = replicas_needed(requests.arrival_s, costs(STEP, requests, 16), 2.0)
 
-    best = score(clairvoyant(requests, world, needed, SLA, 95.0, 20, lambda _: None), SLA, 1)
-    peers = [score(play(Hpa(target, 2, 20), requests, world), SLA, 1) for target in (3.0, 5.0, 8.0)]
+    best = score(clairvoyant(requests, world, needed, SLA, 95.0, 14, lambda _: None), SLA, 1)
+    peers = [score(play(Hpa(target, 2, 14), requests, world), SLA, 1) for target in (3.0, 5.0, 8.0)]
 
     assert best.attainment_percent >= 95
     assert any(peer.attainment_percent >= 95 for peer in peers)

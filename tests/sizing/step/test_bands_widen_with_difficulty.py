@@ -29,14 +29,18 @@ def test_less_knowledge_means_a_wider_band(mixture: bool) -> None:
     assert band_percent(Regime.PRIOR, mixture_of_experts=mixture) > band_percent(Regime.SIBLING)
 
 
-def test_mixtures_of_experts_are_harder_to_tell_by_physics_and_like_others_once_measured() -> None:
-    assert band_percent(Regime.SIBLING, mixture_of_experts=True) > band_percent(Regime.SIBLING)
-    assert band_percent(Regime.FITTED, 3.0, mixture_of_experts=True) == band_percent(Regime.FITTED, 3.0)
+@pytest.mark.parametrize("is_collected", [False, True])
+def test_mixtures_of_experts_are_harder_to_tell_by_physics_and_like_others_once_measured(is_collected: bool) -> None:
+    def band(regime: Regime, difficulty: float, mixture: bool) -> float:
+        return band_percent(regime, difficulty, is_collected=is_collected, mixture_of_experts=mixture)
+
+    assert band(Regime.SIBLING, 0.0, True) > band(Regime.SIBLING, 0.0, False)
+    assert band(Regime.FITTED, 3.0, True) == band(Regime.FITTED, 3.0, False)
 
 
-@pytest.mark.parametrize("regime", [Regime.INTERPOLATED, Regime.FITTED, Regime.EXTRAPOLATED])
-def test_an_unknown_difficulty_is_not_an_easy_one(regime: Regime) -> None:
-    assert band_percent(regime, None) > 1.5 * band_percent(regime, 0.0)
+@pytest.mark.parametrize("regime", [Regime.FITTED, Regime.ONE_WORKLOAD, Regime.SIBLING])
+def test_points_of_many_runs_scatter_more_than_those_of_one(regime: Regime) -> None:
+    assert band_percent(regime, 3.0, is_collected=True) > band_percent(regime, 3.0)
 
 
 def test_fits_that_agree_have_no_spread_and_others_that_of_their_ratios() -> None:

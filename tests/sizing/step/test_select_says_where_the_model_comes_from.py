@@ -14,6 +14,7 @@ from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import (
     FittedStep,
     Origin,
+    StepModel,
     basis_of,
     shipped_keys,
     shipped_step,
@@ -63,15 +64,12 @@ def test_profiles_speak_for_lengths_that_nobody_covers() -> None:
     assert answer(LLAMA_8B_H100_FP8, call_center_profile(), lengths=(60_000, 200)).origin is Origin.PROFILES
 
 
-def test_one_point_is_fitted_with_a_wider_band_than_many() -> None:
+def test_one_point_alone_is_fitted() -> None:
     profile = call_center_profile()
     one = answer(LLAMA_8B_H100_FP8, replace(profile, points=profile.points[3:4]))
-    all_of_them = answer(LLAMA_8B_H100_FP8, profile)
 
     assert one.origin is Origin.PROFILES
     assert one.points == 1
-    assert one.band_percent == 30
-    assert all_of_them.band_percent < 15
     rate = throughput(one.model, Lengths(2000, 2000, 200), 10)
     assert rate == pytest.approx(CALL_CENTER_POINTS[10][0], rel=0.02)
 
@@ -89,9 +87,8 @@ def test_physics_speaks_where_nobody_measured_and_is_always_extrapolated() -> No
     assert fitted.points == 0
     assert math.isnan(fitted.median_error_percent)
     assert 0.005 < fitted.model.decode_seconds(1, 1000) < 0.1
-    basis, band = basis_of(fitted, 2000, 200)
-    assert basis is Basis.EXTRAPOLATED
-    assert band >= 30
+    assert fitted.without_one() == ()
+    assert basis_of(fitted, 2000, 200) is Basis.EXTRAPOLATED
 
 
 def test_an_unmeasured_sibling_speaks_of_the_same_release_as_the_measured_ones() -> None:
@@ -149,14 +146,38 @@ def test_bf16_and_fp16_take_equally_long() -> None:
     assert shipped_step(key) is not None
 
 
-def test_lengths_that_nobody_measured_are_extrapolated_with_a_wide_band() -> None:
+def rates(*steps: StepModel) -> list[float]:
+    return [throughput(step, Lengths(2000, 2000, 200), 25) for step in steps]
+
+
+def test_without_its_only_workload_a_fit_leaves_the_constants_of_the_engine() -> None:
+    fitted = answer(LLAMA_8B_H100_FP8, call_center_profile())
+    (rest,) = fitted.without_one()
+
+    assert fitted.is_of_one_workload
+    assert rest.batch_shape == ()
+    assert rates(rest) == pytest.approx(rates(fitted.model), rel=0.3)
+    assert rates(rest) != pytest.approx(rates(fitted.model), rel=1e-6)
+
+
+def test_of_two_workloads_the_fits_without_one_are_those_of_the_other() -> None:
+    near = call_center_profile()
+    slower = tuple(replace(p, requests_per_second=p.requests_per_second / 4) for p in near.points)
+    far = replace(near, name="far", input_tokens=7000, output_tokens=1000, points=slower)
+    # Nothing is shipped of this engine that would speak instead.
+    both = answer(LLAMA_8B_H100_FP8, near, far, engine=Engine.VLLM)
+    alone = [answer(LLAMA_8B_H100_FP8, profile, engine=Engine.VLLM) for profile in (far, near)]
+
+    assert not both.is_of_one_workload
+    assert rates(*both.without_one()) == pytest.approx(rates(*(fit.model for fit in alone)), rel=0.02)
+
+
+def test_lengths_that_nobody_measured_are_extrapolated() -> None:
     fit = shipped_step(LLAMA_8B_H100_FP8)
     assert fit is not None
 
-    assert basis_of(fit, 2000, 200) == (Basis.FITTED, fit.band_percent)
-    basis, band = basis_of(fit, 50_000, 200)
-    assert basis is Basis.EXTRAPOLATED
-    assert band >= 30
+    assert basis_of(fit, 2000, 200) is Basis.FITTED
+    assert basis_of(fit, 50_000, 200) is Basis.EXTRAPOLATED
 
 
 def test_the_short_way_for_models_of_the_catalog() -> None:
@@ -179,10 +200,11 @@ def test_every_shipped_fit_is_of_the_catalog_and_knows_its_errors() -> None:
             assert resolve_gpu(key.gpu).name == key.gpu
             assert fit.points >= 3
             assert fit.median_error_percent < 35
+            assert fit.without_one()
             assert 0 < fit.model.decode_seconds(1, 1000) < fit.model.decode_seconds(200, 200_000)
             count += 1
 
     assert count > 90
     nim = [shipped_step(key) for key in shipped_keys() if shipped_release(key.model, Engine.TENSORRT_LLM) == "2024"]
     assert len(nim) == 10
-    assert all(fit is not None and fit.median_error_percent < 2 and fit.band_percent < 13 for fit in nim)
+    assert all(fit is not None and fit.median_error_percent < 2 and not fit.is_collected for fit in nim)

@@ -113,10 +113,10 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
     answered = work.first_token > 0
     return Played(
         policy=policy.name,
-        arrival_seconds=work.arrival.copy(),
+        arrival_seconds=requests.arrival_s,
         ttft_seconds=np.where(answered, work.first_token - work.arrival, np.nan),
         end_to_end_seconds=np.where(answered, work.finish - work.arrival, np.nan),
-        output_tokens=work.output.copy(),
+        output_tokens=requests.output_tokens,
         replica_seconds=billed,
         changes=tuple(changes),
         course=_course(course),

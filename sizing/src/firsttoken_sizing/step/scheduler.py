@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PREFILL_TOKENS_PER_STEP = 32768
-"""Prompt tokens that the engine computes in one step, of 16384, 32768 and 65536. `benchmarks/evaluation/ttft.py` chooses
-again for each pair of lengths of nim_dli.csv, by the TTFT of all others: five of six take this."""
+"""Prompt tokens that the engine computes in one step, of 16384, 32768 and 65536. `benchmarks/evaluation/ttft.py`
+chooses again for each pair of lengths of nim_dli.csv, by the TTFT of all others: five of six take this."""
 
 
 @dataclass(frozen=True, slots=True)
