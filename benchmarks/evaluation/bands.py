@@ -332,7 +332,9 @@ def _silicon_left_out(data: Path, engine: str, same: SameCase) -> Iterator[HeldO
     for group, members in groups.items():
         left_out = tuple(same(case, members[0]) for case in cases)
         entry = silicon.entry_without(data, engine, left_out)
-        for case in members if entry else ():
+        if entry is None:
+            continue
+        for case in members:
             # By Little's law requests a second are off by as much as the end-to-end time.
             error = _error(silicon.predict(case, entry), case.end_to_end_seconds)
             yield HeldOut(group, error, is_collected=True, mixture_of_experts=bool(case.model.experts))

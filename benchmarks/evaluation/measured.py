@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +69,7 @@ def configurations(data: Path, entries: Sequence[Mapping[str, Any]]) -> Iterator
             "nim",
             usable_samples(profiles),
             constants(by_engine[Engine.TENSORRT_LLM.value, RELEASE_2024], _groups(key)),
-            engine_without(data, lambda other, key=key: other == key, key),
+            engine_without(data, partial(operator.eq, key), key),
         )
     for engine, cases in _silicon(data):
         yield from _silicon_configurations(data, engine, cases, by_engine[engine.value, ""])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from evaluation.data import NIM, read_profiles
@@ -74,7 +75,7 @@ def without_concurrency(data: Path) -> Iterator[Judged]:
 def without(data: Path, same: Same) -> Iterator[Judged]:
     """Every point, predicted from the engine constants of the configurations that are not the same."""
     for key, profiles in read_profiles(data / NIM).items():
-        step = step_without(data, key, lambda other, key=key: same(key, other))
+        step = step_without(data, key, partial(same, key))
         for tested in profiles:
             yield from _judge(step, tested)
 
