@@ -92,10 +92,10 @@ def _fastest(path: Path) -> dict[tuple[str, int], tuple[NDArray[np.float64], NDA
         known = best[system, ways].get(size, float("inf"))
         best[system, ways][size] = min(known, max(seconds))
     curves = {}
-    for key, by_size in best.items():
+    for group, by_size in best.items():
         kept = sorted((size, seconds) for size, seconds in by_size.items() if LEAST_BYTES <= size <= MOST_BYTES)
         sizes, times = (np.array(column, dtype=np.float64) for column in zip(*kept, strict=True))
-        curves[key] = (sizes, times)
+        curves[group] = (sizes, times)
     return curves
 
 
