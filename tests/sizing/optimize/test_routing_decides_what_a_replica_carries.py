@@ -6,7 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_sizing import Arrivals, ConfigurationKey, Routing, Sizing, size
+from firsttoken_sizing import (
+    Arrivals,
+    Batching,
+    ConfigurationKey,
+    Engine,
+    Hardware,
+    Limit,
+    Percentile,
+    Routing,
+    Sizing,
+    SizingRequest,
+    Sla,
+    Workload,
+    size,
+)
 from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center
 
 PINNED = ConfigurationKey(LLAMA_8B, H100, "FP8", 1)
@@ -38,6 +52,27 @@ def test_the_table_carries_the_declared_loads_on_as_many_replicas_as_sized(poole
     assert pooled.table.replicas_for(200) == pooled.replicas
     # The table knows the fleet of the peak and one replica alone, and is careful between them.
     assert pooled.replicas_for_average <= pooled.table.replicas_for(28.54) <= pooled.replicas_for_average + 1
+
+
+def test_noise_of_the_model_never_lets_the_table_serve_the_peak_with_fewer_replicas() -> None:
+    """Two output tokens: ITL is one decode step, long or short, so that its P95 jumps between the two."""
+    request = SizingRequest(
+        model="google/gemma-2-9b-it",
+        workload=Workload(200, 2, input_tokens_p99=204, peak_requests_per_second=30, routing=Routing.ROUND_ROBIN),
+        sla=Sla(
+            time_to_first_token=Limit(1000, Percentile.P95),
+            inter_token_latency=Limit(20, Percentile.P95),
+        ),
+        hardware=Hardware(gpus=("A10G",)),
+        engine=Engine.SGLANG,
+        batchings=(Batching.IN_FLIGHT,),
+        pinned=ConfigurationKey("google/gemma-2-9b-it", "A10G", "BF16", 4),
+    )
+
+    sizing = size(request)
+
+    assert sizing.table is not None
+    assert sizing.table.replicas_for(30) == sizing.replicas
 
 
 def test_a_small_fleet_is_not_credited_with_what_a_large_one_shares(pooled: Sizing) -> None:

@@ -53,6 +53,18 @@ def test_ttft_and_end_to_end_agree(step: StepModel, lengths: Lengths, scheduler:
     assert predicted.end_to_end.p95 == pytest.approx(total.p95, rel=0.08)
 
 
+@pytest.mark.parametrize("scheduler", [WHOLE, Scheduler(8192, chunked_prefill=True)], ids=["whole", "chunks"])
+def test_a_queue_forms_where_one_prompt_fills_a_step_even_if_most_steps_are_empty(scheduler: Scheduler) -> None:
+    prompts_only = Lengths(20_000, 20_000, 1)
+    rate = 0.83 * poisson.saturation_rate(LLAMA_8B, prompts_only, scheduler)
+
+    predicted = poisson.predict(LLAMA_8B, prompts_only, rate, scheduler)
+    ttft, _ = simulated(LLAMA_8B, prompts_only, rate, scheduler)
+
+    assert predicted.ttft.mean == pytest.approx(ttft.mean, rel=0.12)
+    assert predicted.ttft.p95 == pytest.approx(ttft.p95, rel=0.12)
+
+
 def test_a_lone_prompt_takes_as_many_steps_as_it_has_chunks() -> None:
     alone = poisson.predict(LLAMA_8B, LONG, 1e-4, CHUNKED)
 

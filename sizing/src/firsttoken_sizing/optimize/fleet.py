@@ -7,6 +7,7 @@ that keep the SLA at their share of the load. More replicas have less each and e
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from firsttoken_sizing.optimize.evaluation import Evaluation
@@ -16,6 +17,8 @@ from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.workload import Arrivals, Batching, Routing
+
+_BELOW = 1 - 1e-6
 
 
 def shares_arrivals(question: Question, evaluation: Evaluation) -> bool:
@@ -54,8 +57,25 @@ def in_fleet(question: Question, alone: Evaluation, replicas: int, rate: float) 
     if point.requests_per_second < share:
         # The bisection ends a little below the largest rate: what is known to be carried must not fall out of it.
         point = reading.at(share)
+    most = max(share, _BELOW * _too_much(alone.capacity, replicas, rate))
+    if point.requests_per_second > most:
+        # Sampled latencies have noise: it must not say that one replica fewer, which was found too few, would do.
+        point = reading.at(most)
+        point = point if _keeps(question, point) else reading.at(share)
     binding = largest.binding(question.request.sla) or "Utilization"
     return replace(alone, point=point, binding=binding, curve=reading.curve, alone=alone)
+
+
+def _too_much(alone: float, replicas: int, rate: float) -> float:
+    """The capacity (requests a second) of one of `replicas` at which the table would serve `rate` with one fewer.
+
+    `alone`: the capacity of one by itself. The inverse of `CapacityTable.capacity_of_one_among`.
+    """
+    fewer = replicas - 1
+    if fewer < 1:
+        return math.inf
+    gained = (1 - 1 / fewer) / (1 - 1 / replicas)
+    return alone + (rate / fewer - alone) / gained if gained > 0 else math.inf
 
 
 def _reading(question: Question, alone: Evaluation, replicas: int) -> Rate:

@@ -117,7 +117,9 @@ class Rate:
 
     def largest(self, meets: Meets) -> Largest:
         """The largest rate, at most the largest utilization."""
-        rate = self.capacity(meets)
+        # NB: a search by halves knows nothing of the lightest load, and may find no rate at all where little more is
+        # inside the SLA.
+        rate = max(self.capacity(meets), _LIGHT_LOAD * self.stable)
         return Largest(self.at(rate), self.at(rate * _BEYOND), rate >= _FULL * self.utilization * self.stable)
 
     def curve(self, largest: Point) -> tuple[Point, ...]:

@@ -73,16 +73,18 @@ def serve(
     times: list[float] = arrivals.tolist()
     total = len(times)
     free = [0.0] * servers
-    start = np.empty(total)
-    batch = np.empty(total, dtype=np.int64)
-    first = np.empty(total, dtype=np.int64)
+    starts: list[float] = []
+    sizes: list[int] = []
+    firsts: list[int] = []
     done = 0
     while done < total:
         now = max(free[0], times[done])
         waiting = bisect_right(times, now, lo=done, hi=min(total, done + limit)) - done
-        start[done : done + waiting] = now
-        batch[done : done + waiting] = waiting
-        first[done : done + waiting] = done
+        starts.append(now)
+        sizes.append(waiting)
+        firsts.append(done)
         heapq.heapreplace(free, now + busy_seconds(done, waiting))
         done += waiting
-    return Served(wait_seconds=start - arrivals, batch=batch, first=first)
+    batch = np.repeat(np.array(sizes, dtype=np.int64), sizes)
+    first = np.repeat(np.array(firsts, dtype=np.int64), sizes)
+    return Served(wait_seconds=np.repeat(starts, sizes) - arrivals, batch=batch, first=first)

@@ -34,7 +34,10 @@ _KEPT_STEPS = 8
 _FEWEST_BURN_IN = 4
 _MOST_BURN_IN = 48
 _NEGLIGIBLE_USE = 0.2
-"""Share of the token budget in use below which a step practically always takes all prompts."""
+"""Share of the token budget in use below which a step practically always takes all prompts, if it holds several."""
+_SEVERAL_PROMPTS = 2.5
+"""With two prompts a budget or fewer a queue forms at any use of it: most steps are empty, but the one that computes a
+prompt lasts so long that the next ones arrive in it."""
 _MOST_USE = 0.97
 _POOL = 2**15
 _POOL_SEED = 20240503
@@ -192,7 +195,8 @@ def _chain(
     use = rate * queue.mean_tokens * mean_step / budget
     # While there is a backlog every step is a full one, and lets in more than the mean step does.
     full_step = decode + budget * queue.mean_seconds / queue.mean_tokens
-    busy = np.where(use < _NEGLIGIBLE_USE, 0.0, np.minimum(_MOST_USE, rate * queue.mean_tokens * full_step / budget))
+    all_taken = (use < _NEGLIGIBLE_USE) & (budget > _SEVERAL_PROMPTS * queue.mean_tokens)
+    busy = np.where(all_taken, 0.0, np.minimum(_MOST_USE, rate * queue.mean_tokens * full_step / budget))
     memory = max(rate * queue.mean_seconds, float(busy.mean()))
     burn_in = int(np.clip(4 / (1 - memory), _FEWEST_BURN_IN, _MOST_BURN_IN))
 
