@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
-from firsttoken_operator.api.convert import profile
+from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.cli import main
 from firsttoken_sizing.benchmarks import Declared, read_benchmarks
 

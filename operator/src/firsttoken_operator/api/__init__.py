@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from firsttoken_operator.api.base import API_VERSION, GROUP, VERSION
     from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
-    from firsttoken_operator.api.convert import benchmark_document, profile, scaling_policy, sizing_request, workload
+    from firsttoken_operator.api.convert import scaling_policy, sizing_request, workload
     from firsttoken_operator.api.documents import Documents, load_documents, parse_documents
     from firsttoken_operator.api.errors import ApiError, InvalidDocument, UnreadableDocument
     from firsttoken_operator.api.gpu_pool import GPUPool, Location
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
+    from firsttoken_operator.api.profiles import benchmark_document, profile
 
 __all__ = [
     "API_VERSION",
@@ -43,11 +44,12 @@ __all__ = [
 _MODULES = {
     "base": ("API_VERSION", "GROUP", "VERSION"),
     "benchmark_profile": ("BenchmarkProfile",),
-    "convert": ("benchmark_document", "profile", "scaling_policy", "sizing_request", "workload"),
+    "convert": ("scaling_policy", "sizing_request", "workload"),
     "documents": ("Documents", "load_documents", "parse_documents"),
     "errors": ("ApiError", "InvalidDocument", "UnreadableDocument"),
     "gpu_pool": ("GPUPool", "Location"),
     "inference_deployment": ("InferenceDeployment",),
+    "profiles": ("benchmark_document", "profile"),
 }
 """Where each public name lives."""
 

@@ -1,4 +1,4 @@
-"""From custom resources to the values that sizing and scaling compute with, and a benchmark back to a resource.
+"""From custom resources to the values that sizing and scaling compute with.
 
 The one place where words become tokens, a form of the peak becomes a rate, and a default that depends on the pool's
 location is decided. Nothing here reads a cluster, a file or a clock.
@@ -6,22 +6,15 @@ location is decided. Nothing here reads a cluster, a file or a clock.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
-from pydantic import ValidationError
-
-from firsttoken_operator.api.base import API_VERSION
-from firsttoken_operator.api.benchmark_profile import KIND as BENCHMARK_KIND
-from firsttoken_operator.api.benchmark_profile import BenchmarkProfile, LatencyMilliseconds
-from firsttoken_operator.api.errors import InvalidDocument
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
 from firsttoken_operator.api.inference_deployment import Model as ModelSpec
-from firsttoken_operator.api.problems import problems_of
+from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
 from firsttoken_operator.api.runtime import RuntimeType
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
@@ -30,7 +23,7 @@ from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
 from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
+from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step.select import is_of_engine
 from firsttoken_sizing.traffic import peak_by_factor, peak_by_percentile, tokens_from_words
@@ -46,8 +39,6 @@ from firsttoken_sizing.workload import (
     SpeculativeDecoding,
     Workload,
 )
-
-MAX_NAME_LENGTH = 253
 
 
 def sizing_request(
@@ -116,66 +107,6 @@ def workload(traffic: Traffic) -> Workload:
         offline=_offline(traffic),
         routing=traffic.routing,
     )
-
-
-def profile(benchmark: BenchmarkProfile) -> Profile:
-    """The measured points of a resource."""
-    spec = benchmark.spec
-    return Profile(
-        name=benchmark.metadata.name,
-        key=ConfigurationKey(spec.model, spec.gpu, spec.precision.value, spec.tensor_parallel, spec.pipeline_parallel),
-        input_tokens=spec.input_tokens,
-        output_tokens=spec.output_tokens,
-        load=spec.load,
-        points=tuple(
-            Point(
-                requests_per_second=point.requests_per_second,
-                concurrency=point.concurrency,
-                offered_requests_per_second=point.offered_requests_per_second,
-                ttft=_latency(point.ttft_milliseconds),
-                itl=_latency(point.itl_milliseconds),
-                end_to_end=_latency(point.end_to_end_milliseconds),
-            )
-            for point in spec.points
-        ),
-        engine=spec.engine,
-        engine_version=spec.engine_version,
-        source=spec.source,
-    )
-
-
-def benchmark_document(measured: Profile) -> dict[str, Any]:
-    """The BenchmarkProfile of a profile, as plain YAML values; `profile` is its inverse up to the spelling of the name.
-
-    Raises `InvalidDocument` where the profile breaks the schema (points without concurrency in a closed loop).
-    """
-    key = measured.key
-    optional = {"engine": measured.engine, "engineVersion": measured.engine_version, "source": measured.source}
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": BENCHMARK_KIND,
-        "metadata": {"name": _object_name(measured.name)},
-        "spec": {
-            "model": key.model,
-            "gpu": key.gpu,
-            "precision": key.precision,
-            "tensorParallel": key.tensor_parallel,
-            "pipelineParallel": key.pipeline_parallel,
-            "inputTokens": _plain(measured.input_tokens),
-            "outputTokens": _plain(measured.output_tokens),
-            "load": measured.load.value,
-            "points": [_point_document(point) for point in measured.points],
-            **{name: text for name, text in optional.items() if text},
-        },
-    }
-    try:
-        BenchmarkProfile.model_validate(document)
-    except ValidationError as error:
-        first, *rest = problems_of(error)
-        raise InvalidDocument(
-            measured.name, BENCHMARK_KIND, first.field, first.problem, first.fix, more=len(rest)
-        ) from error
-    return document
 
 
 def scaling_policy(deployment: InferenceDeployment, pool: GPUPool | None, *, time_scale: float = 1.0) -> ScalingPolicy:
@@ -347,37 +278,3 @@ def _pinned(deployment: InferenceDeployment) -> ConfigurationKey | None:
         fixed.tensor_parallel,
         fixed.pipeline_parallel,
     )
-
-
-def _latency(measured: LatencyMilliseconds) -> Latency:
-    return Latency(measured.mean, measured.p50, measured.p90, measured.p95, measured.p99)
-
-
-def _point_document(point: Point) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    if point.concurrency is not None:
-        document["concurrency"] = _plain(point.concurrency)
-    if point.offered_requests_per_second is not None:
-        document["offeredRequestsPerSecond"] = _plain(point.offered_requests_per_second)
-    document["requestsPerSecond"] = _plain(point.requests_per_second)
-    for name, latency in (
-        ("ttftMilliseconds", point.ttft),
-        ("itlMilliseconds", point.itl),
-        ("endToEndMilliseconds", point.end_to_end),
-    ):
-        statistics = {p.key: _plain(value) for p in Percentile if (value := latency.at(p)) is not None}
-        if statistics:
-            document[name] = statistics
-    return document
-
-
-def _plain(value: float) -> int | float:
-    """Whole numbers without a decimal point, as a person would write them."""
-    return int(value) if float(value).is_integer() else value
-
-
-def _object_name(text: str) -> str:
-    """A valid object name that still reads like `text` (`meta/Llama-3 8B` -> `meta-llama-3-8b`)."""
-    name = re.sub(r"[^a-z0-9.]+", "-", text.lower())
-    name = re.sub(r"[-.]*\.[-.]*", ".", name)[:MAX_NAME_LENGTH].strip("-.")
-    return name or "profile"

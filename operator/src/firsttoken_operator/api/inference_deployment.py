@@ -11,11 +11,12 @@ from pydantic import Field
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described
 from firsttoken_operator.api.quantities import Architecture, GpuName, LongName, ModelName, Name
 from firsttoken_operator.api.runtime import Runtime
+from firsttoken_operator.api.sizing_spec import SizingSpec
 from firsttoken_operator.api.sla import ServiceLevel
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.api.traffic import Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingMode
-from firsttoken_sizing.workload import Arrivals, Batching, Engine, SlaMode, Sparsity
+from firsttoken_sizing.workload import SlaMode, Sparsity
 
 KIND: Final = "InferenceDeployment"
 SERVICE_NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -136,56 +137,6 @@ class HardwareSpec(ApiModel):
         Field(ge=1, le=64),
         described("Stages of layers that one replica is cut into.", unit="stages", absent="chosen by the sizing"),
     ] = None
-
-
-class SpeculativeDecodingSpec(ApiModel):
-    """Tokens are proposed cheaply (a draft head, n-grams) and checked by the model in one step."""
-
-    draft_tokens: Annotated[Int, Field(ge=1, le=16), described("Tokens proposed at a time.", unit="tokens")]
-    acceptance_percent: Annotated[
-        Int,
-        Field(ge=0, le=100),
-        described("How often a proposed token is right; engines report it.", unit="percent of proposed tokens"),
-    ]
-
-
-class SizingSpec(ApiModel):
-    """How the sizing reads its measurements."""
-
-    arrivals: Annotated[
-        Arrivals,
-        described(
-            "Poisson: independent users, as in production. ClosedLoop: reads a benchmark curve at fixed concurrency, "
-            "two to three times more conservative."
-        ),
-    ] = Arrivals.POISSON
-    benchmarks: Annotated[
-        tuple[LongName, ...],
-        Field(max_length=32),
-        described(
-            "Names of BenchmarkProfiles to prefer where several describe the same configuration.",
-            absent="every one that matches",
-        ),
-    ] = ()
-    engine: Annotated[
-        Engine | None,
-        described(
-            "Engine whose step times and scheduler are assumed.",
-            absent="that of runtime.type, else the one that the model was benchmarked on, else TensorRT-LLM",
-        ),
-    ] = None
-    speculative_decoding: Annotated[
-        SpeculativeDecodingSpec | None,
-        described("Speculative decoding as the engine is set up.", absent="one token a step"),
-    ] = None
-    batching: Annotated[
-        tuple[Batching, ...],
-        Field(max_length=len(Batching)),
-        described(
-            "Ways of batching that the engine may be set to; the cheapest wins, ties in this order.",
-            absent="the engine's default",
-        ),
-    ] = ()
 
 
 class Scaling(ApiModel):

@@ -69,8 +69,8 @@ def _document(profile: Profile) -> dict[str, Any]:
     """The object of one profile; refused where the schema is narrower than what a file may hold (200 points)."""
     from pydantic import ValidationError
 
-    from firsttoken_operator.api.convert import benchmark_document
     from firsttoken_operator.api.problems import problems_of
+    from firsttoken_operator.api.profiles import benchmark_document
     from firsttoken_sizing.errors import InvalidInput
 
     try:
