@@ -37,7 +37,8 @@ def table(rows: list[Row]) -> Table:
             relation = ">=" if figure.at_least else "<="
             goal = "" if figure.goal is None else f" ({relation} {figure.goal:g})"
             figures.append(f"{figure.name} {figure.value:.3g}{figure.unit}{goal}")
-        reached = "yes" if row.reached else "NO"
+        judged = any(figure.goal is not None for figure in row.figures)
+        reached = ("yes" if row.reached else "NO") if judged else "-"
         shown.add_row(row.what, row.left_out, str(row.points), "\n".join(figures), reached, row.peer)
     return shown
 

@@ -123,3 +123,6 @@ if not TYPE_CHECKING:  # A type checker reads the imports above, and so still kn
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
         return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)

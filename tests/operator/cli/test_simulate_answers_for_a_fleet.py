@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,17 @@ def test_a_request_that_no_replica_can_hold_is_refused(capsys: pytest.CaptureFix
     assert "--trace" in refused(capsys, "--trace", str(trace))
 
 
+def test_requests_beyond_the_context_window_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,input_tokens,output_tokens\n0,8000,192\n1,8000,193\n")
+
+    assert main(["simulate", "-f", str(CALL_CENTER), "-o", "json", "--trace", str(trace), "--replicas", "1"]) == 0
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--trace: 1 of 2 requests exceed the context window" in line
+    assert "8192 tokens" in line
+
+
 def test_an_sla_that_no_size_meets_needs_replicas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = changed(tmp_path, sla={"mode": "Streaming", "timeToFirstToken": {"milliseconds": 1}})
 
@@ -177,6 +189,21 @@ def test_without_numba_it_says_why_it_is_slow(
 
     assert main(["simulate", "-f", str(CALL_CENTER), "--replicas", "1", "--rate", "1", "--seconds", "20"]) == 0
     assert "pip install 'firsttoken[simulation]'" in capsys.readouterr().err
+
+
+def test_a_page_without_plotly_is_refused_before_anything_is_simulated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("simulated")
+
+    monkeypatch.delitem(sys.modules, "firsttoken_sizing.report.simulation_figure", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "plotly"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "plotly", None)  # what makes `import plotly` fail
+    monkeypatch.setattr("firsttoken_operator.cli.simulate.size", never)
+
+    assert "pip install 'firsttoken[plots]'" in refused(capsys, "-o", "html")
 
 
 def test_files_with_several_deployments_give_a_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -245,3 +245,25 @@ def test_a_plot_that_cannot_be_written_is_one_line(capsys: pytest.CaptureFixture
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("firsttoken: --plot: ")
     assert "No such file or directory" in line
+
+
+def test_bounds_below_the_size_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    changed = documents()
+    for document in changed:
+        spec = document.get("spec")
+        assert isinstance(spec, dict) or spec is None
+        if document["kind"] == "InferenceDeployment" and spec is not None:
+            spec["scaling"]["maxReplicas"] = 38
+        if document["kind"] == "GPUPool" and spec is not None:
+            spec["peakGPUs"] = 38
+            spec["location"] = "OnPrem"
+            del spec["baseGPUs"], spec["burstGPUs"]
+    file = tmp_path / "bounded.yaml"
+    file.write_text(yaml.safe_dump_all(changed), encoding="utf-8")
+
+    assert main(["size", "-f", str(file), "-o", "json"]) == 0
+
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert [w.partition(":")[0] for w in warnings] == ["PrecisionAccuracy", "MaxReplicasTooLow", "PoolTooSmall"]
+    assert "scaling.maxReplicas is 38" in warnings[1]
+    assert "GPUPool h100 has peakGPUs 38" in warnings[2]

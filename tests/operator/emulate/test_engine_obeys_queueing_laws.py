@@ -109,7 +109,7 @@ def test_a_killed_engine_returns_everything_unfinished():
     assert engine.in_flight == engine.kv_used_tokens == 0
 
 
-def test_cached_prompt_tokens_cost_no_prefill_but_fill_the_cache():
+def test_cached_prompt_tokens_are_attended_to_but_not_computed_and_fill_the_cache():
     cold, warm = Engine(MODEL), Engine(MODEL)
     a, b = Sequence(0.0, 2000, 10), Sequence(0.0, 2000, 10, cached_tokens=1500)
     cold.submit(a)
@@ -117,6 +117,6 @@ def test_cached_prompt_tokens_cost_no_prefill_but_fill_the_cache():
     cold.advance(1)
     warm.advance(1)
 
-    assert b.ttft_seconds == pytest.approx(MODEL.base_seconds + MODEL.prefill_seconds(500))
+    assert b.ttft_seconds == pytest.approx(MODEL.base_seconds + MODEL.prefill_seconds(500, 1500))
     assert a.ttft_seconds == pytest.approx(MODEL.base_seconds + MODEL.prefill_seconds(2000))
     assert a.itl_seconds == pytest.approx(b.itl_seconds), "decoding reads the whole context either way"

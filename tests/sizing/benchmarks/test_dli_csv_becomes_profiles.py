@@ -101,6 +101,29 @@ def test_an_overload_window_is_refused_with_its_reason() -> None:
     assert "concurrency 200" in refused.reason
 
 
+_TIMES = ("time_to_first_token", "inter_token_latency", "request_latency")
+
+
+@pytest.mark.parametrize(
+    ("per_nanosecond", "said"),
+    [(1e-6, "1,000,000 times too short"), (1e-3, "1,000 times too short"), (1e6, "1,000,000 times too long")],
+)
+def test_a_row_in_another_unit_is_no_overload_but_mixed_units(
+    edited: Callable[..., Path], per_nanosecond: float, said: str
+) -> None:
+    def in_another_unit(rows: list[Cells]) -> None:
+        for column in rows[0]:
+            if column.startswith(_TIMES) and not column.endswith("-unit") and rows[0][column]:
+                rows[0][column] = repr(float(rows[0][column]) * per_nanosecond)
+
+    reason = read_benchmarks(edited(in_another_unit)).refused[0].reason
+
+    assert "latencies do not fit the throughput (mixed units?)" in reason
+    assert said in reason
+    assert "check that the times are in ns, which its columns *-unit say" in reason
+    assert "overload" not in reason
+
+
 def test_latencies_that_contradict_each_other_are_refused(edited: Callable[..., Path]) -> None:
     def itl_in_microseconds(rows: list[Cells]) -> None:
         rows[0]["inter_token_latency-avg"] = "5820"
@@ -193,7 +216,11 @@ def test_stages_of_a_pipeline_divide_the_gpus_of_a_replica(edited: Callable[...,
 @pytest.mark.parametrize(
     ("column", "value", "problem"),
     [
-        ("time_to_first_token-avg", "nan", "line 2: time_to_first_token-avg is not a finite number above 0: nan"),
+        (
+            "time_to_first_token-avg",
+            "nan",
+            "line 2: time_to_first_token-avg is not a finite number above 0: nan; correct it, or remove that row",
+        ),
         ("request_throughput-avg", "Infinity", "line 2: request_throughput-avg is not a finite number above 0: Inf"),
         ("request_latency-avg", "-5", "line 2: request_latency-avg is not a finite number above 0"),
         ("request_latency-avg", "", "line 2: request_latency-avg is missing"),

@@ -14,14 +14,22 @@ from firsttoken_sizing.errors import SizingError, UnreadableBenchmark
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "benchmarks"
 
 BAD_FILES = {
-    "an empty file": (b"", "is empty"),
+    "an empty file": (b"", "is empty; give the JSON or CSV that the tool wrote"),
     "only blank lines": (b"\n \n", "is empty"),
-    "no text": (b"\xff\xfe\x00\x01", "is not text in UTF-8"),
-    "broken JSON": (b'{"a": 1', "is not JSON"),
-    "a JSON list": (b"[1, 2]", "is a JSON list"),
+    "no text": (b"\xff\xfe\x00\x01", "is not text in UTF-8; give the JSON or CSV"),
+    "broken JSON": (b'{"a": 1', "is not JSON: .* in line 1; give the JSON or CSV that the tool wrote, whole"),
+    "JSON and something after it": (b'{"a": 1}\n]', "is not JSON: Extra data in line 2; give the JSON"),
+    "AIPerf's record of every request": (
+        b'{"metadata": {}, "metrics": {}}\n\n{"metadata": {}, "metrics": {}}\n',
+        r"is JSON lines, .*import the \.json .*profile_export_aiperf\.json",
+    ),
+    "a JSON list": (b"[1, 2]", "is a JSON list, not an object; give the JSON"),
     "JSON nested without end": (b"[" * 100_000, "nested too deeply"),
     "another JSON object": (b'{"aiperf_version": "0.13.0"}', "not a benchmark format that can be imported"),
-    "a header without rows": (b"task_inputs-model,task_inputs-GPU\n", "has no rows"),
+    "a header without rows": (
+        b"task_inputs-model,task_inputs-GPU\n",
+        "has no rows; give the CSV with the measured runs",
+    ),
     "another table": (b"a,b\n1,2\n", "DLI flattened CSV; GenAI-Perf JSON"),
     "GenAI-Perf's CSV": (b"Metric,avg,min\nTime To First Token (ms),1,1\n", "import profile_export_genai_perf.json"),
     "an AIPerf sweep's CSV": (

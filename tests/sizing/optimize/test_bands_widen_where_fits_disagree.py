@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_sizing import Arrivals, Hardware, Sizing, size
+from firsttoken_sizing.optimize.error_band import POISSON_MODEL_ERROR_PERCENT
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import shipped_step
@@ -45,7 +46,7 @@ def test_lengths_away_from_the_measured_ones_have_a_wider_band() -> None:
 
 
 def test_a_poisson_answer_adds_the_error_of_its_own_model() -> None:
-    assert answer(arrivals=Arrivals.POISSON).error_band_percent >= 10
+    assert answer(arrivals=Arrivals.POISSON).error_band_percent >= POISSON_MODEL_ERROR_PERCENT
 
 
 def test_a_fit_through_few_points_has_the_band_of_few() -> None:

@@ -1,4 +1,4 @@
-"""What `size` and `curve` have in common: the arguments that say what is sized, and the files that they name."""
+"""What `size`, `curve`, `simulate` and `replay` share: the arguments that say what is sized, and files they name."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Sources:
         )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `-f`, `--benchmarks`, `--arrivals` and `--percentile`."""
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add `-f` and `--benchmarks`."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `-f`, `--benchmarks`, `--arrivals` and `--percentile`."""
+    add_files(parser)
     parser.add_argument(
         "--arrivals",
         type=Arrivals,

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.question import read, title, write
+from firsttoken_operator.cli.question import add_files, read, title, write
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_operator.replay.compare import NAMES, Comparison, compare, scene_of
 from firsttoken_operator.replay.report import comparison_json, comparison_table
@@ -32,16 +32,7 @@ _LONGEST_SINCE_SECONDS = 90 * 86400
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken replay`."""
-    parser.add_argument(
-        "-f",
-        "--filename",
-        required=True,
-        metavar="FILE",
-        help="YAML with one InferenceDeployment, and GPUPools and BenchmarkProfiles for it; - reads standard input",
-    )
-    parser.add_argument(
-        "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
-    )
+    add_files(parser)
     parser.add_argument(
         "--trace",
         type=Path,

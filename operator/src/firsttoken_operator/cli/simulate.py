@@ -8,6 +8,7 @@ line and status 2.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import sys
@@ -15,15 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.question import Sources, read, title, write
+from firsttoken_operator.cli.question import Sources, add_files, read, title, write
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing import size
+from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.load import Load, Process, simulate_load
 from firsttoken_sizing.simulation.outcome import Outcome
+from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.simulation.simulate import simulate
 from firsttoken_sizing.simulation.subject import Subject, subject_of
 from firsttoken_sizing.simulation.summary import summarize
@@ -39,16 +42,7 @@ _ROUNDS_SHOWN = 3
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken simulate`."""
-    parser.add_argument(
-        "-f",
-        "--filename",
-        required=True,
-        metavar="FILE",
-        help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them; - reads standard input",
-    )
-    parser.add_argument(
-        "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
-    )
+    add_files(parser)
     parser.add_argument("--batching", choices=tuple(_BATCHINGS), help="default: as sized")
     parser.add_argument(
         "--arrivals", choices=[p.value for p in Process], help="default: as sized (spec.sizing.arrivals)"
@@ -83,6 +77,9 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInput(
             argument, f"{args.filename} has {len(deployments)} InferenceDeployments", "simulate a file with one of them"
         )
+    if args.output == "html":
+        # NB: without plotly this raises what the command line explains, before the minutes that a simulation may take.
+        importlib.import_module("firsttoken_sizing.report.simulation_figure")
     _tell_if_slow()
     done = []
     for deployment in deployments:
@@ -217,9 +214,22 @@ def _replay(
             f" {settings.kv_cache_tokens}",
             "leave such requests out, or use more GPUs a replica (hardware.tensorParallel)",
         )
+    _tell_of_too_long(request, requests)
     settings = replace(settings, seed=args.seed)
     outcome = simulate(subject.step, requests, settings)
     return outcome, settings, (0.0, float(outcome.finish_s.max()) * (1 + 1e-9))
+
+
+def _tell_of_too_long(request: SizingRequest, requests: Requests) -> None:
+    """Say on stderr how many requests of a trace an engine would refuse; traces of other models have such."""
+    model = request.architecture or resolve_model(request.model)
+    too_long = int((requests.input_tokens + requests.output_tokens > model.max_context_tokens).sum())
+    if too_long:
+        print(
+            f"firsttoken: --trace: {too_long} of {len(requests)} requests exceed the context window of {model.name},"
+            f" {model.max_context_tokens} tokens; they are simulated, where an engine refuses them: leave them out",
+            file=sys.stderr,
+        )
 
 
 def _print(done: list[Simulated], args: argparse.Namespace) -> None:

@@ -80,7 +80,7 @@ def _answer(
     deployment: InferenceDeployment, sources: Sources, arrivals: Arrivals | None, percentile: Percentile | None
 ) -> Answer:
     request = sources.request(deployment, arrivals, percentile)
-    sizing = _within_pool(size(request), deployment, sources.documents)
+    sizing = _within_bounds(size(request), deployment, sources.documents)
     metadata = deployment.metadata
     return Answer(metadata.namespace or "", metadata.name, title(deployment), sizing, _other_reading(request, sizing))
 
@@ -93,16 +93,28 @@ def _other_reading(request: SizingRequest, sizing: Sizing) -> Sizing | str:
     return size(replace(request, arrivals=_OTHER[sizing.arrivals], pinned=pinned))
 
 
-def _within_pool(sizing: Sizing, deployment: InferenceDeployment, documents: Documents) -> Sizing:
-    """The sizing with a warning where it needs more GPUs than its pool may ever give."""
-    pool = documents.pools.get(deployment.spec.capacity.pool or "")
-    if pool is None or pool.spec.peak_gpus is None or sizing.gpus <= pool.spec.peak_gpus:
-        return sizing
-    warning = (
-        f"PoolTooSmall: the declared peak needs {sizing.gpus} GPUs, GPUPool {pool.metadata.name} has peakGPUs"
-        f" {pool.spec.peak_gpus}; raise it or declare a lower peak"
-    )
-    return replace(sizing, warnings=(*sizing.warnings, warning))
+def _within_bounds(sizing: Sizing, deployment: InferenceDeployment, documents: Documents) -> Sizing:
+    """The sizing with a warning for each bound, of the resource or its pool, that is missing or below the size."""
+    warnings = [*sizing.warnings]
+    spec = deployment.spec
+    most = spec.scaling.max_replicas
+    if most is not None and sizing.replicas > most:
+        warnings.append(
+            f"MaxReplicasTooLow: the declared peak needs {sizing.replicas} replicas, scaling.maxReplicas is {most};"
+            " raise it or declare a lower peak"
+        )
+    pool = documents.pools.get(spec.capacity.pool or "")
+    if spec.capacity.pool is not None and pool is None:
+        warnings.append(
+            f"PoolNotFound: GPUPool {spec.capacity.pool} is not in the file, so its prices and budget are not known;"
+            " add it"
+        )
+    if pool is not None and pool.spec.peak_gpus is not None and sizing.gpus > pool.spec.peak_gpus:
+        warnings.append(
+            f"PoolTooSmall: the declared peak needs {sizing.gpus} GPUs, GPUPool {pool.metadata.name} has peakGPUs"
+            f" {pool.spec.peak_gpus}; raise it or declare a lower peak"
+        )
+    return replace(sizing, warnings=tuple(warnings))
 
 
 def _print_tables(answers: Iterable[Answer]) -> None:

@@ -33,7 +33,7 @@ class RequestTooLarge(ValueError):
 class Sequence:
     """One request inside an engine. Times are virtual seconds; those still to come are None.
 
-    `cached_tokens` of the input are prefix-cache hits: they occupy KV space but cost no prefill.
+    `cached_tokens` of the input are prefix-cache hits: they occupy KV space and are not computed, only attended to.
     """
 
     arrival_seconds: float
@@ -291,7 +291,7 @@ class Engine:
             sequence.started_seconds = self._boundary
             uncached = sequence.input_tokens - sequence.cached_tokens
             tokens += uncached
-            duration += self.model.prefill_seconds(uncached)
+            duration += self.model.prefill_seconds(uncached, sequence.cached_tokens)
             self._reserved_tokens += sequence.input_tokens + sequence.output_tokens
             prompts.append(sequence)
         growth = self.model.context_seconds(len(self._decoding)) * len(self._decoding)

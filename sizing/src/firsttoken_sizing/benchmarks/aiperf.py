@@ -57,6 +57,7 @@ def read(document: Document) -> Reading:
                 requested_input_tokens=requested_input,
                 requested_output_tokens=requested_output,
                 point=perf_metrics.point(document, metrics, offered.load, offered.value),
+                times=perf_metrics.TIMES,
                 model=_model(document),
                 succeeded=perf_metrics.mean(document, metrics, "request_count"),
                 failed=failed,

@@ -59,6 +59,7 @@ def _run(document: Document, place: str, combination: Mapping[str, Any]) -> Run 
         input_tokens=perf_metrics.mean(document, metrics, "input_sequence_length", where),
         output_tokens=perf_metrics.mean(document, metrics, "output_sequence_length", where),
         point=perf_metrics.point(document, metrics, Load.CLOSED_LOOP, concurrency, where),
+        times=perf_metrics.TIMES,
         succeeded=perf_metrics.mean(document, metrics, "request_count", where),
         failed=failed,
     )

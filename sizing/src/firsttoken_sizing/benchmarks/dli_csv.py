@@ -40,11 +40,11 @@ def read(document: Document) -> Reading:
         raise document.unreadable(f"has no column {missing[0]}")
     if document.ragged is not None:
         raise document.unreadable(document.ragged)
-    per_millisecond = _units_per_millisecond(document)
-    return Reading(runs=tuple(_run(document, row, per_millisecond) for row in document.rows))
+    unit = _unit_of_time(document)
+    return Reading(runs=tuple(_run(document, row, unit) for row in document.rows))
 
 
-def _units_per_millisecond(document: Document) -> float:
+def _unit_of_time(document: Document) -> str:
     """The one unit of time of the file. Mixed units mean files were joined by hand: better refused than guessed."""
     columns = [f"{metric}-unit" for metric in _TIMES if f"{metric}-unit" in document.columns]
     units = sorted({row.cells[column].strip() for row in document.rows for column in columns})
@@ -52,16 +52,16 @@ def _units_per_millisecond(document: Document) -> float:
         raise document.unreadable(f"mixes units of time ({', '.join(units)}); split it by unit")
     if units[0] not in PER_MILLISECOND:
         raise document.unreadable(f"has times in {units[0]!r}, not in one of {', '.join(PER_MILLISECOND)}")
-    return PER_MILLISECOND[units[0]]
+    return units[0]
 
 
-def _run(document: Document, row: Row, per_millisecond: float) -> Run:
+def _run(document: Document, row: Row, unit: str) -> Run:
     def latency(metric: str) -> Latency:
         values: dict[str, float | None] = {}
         for statistic, suffix in _STATISTICS.items():
             column = f"{metric}-{suffix}"
             value = document.optional_number(row.cells.get(column), f"line {_line(row)}: {column}")
-            values[statistic] = None if value is None else value / per_millisecond
+            values[statistic] = None if value is None else value / PER_MILLISECOND[unit]
         return Latency(**values)
 
     def number(*columns: str) -> float:
@@ -93,6 +93,7 @@ def _run(document: Document, row: Row, per_millisecond: float) -> Run:
             itl=latency("inter_token_latency"),
             end_to_end=end_to_end,
         ),
+        times=f"{unit}, which its columns *-unit say",
         model=row.cells["task_inputs-model"].strip() or None,
         gpu=row.cells["task_inputs-GPU"].strip() or None,
         gpus_per_replica=int(gpus),

@@ -21,6 +21,11 @@ PER_MILLISECOND = {"ns": 1e6, "us": 1e3, "ms": 1.0, "s": 1e-3, "sec": 1e-3, "sec
 """How many of a unit of time, by the names that benchmark tools write, are one millisecond. A divisor, because
 34,700,000 ns * 1e-6 is 34.699999999999996."""
 _ABSENT = ("", "N/A", "n/a")
+_GIVE_ORIGINAL = "give the JSON or CSV that the tool wrote"
+_JSON_LINES = (
+    "is JSON lines, a record of each request and not the summary of a run; import the .json that the tool writes beside"
+    " it (AIPerf: profile_export_aiperf.json)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +61,32 @@ class Document:
         """The error that names this file."""
         return UnreadableBenchmark(self.file, problem)
 
+    def _bad_value(self, problem: str) -> UnreadableBenchmark:
+        """The error about one number, with what to do about it in a file of this kind."""
+        fix = "remove that row" if self.data is None else "measure that run again"
+        return self.unreadable(f"{problem}; correct it, or {fix}")
+
     def number(self, value: object, what: str) -> float:
         """A finite number above 0. Raises `UnreadableBenchmark` that names `what` otherwise."""
         found = self.optional_number(value, what)
         if found is None:
-            raise self.unreadable(f"{what} is missing")
+            raise self._bad_value(f"{what} is missing")
         return found
 
     def optional_number(self, value: object, what: str) -> float | None:
         """As `number`, but None where the value is missing (absent, empty or `N/A`)."""
         number = self._optional_finite(value, what)
         if number is not None and number <= 0:
-            raise self.unreadable(f"{what} is not a finite number above 0: {value}")
+            raise self._bad_value(f"{what} is not a finite number above 0: {value}")
         return number
 
     def count(self, value: object, what: str) -> float:
         """A finite number that may be 0. Raises `UnreadableBenchmark` that names `what` otherwise."""
         found = self._optional_finite(value, what)
         if found is None:
-            raise self.unreadable(f"{what} is missing")
+            raise self._bad_value(f"{what} is missing")
         if found < 0:
-            raise self.unreadable(f"{what} is below 0: {value}")
+            raise self._bad_value(f"{what} is below 0: {value}")
         return found
 
     def whole(self, value: object, what: str) -> int | None:
@@ -85,7 +95,7 @@ class Document:
         if found is None:
             return None
         if not found.is_integer():
-            raise self.unreadable(f"{what} is not a whole number: {value}")
+            raise self._bad_value(f"{what} is not a whole number: {value}")
         return int(found)
 
     def latency(
@@ -103,13 +113,13 @@ class Document:
         if value is None or (isinstance(value, str) and value.strip() in _ABSENT):
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise self.unreadable(f"{what} is not a number: {value!r}")
+            raise self._bad_value(f"{what} is not a number: {value!r}")
         try:
             number = float(value)
         except (ValueError, OverflowError):
-            raise self.unreadable(f"{what} is not a number: {value!r}") from None
+            raise self._bad_value(f"{what} is not a number: {value!r}") from None
         if not math.isfinite(number):
-            raise self.unreadable(f"{what} is not a finite number above 0: {value}")
+            raise self._bad_value(f"{what} is not a finite number above 0: {value}")
         return number
 
 
@@ -129,11 +139,13 @@ def read_document(path: Path) -> Document:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UnreadableBenchmark(file, f"cannot be read: {error.strerror}") from error
+        raise UnreadableBenchmark(
+            file, f"cannot be read: {error.strerror}; name a file that exists and may be read"
+        ) from error
     except UnicodeDecodeError as error:
-        raise UnreadableBenchmark(file, "is not text in UTF-8") from error
+        raise UnreadableBenchmark(file, f"is not text in UTF-8; {_GIVE_ORIGINAL}") from error
     if not text.strip():
-        raise UnreadableBenchmark(file, "is empty")
+        raise UnreadableBenchmark(file, f"is empty; {_GIVE_ORIGINAL}")
     if text.lstrip().startswith(("{", "[")):
         return Document(file=file, data=_json_object(file, text))
     return _csv_table(file, text)
@@ -143,14 +155,26 @@ def _json_object(file: str, text: str) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UnreadableBenchmark(file, f"is not JSON: {error.msg} in line {error.lineno}") from error
+        if _is_one_object_a_line(text):
+            raise UnreadableBenchmark(file, _JSON_LINES) from error
+        problem = f"is not JSON: {error.msg} in line {error.lineno}; {_GIVE_ORIGINAL}, whole and unchanged"
+        raise UnreadableBenchmark(file, problem) from error
     except ValueError as error:  # an integer of more digits than Python reads
-        raise UnreadableBenchmark(file, f"is not a benchmark: {error}") from error
+        raise UnreadableBenchmark(file, f"is not a benchmark: {error}; {_GIVE_ORIGINAL}") from error
     except RecursionError as error:
-        raise UnreadableBenchmark(file, "is not a benchmark: nested too deeply") from error
+        raise UnreadableBenchmark(file, f"is not a benchmark: nested too deeply; {_GIVE_ORIGINAL}") from error
     if not isinstance(data, dict):
-        raise UnreadableBenchmark(file, "is a JSON list, not the object that benchmark tools write")
+        raise UnreadableBenchmark(file, f"is a JSON list, not an object; {_GIVE_ORIGINAL}")
     return data
+
+
+def _is_one_object_a_line(text: str) -> bool:
+    """Whether a text that is no JSON document begins with two lines that are, as a file of requests does."""
+    first_lines = [line for line in text.split("\n") if line.strip()][:2]
+    try:
+        return len(first_lines) == 2 and all(isinstance(json.loads(line), dict) for line in first_lines)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _csv_table(file: str, text: str) -> Document:
@@ -164,7 +188,7 @@ def _csv_table(file: str, text: str) -> Document:
                 ragged = f"line {reader.line_num} does not have {len(columns)} columns, as the header has"
             rows.append(Row(where=f"{file} line {reader.line_num}", cells=cells))
     except csv.Error as error:
-        raise UnreadableBenchmark(file, f"is not CSV: {error}") from error
+        raise UnreadableBenchmark(file, f"is not CSV: {error}; {_GIVE_ORIGINAL}, whole and unchanged") from error
     if not rows:
-        raise UnreadableBenchmark(file, "has no rows")
+        raise UnreadableBenchmark(file, "has no rows; give the CSV with the measured runs below its header")
     return Document(file=file, rows=tuple(rows), columns=columns, ragged=ragged)

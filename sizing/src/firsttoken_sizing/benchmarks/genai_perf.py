@@ -73,6 +73,7 @@ def _reading(
                 point=perf_metrics.point(
                     document, metrics, load, document.number(concurrency, "input_config: concurrency")
                 ),
+                times=perf_metrics.TIMES,
                 model=perf_metrics.only_model(document, models),
             ),
         )

@@ -76,6 +76,7 @@ def _run(document: Document, index: int, benchmark: Mapping[str, Any]) -> Run | 
         requested_input_tokens=requested_input,
         requested_output_tokens=requested_output,
         point=point,
+        times="milliseconds, and request_latency in seconds",
         model=label(mapping(config.get("backend")).get("model")),
         succeeded=succeeded,
         failed=document.count(totals.get("errored"), f"{where}request_totals.errored"),

@@ -55,6 +55,7 @@ def read(document: Document) -> Reading:
                     itl=_latency(document, successes, "time_per_output_token"),
                     end_to_end=_latency(document, successes, "request_latency"),
                 ),
+                times="seconds",
                 succeeded=succeeded,
                 failed=document.count(mapping(document.fields.get("failures")).get("count", 0), "failures.count"),
             ),

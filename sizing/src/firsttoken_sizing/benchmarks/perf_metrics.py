@@ -15,6 +15,8 @@ from typing import Any
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, mapping
 from firsttoken_sizing.profile import Latency, Load, Point
 
+TIMES = "the unit that stands beside each metric"
+"""`Run.times` of both tools."""
 _STATISTICS = {"mean": "avg", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
 
 

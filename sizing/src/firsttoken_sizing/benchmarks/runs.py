@@ -28,6 +28,8 @@ class Run:
     input_tokens: float
     output_tokens: float
     point: Point
+    times: str
+    """The units that the file is taken to have its times in, for messages."""
     requested_input_tokens: float | None = None
     requested_output_tokens: float | None = None
     model: str | None = None

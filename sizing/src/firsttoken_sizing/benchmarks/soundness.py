@@ -21,6 +21,9 @@ LATENCY_TOLERANCE = 0.25
 LEAST_TTFT_SHARE = 0.25
 """Of ITL: a first token takes a step of its own, and in 5,500 points of four public data sets it took at least 1.15
 times as long as the gap between later ones. Wrong units are off by 1000, which the end-to-end latency may not show."""
+MIXED_UNITS_FACTOR = 20.0
+"""How far throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or more, and a
+window 20 times shorter than its own queue has measured next to nothing."""
 MOST_MEAN_OVER_P99 = 10.0
 """Beyond it one request in a hundred would take nine tenths of all the time."""
 
@@ -48,13 +51,24 @@ def _sent(run: Run) -> float:
     return (run.succeeded or 0.0) + (run.failed or 0.0)
 
 
-def _overloaded(run: Run) -> str | None:
+def _breaks_littles_law(run: Run) -> str | None:
     """Little's law: requests in flight = throughput x latency, and a closed loop keeps all of them in flight."""
     point = replace(run.point, end_to_end=Latency(mean=_mean_end_to_end(run)))
-    if run.load is not Load.CLOSED_LOOP or not point.is_overload:
+    ratio = point.little_ratio
+    if run.load is not Load.CLOSED_LOOP or ratio is None:
+        return None
+    factor = max(ratio, 1 / ratio)
+    if factor > MIXED_UNITS_FACTOR:
+        return (
+            f"latencies do not fit the throughput (mixed units?): for {point.requests_per_second:.4g} requests/s at "
+            f"concurrency {point.concurrency:g}, {point.end_to_end.mean:.4g} ms end to end is about "
+            f"{float(f'{factor:.2g}'):,.0f} times too {'short' if ratio < 1 else 'long'}; check that the times are in "
+            f"{run.times}"
+        )
+    if not point.is_overload:
         return None
     return (
-        f"overload window: throughput x latency / concurrency is {point.little_ratio:.2f}, below {OVERLOAD_RATIO} "
+        f"overload window: throughput x latency / concurrency is {ratio:.2f}, below {OVERLOAD_RATIO} "
         f"(measured at concurrency {point.concurrency:g} for a shorter time than requests waited)"
     )
 
@@ -133,6 +147,6 @@ _CHECKS: tuple[Callable[[Run], str | None], ...] = (
     _means_disagree_with_percentiles,
     _first_token_before_a_step,
     _latencies_disagree,
-    _overloaded,
+    _breaks_littles_law,
     _falls_behind,
 )

@@ -63,6 +63,7 @@ def read(document: Document) -> Reading:
                 input_tokens=document.number(requests.get("avg_input_length"), "request_info.avg_input_length"),
                 output_tokens=output_tokens,
                 point=point,
+                times="milliseconds",
                 model=label(engine.get("model")),
                 gpu=label(mapping(document.fields.get("machine")).get("name")),
                 tensor_parallel=document.whole(world["tp_size"], "world_info.tp_size"),

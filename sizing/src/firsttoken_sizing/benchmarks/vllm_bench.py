@@ -56,6 +56,7 @@ def read(document: Document) -> Reading:
                 input_tokens=document.number(fields.get("total_input_tokens"), "total_input_tokens") / completed,
                 output_tokens=output_tokens,
                 point=point,
+                times="milliseconds",
                 model=label(fields.get("model_id")),
                 gpu=label(fields.get("gpu")),
                 tensor_parallel=_noted(document, "tensor_parallel_size", "tp"),

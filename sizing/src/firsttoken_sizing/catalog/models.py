@@ -130,9 +130,8 @@ def resolve_model(name: str, *, field: str = "model.name") -> Model:
     """
     found = _index().find(name)
     if found is None:
-        raise UnknownModel(
-            field, f"unknown model {name!r}", _index().advice(name, "`firsttoken_sizing.catalog.models()`")
-        )
+        advice = _index().advice(name, "`firsttoken_sizing.catalog.models()`")
+        raise UnknownModel(field, f"unknown model {name!r}", f"{advice} or give its config.json as model.architecture")
     return found
 
 

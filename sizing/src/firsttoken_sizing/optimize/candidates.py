@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model, resolve_precision
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, Gpu, Model, resolve_precision
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.profile import ConfigurationKey, Profile
@@ -42,30 +42,45 @@ def candidates(
                     yield Candidate(key, batching)
 
 
-def over_servers(request: SizingRequest, refused: Iterable[Candidate]) -> Iterator[Candidate]:
+def over_servers(request: SizingRequest, model: Model, refused: Iterable[Candidate]) -> Iterator[Candidate]:
     """Pipelines of whole servers, for the GPUs and precisions of candidates whose memory does not do; fewest first."""
     hardware = request.hardware
     if hardware.pipeline_parallel is not None:
         return
     tensor_parallel = hardware.tensor_parallel or max(
-        n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server
+        n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server and _splits(model, n)
     )
     offered = dict.fromkeys((c.key.model, c.key.gpu, c.key.precision, c.batching) for c in refused)
     for stages in _PIPELINES_OVER_SERVERS:
         if tensor_parallel * stages <= hardware.gpus_per_server:
             continue
-        for model, gpu, precision, batching in offered:
-            yield Candidate(ConfigurationKey(model, gpu, precision, tensor_parallel, stages), batching)
+        for name, gpu, precision, batching in offered:
+            yield Candidate(ConfigurationKey(name, gpu, precision, tensor_parallel, stages), batching)
+
+
+def _splits(model: Model, tensor_parallel: int) -> bool:
+    """Whether so many GPUs can share the heads: engines give each the same number of them, or a copy of one KV head."""
+    kv_heads = model.kv_heads
+    shares_kv = model.attention is Attention.MLA or 0 in (kv_heads % tensor_parallel, tensor_parallel % kv_heads)
+    return model.attention_heads % tensor_parallel == 0 and shares_kv
 
 
 def _ways(request: SizingRequest, model: Model, gpu: Gpu, profiles: Iterable[Profile]) -> list[tuple[int, int]]:
     """Pairs of tensor and pipeline parallelism: without a pipeline first."""
     hardware = request.hardware
     measured = {(p.key.tensor_parallel, p.key.pipeline_parallel) for p in profiles if p.key.model == model.name}
-    if hardware.tensor_parallel is not None:
-        tensor = {hardware.tensor_parallel}
+    if (declared := hardware.tensor_parallel) is not None:
+        if not _splits(model, declared) and declared not in {t for t, _ in measured}:
+            raise InvalidInput(
+                "hardware.tensorParallel",
+                f"{declared} GPUs cannot share the {model.attention_heads} attention heads ({model.kv_heads} KV heads)"
+                f" of {model.name} evenly",
+                f"use {' or '.join(str(n) for n in _TENSOR_PARALLEL_CHOICES if _splits(model, n))}",
+            )
+        tensor = {declared}
     else:
-        tensor = {n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server} | {t for t, _ in measured}
+        choices = (n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server and _splits(model, n))
+        tensor = {*choices, *(t for t, _ in measured)}
     if hardware.pipeline_parallel is not None:
         return [(t, hardware.pipeline_parallel) for t in sorted(tensor)]
     pipelined = {(t, p) for t, p in measured if p > 1 and t in tensor}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Model, resolve_precision
 from firsttoken_sizing.catalog.interconnect import leaves_server
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.question import Question
@@ -23,7 +23,7 @@ def cautions(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
     """Every warning about this answer."""
     return tuple(
         text
-        for kind in (_interconnect, _servers, _error, _tight, _precision, _engine, _reading)
+        for kind in (_interconnect, _servers, _error, _tight, _precision, _accuracy, _not_published, _engine, _reading)
         for text in kind(question, evaluation)
     )
 
@@ -93,8 +93,43 @@ def _precision(question: Question, evaluation: Evaluation) -> Iterator[str]:
             f"PrecisionWithoutHardware: {gpu.name} does not compute in {precision}; engines that run it all the same"
             " convert the weights, and others refuse"
         )
-    if question.request.precision is None and BYTES_PER_PARAMETER[precision] < _SIXTEEN_BITS:
-        yield f"PrecisionChosen: {precision} may cost up to about a point of MMLU; set model.precision to decide"
+
+
+def _accuracy(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    precision = evaluation.key.precision
+    if BYTES_PER_PARAMETER[precision] >= _widest_published(question.model):
+        return
+    cost = (
+        "may cost up to about a point of MMLU"
+        if BYTES_PER_PARAMETER[precision] >= _EIGHT_BITS
+        else "may cost more accuracy than 8 bits do; measure it on your own task"
+    )
+    if question.request.precision is None:
+        yield f"PrecisionChosen: {precision} {cost}; set model.precision to decide"
+    else:
+        yield f"PrecisionAccuracy: {precision} {cost}"
+
+
+def _widest_published(model: Model) -> float:
+    """Bytes a parameter of the widest format a model is published in, which loses nothing; 16 bits if none is known.
+
+    Some models are published in 8 or 4 bits only, because they were trained so.
+    """
+    return max((BYTES_PER_PARAMETER[p] for p in model.published_precisions), default=_SIXTEEN_BITS)
+
+
+def _not_published(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    """Formats that are allowed and were not considered, because nobody published or measured the model in them."""
+    request, model = question.request, question.model
+    if request.precision is not None or request.pinned is not None:
+        return
+    known = {*model.published_precisions, *(p.key.precision for p in question.profiles if p.key.model == model.name)}
+    unknown = [p for p in dict.fromkeys(map(resolve_precision, request.allowed_precisions)) if p not in known]
+    if unknown:
+        yield (
+            f"PrecisionNotPublished: {', '.join(unknown)} in model.allowedPrecisions not considered: {model.name} is"
+            f" known in {', '.join(sorted(known))} only; set model.precision to size another format all the same"
+        )
 
 
 def _engine(question: Question, evaluation: Evaluation) -> Iterator[str]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.profile import Profile
+from firsttoken_sizing.profile import MIXED_UNITS_RATIO, Load, Point, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
 
@@ -176,6 +176,19 @@ def _check_profiles(profiles: Iterable[Profile]) -> None:
                         f"has a point at a load of {load}",
                         "remove the point, or import the result file with `firsttoken import`",
                     )
+            _check_units(profile, point)
+
+
+def _check_units(profile: Profile, point: Point) -> None:
+    """Little's law tells seconds and nanoseconds from milliseconds: no benchmark is off by so much otherwise."""
+    ratio = point.completed(profile.output_tokens).little_ratio
+    if profile.load is Load.CLOSED_LOOP and ratio and not MIXED_UNITS_RATIO < ratio < 1 / MIXED_UNITS_RATIO:
+        raise InvalidInput(
+            f"benchmark {profile.name}",
+            f"throughput x latency / concurrency is {ratio:.2g} at concurrency {point.concurrency:g}, and Little's law"
+            " says 1",
+            "check the units: latencies are milliseconds",
+        )
 
 
 def _within(field: str, value: float, low: float, high: float) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from firsttoken_sizing.optimize.evaluation import Prospect
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
+from firsttoken_sizing.optimize.evaluation import Candidate, Prospect
+from firsttoken_sizing.optimize.optimizations import is_as_installed
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.profile import Point
@@ -75,8 +77,20 @@ def _regime(question: Question, prospect: Prospect, basis: Basis) -> Regime:
     if fitted.origin is not Origin.PRIOR:
         return Regime.ONE_WORKLOAD if fitted.is_of_one_workload else Regime.EXTRAPOLATED
     key, known = prospect.candidate.key, shipped_keys(question.request.engine)
-    # NB: no pipeline was ever measured, so for one the constants know less than the model and the GPU would say.
     return prior_regime(
-        knows_both=key.pipeline_parallel == 1 and any((k.model, k.gpu) == (key.model, key.gpu) for k in known),
+        knows_both=_is_like_measured(question, prospect.candidate)
+        and any((k.model, k.gpu) == (key.model, key.gpu) for k in known),
         knows_one=any(k.model == key.model or k.gpu == key.gpu for k in known),
     )
+
+
+def _is_like_measured(question: Question, candidate: Candidate) -> bool:
+    """Whether the candidate differs from measured ones in TP and precision only, as the band of siblings was made.
+
+    No pipeline, no replica of several servers, no optimization and no format that the GPU does not compute in was ever
+    measured, so for these the constants know less than the model and the GPU would say.
+    """
+    key, request = candidate.key, question.request
+    computed = key.precision in question.gpus[key.gpu].dense_tflops and BYTES_PER_PARAMETER[key.precision] >= 1
+    one_server = key.pipeline_parallel == 1 and key.tensor_parallel <= request.hardware.gpus_per_server
+    return computed and one_server and is_as_installed(request, candidate)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firsttoken_sizing.catalog.memory import replica_memory
-from firsttoken_sizing.optimize.engine import default_batching, scheduler_for
+from firsttoken_sizing.optimize.engine import scheduler_for
 from firsttoken_sizing.optimize.evaluation import Candidate, Evaluation, Prospect, Refusal
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
-from firsttoken_sizing.optimize.optimizations import is_optimized, optimized, weight_share
+from firsttoken_sizing.optimize.optimizations import is_as_installed, optimized, weight_share
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.optimize.refusal import memory_refusal
 from firsttoken_sizing.performance import curve, measured, poisson, static_batch
@@ -41,7 +41,7 @@ def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
         engine=request.engine,
         weight_share=weight_share(request, key.precision),
     )
-    if refusal := memory_refusal(candidate, memory):
+    if refusal := memory_refusal(candidate, memory, sum(question.longest)):
         return refusal
     memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
     scheduler = scheduler_for(request.engine, candidate.batching)
@@ -101,8 +101,7 @@ def _points(question: Question, candidate: Candidate) -> tuple[Point, ...]:
     in their latencies. The closed loop reads the mean lengths whatever the spread, as the course does.
     """
     workload, lengths = question.request.workload, question.lengths
-    as_installed = candidate.batching is default_batching(question.request.engine)
-    if workload.cached_input_percent or is_optimized(question.request) or not as_installed:
+    if workload.cached_input_percent or not is_as_installed(question.request, candidate):
         return ()
     if question.arrivals is Arrivals.POISSON and not lengths.is_fixed:
         return ()

@@ -50,10 +50,15 @@ def replicas_together(question: Question, alone: Evaluation, rate: float) -> int
 
 
 def in_fleet(question: Question, alone: Evaluation, replicas: int, rate: float) -> Evaluation:
-    """The evaluation of one of `replicas` that are known to carry `rate` (requests a second of all) together."""
-    reading = _reading(question, alone, replicas)
+    """The evaluation of one of `replicas` that are known to carry `rate` (requests a second of all) together.
+
+    That of a replica by itself where only this one is known to.
+    """
+    reading, share = _reading(question, alone, replicas), rate / replicas
+    if replicas == whole_replicas(rate / alone.capacity) and not _keeps(question, reading.at(share)):
+        return alone
     largest = reading.largest(lambda point: _keeps(question, point))
-    point, share = largest.point, rate / replicas
+    point = largest.point
     if point.requests_per_second < share:
         # The bisection ends a little below the largest rate: what is known to be carried must not fall out of it.
         point = reading.at(share)

@@ -26,6 +26,11 @@ def is_optimized(request: SizingRequest) -> bool:
     return request.sparsity is not None or request.speculative_decoding is not None
 
 
+def is_as_installed(request: SizingRequest, candidate: Candidate) -> bool:
+    """Whether a candidate is what benchmarks are run with: the plain model, on the engine as it is installed."""
+    return not is_optimized(request) and candidate.batching is default_batching(request.engine)
+
+
 def weight_share(request: SizingRequest, precision: str) -> float:
     """Bytes of the weights over those of the dense model."""
     return sparse_bytes_share(precision) if request.sparsity is Sparsity.TWO_OF_FOUR else 1.0

@@ -38,6 +38,15 @@ class Question:
         offline = self.request.sla.mode is SlaMode.OFFLINE
         return Arrivals.CLOSED_LOOP if offline else self.request.arrivals
 
+    @property
+    def longest(self) -> tuple[float, float]:
+        """Input and output tokens of the longest requests that were declared: the P99s, where they are."""
+        workload = self.request.workload
+        return (
+            max(workload.input_tokens, workload.input_tokens_p99 or 0.0),
+            max(workload.output_tokens, workload.output_tokens_p99 or 0.0),
+        )
+
 
 def check(request: SizingRequest) -> Question:
     """Resolve and check a request. Raises `InvalidInput` (or its kinds) that names the field and the fix."""

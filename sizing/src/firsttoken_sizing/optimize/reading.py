@@ -6,8 +6,8 @@ One small set of questions for all four, so that the search asks them and knows 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from firsttoken_sizing.performance import closed_loop, poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import tightest
 from firsttoken_sizing.performance.offline import full_throughput
-from firsttoken_sizing.profile import Point
+from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Arrivals, Batching, Routing, Sla
@@ -97,7 +97,7 @@ class InFlightRequests:
     def curve(self, largest: Point) -> tuple[Point, ...]:
         """Evenly in log concurrency."""
         grid = np.unique(np.round(np.geomspace(1, self.most, _LOADS)).astype(int))
-        return (*(self.at(int(c)) for c in grid), largest)
+        return _through((self.at(int(c)) for c in grid), largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,36 @@ class Rate:
     def curve(self, largest: Point) -> tuple[Point, ...]:
         """Up to nearly the stable rate, evenly in 1 - rho: latencies grow as its inverse, so that is where it bends."""
         shares = 1 - np.geomspace(1, 1 - _HIGHEST_SHARE, _RATES)[1:]
-        return (*(self.at(float(rate)) for rate in self.stable * shares), largest)
+        return _through((self.at(float(rate)) for rate in self.stable * shares), largest)
+
+
+def _through(points: Iterable[Point], largest: Point) -> tuple[Point, ...]:
+    """The points and `largest`, and none at less load with a longer latency than that one has.
+
+    Sampled latencies have noise, and the table is their running maximum: a lighter load must not lift it above a limit
+    that the largest load keeps.
+    """
+    return (
+        *(_no_slower(p, largest) if p.requests_per_second < largest.requests_per_second else p for p in points),
+        largest,
+    )
+
+
+def _no_slower(point: Point, than: Point) -> Point:
+    return replace(
+        point,
+        ttft=_least(point.ttft, than.ttft),
+        itl=_least(point.itl, than.itl),
+        end_to_end=_least(point.end_to_end, than.end_to_end),
+    )
+
+
+def _least(one: Latency, other: Latency) -> Latency:
+    def least(statistic: str) -> float | None:
+        known = [v for v in (getattr(one, statistic), getattr(other, statistic)) if v is not None]
+        return min(known, default=None)
+
+    return Latency(**{f.name: least(f.name) for f in fields(Latency)})
 
 
 def reading_of(prospect: Prospect, lengths: Lengths, arrivals: Arrivals) -> Reading:

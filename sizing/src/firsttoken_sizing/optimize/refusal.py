@@ -16,12 +16,17 @@ _CAUSES = {
     "ITL": Infeasible.ITL_AT_BATCH_1,
     "E2E": Infeasible.END_TO_END_INCONSISTENT,
 }
+_FIELDS = {
+    "TTFT": "sla.timeToFirstToken.milliseconds",
+    "ITL": "sla.interTokenLatency.milliseconds",
+    "E2E": "sla.endToEnd.milliseconds",
+}
 _WITHOUT_WEIGHTS, _WITHOUT_A_REQUEST = 1e9, 1e6
 """Shortfalls of memory: a candidate that breaks a latency limit is nearer than one that does not even fit."""
 
 
-def memory_refusal(candidate: Candidate, memory: Memory) -> Refusal | None:
-    """The refusal of a candidate whose memory does not do; None where it does."""
+def memory_refusal(candidate: Candidate, memory: Memory, longest_tokens: float) -> Refusal | None:
+    """The refusal of a candidate whose memory does not hold the model and one of the longest requests, else None."""
     key = candidate.key
     where = f"{key.gpus_per_replica} x {key.gpu}"
     if memory.kv_cache_tokens <= 0:
@@ -32,10 +37,12 @@ def memory_refusal(candidate: Candidate, memory: Memory) -> Refusal | None:
             " precision or a larger GPU"
         )
         return Refusal(candidate, Infeasible.MODEL_DOES_NOT_FIT, sentence, _WITHOUT_WEIGHTS + missing, memory)
-    if memory.max_concurrency < 1:
+    if memory.max_concurrency < 1 or memory.kv_cache_tokens < longest_tokens:
         sentence = (
-            f"the KV cache of {where} holds {memory.kv_cache_tokens} tokens, fewer than one request; use more GPUs a"
-            " replica (hardware.tensorParallel), a smaller precision or shorter lengths"
+            f"the KV cache of {where} holds {memory.kv_cache_tokens} tokens, fewer than one request of"
+            f" {longest_tokens:g}; use more GPUs a"
+            " replica (hardware.tensorParallel), a smaller precision (model.precision) or shorter lengths"
+            " (traffic.inputTokens, traffic.outputTokens)"
         )
         return Refusal(candidate, Infeasible.KV_CACHE_TOO_SMALL, sentence, _WITHOUT_A_REQUEST, memory)
     return None
@@ -51,6 +58,7 @@ def latency_refusal(candidate: Candidate, alone: Point, sla: Sla, memory: Memory
     sentence = (
         f"{worst.name} of {load} is {value:.1f} ms on {key.gpus_per_replica} x {key.gpu} {key.precision}, above the"
         f" limit of {worst.limit.milliseconds:g} ms, and no number of replicas changes that; raise the limit to at"
-        f" least {math.ceil(value)} ms, or use a faster GPU, more GPUs a replica or a smaller model"
+        f" least {math.ceil(value)} ms ({_FIELDS[worst.metric]}), or use a faster GPU, more GPUs a replica or a smaller"
+        " model"
     )
     return Refusal(candidate, _CAUSES[worst.metric], sentence, value / worst.limit.milliseconds, memory)

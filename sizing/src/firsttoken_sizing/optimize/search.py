@@ -113,7 +113,7 @@ def _over_servers(
     ]
     found: list[Prospect] = []
     refused: list[Refusal] = []
-    for candidate in over_servers(question.request, too_large):
+    for candidate in over_servers(question.request, question.model, too_large):
         if (candidate.key.gpu, candidate.key.precision) in fit:
             continue
         result = prospect_of(question, candidate)

@@ -36,14 +36,13 @@ def size(request: SizingRequest) -> Sizing:
 
 
 def _context_exceeded(question: Question) -> str | None:
-    workload, model = question.request.workload, question.model
-    input_tokens = max(workload.input_tokens, workload.input_tokens_p99 or 0.0)
-    output_tokens = max(workload.output_tokens, workload.output_tokens_p99 or 0.0)
+    model, (input_tokens, output_tokens) = question.model, question.longest
     if model.holds(input_tokens, output_tokens):
         return None
     return (
         f"{input_tokens:g} input and {output_tokens:g} output tokens exceed the context window of {model.name},"
-        f" {model.max_context_tokens} tokens; shorten the request or choose a model with a longer window"
+        f" {model.max_context_tokens} tokens; shorten the request"
+        " (traffic.inputTokens, traffic.outputTokens) or choose a model with a longer window"
     )
 
 

@@ -29,11 +29,15 @@ def decode_times(
     rate: float,
     known: Moments,
     running: Floats,
+    mean_running: float,
     limit: int,
     first: FirstToken,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """Decode steps of every sampled request, and the seconds they take given the batch that it found."""
+    """Decode steps of every sampled request, and the seconds they take given the batch that it found.
+
+    `mean_running`: of the requests that decode, over time.
+    """
     steps = _output_steps(lengths, len(first.chain), rng)
     found = running[first.chain]
     queue = prompts(step, lengths)
@@ -50,7 +54,7 @@ def decode_times(
     mean = expected + _found(step, lengths, known, steps, found, covariance / batch_variance, stall)
     if not is_straight(step):
         # Little's law: as many decode on average as arrive while one does.
-        mean *= float(running.mean()) / rate / max(_TINY, float(np.average(mean, weights=first.weights)))
+        mean *= mean_running / rate / max(_TINY, float(np.average(mean, weights=first.weights)))
     # Those that were prefilled with it decode beside it, and what they let in follows.
     surprise = first.company - float(np.average(first.company, weights=first.weights))
     company = known.over(steps, known.after_company)

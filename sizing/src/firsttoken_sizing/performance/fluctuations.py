@@ -147,7 +147,10 @@ def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) 
         load_deviation = math.sqrt(max(1.0, _variance(load, blocks) / max(1e-300, explained)))
     mean_batch = rate * float(np.interp(lengths.mean_decode_steps / q, windows, mean))
     step_mean_batch = arrivals * float(shape.present[0].real)
-    dispersion = max(_LEAST_DISPERSION, batch_variance / step_mean_batch) if step_mean_batch else 1.0
+    # NB: no whole number of requests varies less than one that takes the two values next to its mean.
+    part = mean_batch % 1.0
+    least = max(_LEAST_DISPERSION, part * (1 - part) / max(_TINY, mean_batch))
+    dispersion = max(least, batch_variance / step_mean_batch) if step_mean_batch else 1.0
     # With prefill that only slows everybody down the batch would be negative binomial.
     free = max(_SMALLEST_MARGIN, 1 - rate * request.prefill)
     of_decode = free / margin

@@ -53,11 +53,11 @@ def matching_points(
     by_load: dict[float, list[Point]] = defaultdict(list)
     for profile in same_lengths(profiles, key, load, input_tokens, output_tokens):
         for point in profile.points:
-            if point.requests_per_second > 0 and not point.is_overload:
-                complete = _derive(point, profile.output_tokens)
-                if complete.concurrency is not None:
-                    offered = complete.offered_requests_per_second
-                    by_load[complete.concurrency if offered is None else offered].append(complete)
+            complete = point.completed(profile.output_tokens)
+            if point.requests_per_second <= 0 or complete.concurrency is None or complete.is_overload:
+                continue
+            offered = complete.offered_requests_per_second
+            by_load[complete.concurrency if offered is None else offered].append(complete)
     return tuple(_average(points) for _, points in sorted(by_load.items()))
 
 
@@ -158,16 +158,6 @@ def _near(measured: float, asked: float) -> bool:
 
 def _lacks(latency: Latency) -> bool:
     return any(getattr(latency, s) is None for s in STATISTICS)
-
-
-def _derive(point: Point, output_tokens: float) -> Point:
-    total = point.end_to_end
-    if total.mean is None and point.ttft.mean is not None and point.itl.mean is not None:
-        total = replace(total, mean=point.ttft.mean + point.itl.mean * (output_tokens - 1))
-    concurrency = point.concurrency
-    if concurrency is None and total.mean is not None:
-        concurrency = point.requests_per_second * total.mean / 1000
-    return replace(point, end_to_end=total, concurrency=concurrency)
 
 
 def _average(points: Sequence[Point]) -> Point:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from firsttoken_sizing.performance.decode import decode_times
 from firsttoken_sizing.performance.fluctuations import moments
 from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.performance.line import is_straight
 from firsttoken_sizing.performance.population import population
 from firsttoken_sizing.performance.prefill import first_tokens, prompts, step_tokens
 from firsttoken_sizing.performance.routing import Splitter
@@ -110,7 +111,8 @@ def predict(
     ttft = latency_of(1000 * first.seconds, first.weights)
     # Decode times have little noise: half of the samples are enough for them.
     first = first.every(2)
-    steps, total = decode_times(step, lengths, rate, known, running, limit, first, rng)
+    mean_running = _mean_running(step, lengths, rate, scheduler, running, splitter)
+    steps, total = decode_times(step, lengths, rate, known, running, mean_running, limit, first, rng)
     return Point(
         requests_per_second=rate,
         offered_requests_per_second=rate,
@@ -152,6 +154,26 @@ def _decode_ratios(step: StepModel, lengths: Lengths, rate: float, limit: int) -
     token_seconds = step.decode_seconds(running, running * lengths.running_context_tokens)
     token_seconds /= 1 - rate * prompts(step, lengths).mean_seconds
     return rate * lengths.mean_decode_steps * token_seconds / running
+
+
+def _mean_running(
+    step: StepModel, lengths: Lengths, rate: float, scheduler: Scheduler, running: Floats, splitter: Splitter
+) -> float:
+    """Mean number of requests that decode, for Little's law.
+
+    Behind a router that evens out arrivals a batch of a few requests varies less than the law of `population` can: its
+    mean then drifts. It lies between that of a request alone and that of a replica alone, which varies more.
+    """
+    mean = float(running.mean())
+    if splitter.pooled == 1 or is_straight(step):
+        return mean
+    limit = math.floor(batch_limit(step, lengths, scheduler))
+    known = moments(step, lengths, rate, Splitter())
+    load, variability = rate / saturation_rate(step, lengths, scheduler), Splitter().queue_variability(0.0)
+    alone = population(_decode_ratios(step, lengths, rate, limit), known, load, variability)
+    most = float(alone.probability @ np.minimum(np.arange(len(alone.probability)), limit))
+    least = rate * lengths.mean_decode_steps * float(step.decode_seconds(1.0, lengths.running_context_tokens))
+    return max(min(mean, most), min(least, most))
 
 
 def _inter_token(total: Floats, steps: Floats, weights: Floats) -> Latency:

@@ -16,6 +16,7 @@ The batch is taken as constant meanwhile: it changes over hundreds of steps, a b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,6 +40,7 @@ _SEVERAL_PROMPTS = 2.5
 """With two prompts a budget or fewer a queue forms at any use of it: most steps are empty, but the one that computes a
 prompt lasts so long that the next ones arrive in it."""
 _MOST_USE = 0.97
+_FEWEST_SAMPLES = 1024
 _POOL = 2**15
 _POOL_SEED = 20240503
 _TINY = 1e-9
@@ -253,6 +255,8 @@ def _arrivals_in_turn(
         # So light a load that no step of any chain sees an arrival: everybody comes alone.
         zeros = np.zeros(len(steps.duration))
         return np.arange(len(zeros)), zeros, zeros, zeros, steps.duration / steps.mean_duration
+    # Where few steps see an arrival each of them stands for several requests, which differ in their lengths and times.
+    sample = np.tile(sample, math.ceil(_FEWEST_SAMPLES / len(sample)))
     total, here, duration = total[sample], here[sample], steps.duration[sample]
     before = np.floor(rng.random(len(sample)) * here)
     at_front = n * (before + 1) - steps.phase[sample]

@@ -48,7 +48,9 @@ def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
         alone = [p.ttft.mean for p in profile.points if p.concurrency == 1 and p.ttft.mean is not None]
         largest_step = _LARGEST_STEP_TOKENS / profile.input_tokens
         for point in profile.points:
-            if point.concurrency is None or point.requests_per_second <= 0 or point.is_overload:
+            if point.concurrency is None or point.requests_per_second <= 0:
+                continue
+            if point.completed(profile.output_tokens).is_overload:
                 continue
             limit = 1.5 * max(1.0, min(point.concurrency, largest_step)) * min(alone) if alone else None
             if limit is not None and point.ttft.mean is not None and point.ttft.mean > limit:
