@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ SETTINGS = MeasureSettings(window_seconds=2.0, scrape_interval_seconds=0.25)
 PATIENCE_SECONDS = 30.0
 """Prometheus hands a changed list of targets on only every 2.5 to 7.5 s."""
 
+LOOKS = 5
 NIM = ("nim-0", "nim-1")
 RUNNING_OUT = {Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.RECOVERING}
 
@@ -174,13 +176,17 @@ async def test_a_pod_that_stops_answering_makes_the_data_partial_at_once(
     exporter.pods["nim-1"].answers = False
     try:
         await until(lambda: look(source, *NIM), Reason.PARTIAL, within_seconds=3.0)
-        metrics = await look(source, *NIM)
+        arrivals = []
+        for _ in range(LOOKS):
+            arrivals.append((await look(source, *NIM)).arrivals)
+            await asyncio.sleep(SETTINGS.window_seconds / 3)
     finally:
         exporter.pods["nim-1"].answers = True
 
-    assert isinstance(metrics.arrivals, Value)
-    assert metrics.arrivals.value == pytest.approx(40.0, rel=0.05)
-    assert metrics.arrivals.coverage == 0.5
+    assert all(isinstance(a, Value) and a.coverage == 0.5 for a in arrivals)
+    # NB: of several looks, because a scrape that comes late on a busy machine bends the rate of one window.
+    middle = statistics.median(a.value for a in arrivals if isinstance(a, Value))
+    assert middle == pytest.approx(40.0, rel=0.05)
     await until(lambda: look(source, *NIM), Reason.PRESENT)
 
 
