@@ -50,6 +50,17 @@ def latency_of(row: Mapping[str, str], metric: str) -> Latency:
     )
 
 
+def point_of(row: Mapping[str, str]) -> Point:
+    """The measured point of a row."""
+    return Point(
+        requests_per_second=float(row["request_throughput_rps"]),
+        concurrency=float(row["concurrency"]),
+        ttft=latency_of(row, "ttft"),
+        itl=latency_of(row, "itl"),
+        end_to_end=latency_of(row, "e2e"),
+    )
+
+
 def read_profiles(path: Path) -> dict[ConfigurationKey, list[Profile]]:
     """Closed-loop rows as one profile for each configuration, engine (with its version) and pair of lengths.
 
@@ -62,15 +73,7 @@ def read_profiles(path: Path) -> dict[ConfigurationKey, list[Profile]]:
         except InvalidInput:
             continue
         group = key, row["engine"], row["engine_version"], float(row["input_len"]), float(row["output_len"])
-        points[group].append(
-            Point(
-                requests_per_second=float(row["request_throughput_rps"]),
-                concurrency=float(row["concurrency"]),
-                ttft=latency_of(row, "ttft"),
-                itl=latency_of(row, "itl"),
-                end_to_end=latency_of(row, "e2e"),
-            )
-        )
+        points[group].append(point_of(row))
     profiles: dict[ConfigurationKey, list[Profile]] = defaultdict(list)
     for (key, engine, version, prompt, output), measured in points.items():
         name = f"{prompt:g}-{output:g}"

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evaluation.data import key_of, latency_of, read_rows
+from evaluation.data import key_of, point_of, read_rows
 from evaluation.row import Row, absolute_errors
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.memory import replica_memory
@@ -81,15 +81,7 @@ def _profiles(key: ConfigurationKey, measured: _Rows) -> tuple[Profile, ...]:
     """A static batch of B takes as long as a round of a closed loop with B clients, so it is read as one."""
     groups: dict[tuple[float, float], list[Point]] = defaultdict(list)
     for row in measured:
-        groups[float(row["input_len"]), float(row["output_len"])].append(
-            Point(
-                requests_per_second=float(row["request_throughput_rps"]),
-                concurrency=float(row["concurrency"]),
-                ttft=latency_of(row, "ttft"),
-                itl=latency_of(row, "itl"),
-                end_to_end=latency_of(row, "e2e"),
-            )
-        )
+        groups[float(row["input_len"]), float(row["output_len"])].append(point_of(row))
     return tuple(
         Profile(f"{prompt:g}-{output:g}", key, prompt, output, Load.CLOSED_LOOP, tuple(points), engine="TensorRT-LLM")
         for (prompt, output), points in groups.items()

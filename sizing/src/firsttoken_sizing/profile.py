@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from firsttoken_sizing.workload import Percentile
 
-MIXED_UNITS_RATIO = 0.05
-"""Below this one no window was ever so short: the latencies are in another unit than milliseconds."""
+MIXED_UNITS_FACTOR = 20.0
+"""How far throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or more, and a
+window 20 times shorter than its own queue has measured next to nothing."""
 OVERLOAD_RATIO = 0.9
 """Below this share of Little's law a window was shorter than the queue that it measured: its throughput is right, its
 latencies are not (docs/design/sizing.md)."""
@@ -56,7 +57,7 @@ class Point:
         """Fill in what follows from the rest: `E2E = TTFT + ITL * (OSL - 1)`, concurrency by Little's law."""
         total, concurrency = self.end_to_end, self.concurrency
         if total.mean is None and self.ttft.mean is not None and self.itl.mean is not None:
-            total = replace(total, mean=self.ttft.mean + self.itl.mean * (output_tokens - 1))
+            total = replace(total, mean=self.ttft.mean + self.itl.mean * max(0.0, output_tokens - 1))
         if concurrency is None and total.mean is not None:
             concurrency = self.requests_per_second * total.mean / 1000
         return replace(self, end_to_end=total, concurrency=concurrency)

@@ -6,11 +6,10 @@ A run that fails is reported with its reason, never dropped in silence and never
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 from firsttoken_sizing.benchmarks.runs import Run
-from firsttoken_sizing.profile import OVERLOAD_RATIO, Latency, Load
+from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, OVERLOAD_RATIO, Load
 
 COMPLETED_SHARE = 0.9
 """Below this share of the offered rate a queue grew to the end of the run, and latencies depend on its length."""
@@ -21,9 +20,6 @@ LATENCY_TOLERANCE = 0.25
 LEAST_TTFT_SHARE = 0.25
 """Of ITL: a first token takes a step of its own, and in 5,500 points of four public data sets it took at least 1.15
 times as long as the gap between later ones. Wrong units are off by 1000, which the end-to-end latency may not show."""
-MIXED_UNITS_FACTOR = 20.0
-"""How far throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or more, and a
-window 20 times shorter than its own queue has measured next to nothing."""
 MOST_MEAN_OVER_P99 = 10.0
 """Beyond it one request in a hundred would take nine tenths of all the time."""
 
@@ -53,7 +49,7 @@ def _sent(run: Run) -> float:
 
 def _breaks_littles_law(run: Run) -> str | None:
     """Little's law: requests in flight = throughput x latency, and a closed loop keeps all of them in flight."""
-    point = replace(run.point, end_to_end=Latency(mean=_mean_end_to_end(run)))
+    point = run.point.completed(run.output_tokens)
     ratio = point.little_ratio
     if run.load is not Load.CLOSED_LOOP or ratio is None:
         return None
@@ -82,14 +78,6 @@ def _falls_behind(run: Run) -> str | None:
         f"overload: {completed:g} of {offered:g} requests/s were completed, below {COMPLETED_SHARE} of them "
         "(more than the replica can serve, or a run too short for its latency)"
     )
-
-
-def _mean_end_to_end(run: Run) -> float | None:
-    """The mean latency in milliseconds, by the definition of ITL where the tool did not write it."""
-    ttft, itl, end_to_end = (run.point.ttft.mean, run.point.itl.mean, run.point.end_to_end.mean)
-    if end_to_end is not None or ttft is None or itl is None:
-        return end_to_end
-    return ttft + itl * max(0.0, run.output_tokens - 1)
 
 
 def _latencies_disagree(run: Run) -> str | None:

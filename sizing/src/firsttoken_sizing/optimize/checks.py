@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.profile import MIXED_UNITS_RATIO, Load, Point, Profile
+from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, Load, Point, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
 
@@ -182,7 +182,7 @@ def _check_profiles(profiles: Iterable[Profile]) -> None:
 def _check_units(profile: Profile, point: Point) -> None:
     """Little's law tells seconds and nanoseconds from milliseconds: no benchmark is off by so much otherwise."""
     ratio = point.completed(profile.output_tokens).little_ratio
-    if profile.load is Load.CLOSED_LOOP and ratio and not MIXED_UNITS_RATIO < ratio < 1 / MIXED_UNITS_RATIO:
+    if profile.load is Load.CLOSED_LOOP and ratio and not 1 / MIXED_UNITS_FACTOR < ratio < MIXED_UNITS_FACTOR:
         raise InvalidInput(
             f"benchmark {profile.name}",
             f"throughput x latency / concurrency is {ratio:.2g} at concurrency {point.concurrency:g}, and Little's law"

@@ -32,7 +32,7 @@ from firsttoken_sizing.catalog.models import Model
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.batch_service import drawn_multiples, poisson_arrivals, serve
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.performance.statistics import latency_of
+from firsttoken_sizing.performance.statistics import open_point
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.scheduler import Scheduler
@@ -188,14 +188,7 @@ def _through(
     itl = _samples(decoded.itl, rng.permutation(shares)) if lengths.decode_steps else np.zeros(len(ttft))
     outputs = lengths.output_tokens * drawn_multiples(lengths.output_spread, len(ttft), _SEED + 1)
     end_to_end = ttft + np.maximum(0.0, outputs - 1) * itl
-    return Point(
-        requests_per_second=rate,
-        offered_requests_per_second=rate,
-        concurrency=rate * float(end_to_end.mean()),
-        ttft=latency_of(1000 * ttft),
-        itl=latency_of(1000 * itl),
-        end_to_end=latency_of(1000 * end_to_end),
-    )
+    return open_point(rate, ttft, itl, end_to_end)
 
 
 def _samples(latency: Latency, shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -50,11 +50,6 @@ class OfflinePlan:
     throughput: Throughput
     """Of one replica, its batch full."""
 
-    @property
-    def mean_requests_per_second(self) -> float:
-        """What one replica completes on average, ramp-up and tail included."""
-        return self.requests_per_replica / self.finish_seconds
-
 
 def full_throughput(step: StepModel, lengths: Lengths) -> Throughput:
     """The largest throughput of one replica up to the batch limit.

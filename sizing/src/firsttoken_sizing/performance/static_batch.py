@@ -18,7 +18,7 @@ import numpy as np
 
 from firsttoken_sizing.performance.batch_service import drawn_multiples, longest_multiple, poisson_arrivals, serve
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.performance.statistics import latency_of
+from firsttoken_sizing.performance.statistics import latency_of, open_point
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
 
@@ -98,14 +98,7 @@ def predict_static_poisson(step: StepModel, lengths: Lengths, batch: int, rate: 
     kept = served.settled()
     ttft, itl = ttft[kept], itl[kept]
     end_to_end = ttft + np.maximum(0.0, lengths.output_tokens * outputs[kept] - 1) * itl
-    return Point(
-        requests_per_second=rate,
-        offered_requests_per_second=rate,
-        concurrency=rate * float(end_to_end.mean()),
-        ttft=latency_of(1000 * ttft),
-        itl=latency_of(1000 * itl),
-        end_to_end=latency_of(1000 * end_to_end),
-    )
+    return open_point(rate, ttft, itl, end_to_end)
 
 
 def static_capacity(step: StepModel, lengths: Lengths, batch: int, meets: Callable[[Point], bool]) -> float:

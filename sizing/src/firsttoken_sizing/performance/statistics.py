@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.profile import Latency, Point
 
 _QUANTILES = np.array([0.5, 0.9, 0.95, 0.99])
 
@@ -22,3 +22,17 @@ def latency_of(samples: NDArray[np.float64], weights: NDArray[np.float64] | None
         mean = float(np.average(samples, weights=weights))
     p50, p90, p95, p99 = (float(v) for v in values)
     return Latency(mean=mean, p50=p50, p90=p90, p95=p95, p99=p99)
+
+
+def open_point(
+    rate: float, ttft_s: NDArray[np.float64], itl_s: NDArray[np.float64], end_to_end_s: NDArray[np.float64]
+) -> Point:
+    """The operating point of samples, one entry a request, at a rate (requests a second) that is kept up with."""
+    return Point(
+        requests_per_second=rate,
+        offered_requests_per_second=rate,
+        concurrency=rate * float(end_to_end_s.mean()),
+        ttft=latency_of(1000 * ttft_s),
+        itl=latency_of(1000 * itl_s),
+        end_to_end=latency_of(1000 * end_to_end_s),
+    )

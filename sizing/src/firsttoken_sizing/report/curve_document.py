@@ -8,9 +8,8 @@ from typing import Any
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.report.curves import Curve, Study
+from firsttoken_sizing.report.document import configuration_json, rounded
 from firsttoken_sizing.workload import Arrivals
-
-_DIGITS = 6
 
 
 def curves_json(studies: Iterable[Study]) -> list[dict[str, Any]]:
@@ -23,18 +22,13 @@ def curves_json(studies: Iterable[Study]) -> list[dict[str, Any]]:
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    key = curve.key
     return {
-        "model": key.model,
-        "gpu": key.gpu,
-        "precision": key.precision,
-        "tensorParallel": key.tensor_parallel,
-        "pipelineParallel": key.pipeline_parallel,
+        **configuration_json(curve.key),
         "inputTokens": curve.lengths.input_tokens,
         "outputTokens": curve.lengths.output_tokens,
         "arrivals": curve.arrivals.value,
         "basis": curve.basis.value,
-        "errorBandPercent": _round(curve.error_band_percent),
+        "errorBandPercent": rounded(curve.error_band_percent),
         "points": [
             {**_point(curve, point), "insideSLA": kept} for point, kept in zip(curve.points, curve.kept, strict=True)
         ],
@@ -47,11 +41,11 @@ def _point(curve: Curve, point: Point) -> dict[str, Any]:
     closed = curve.arrivals is Arrivals.CLOSED_LOOP
     load = point.concurrency if closed else point.offered_requests_per_second
     return {
-        "concurrency" if closed else "requestsPerSecond": _round(load),
-        "requestsPerSecondPerReplica": _round(point.requests_per_second),
-        "ttftMilliseconds": _round(point.ttft.mean),
-        "itlMilliseconds": _round(point.itl.mean),
-        "endToEndMilliseconds": _round(point.end_to_end.mean),
+        "concurrency" if closed else "requestsPerSecond": rounded(load),
+        "requestsPerSecondPerReplica": rounded(point.requests_per_second),
+        "ttftMilliseconds": rounded(point.ttft.mean),
+        "itlMilliseconds": rounded(point.itl.mean),
+        "endToEndMilliseconds": rounded(point.end_to_end.mean),
         "ttftPercentilesMilliseconds": _percentiles(point.ttft),
         "itlPercentilesMilliseconds": _percentiles(point.itl),
         "endToEndPercentilesMilliseconds": _percentiles(point.end_to_end),
@@ -59,8 +53,4 @@ def _point(curve: Curve, point: Point) -> dict[str, Any]:
 
 
 def _percentiles(latency: Latency) -> dict[str, float | None]:
-    return {s: _round(getattr(latency, s)) for s in STATISTICS[1:]}
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
+    return {s: rounded(getattr(latency, s)) for s in STATISTICS[1:]}

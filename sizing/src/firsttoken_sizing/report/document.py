@@ -49,20 +49,20 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
         "precision": key.precision if key else None,
         "tensorParallel": key.tensor_parallel if key else None,
         "pipelineParallel": key.pipeline_parallel if key else None,
-        "peakRequestsPerSecond": _round(sizing.peak_requests_per_second or None),
+        "peakRequestsPerSecond": rounded(sizing.peak_requests_per_second or None),
         "engine": sizing.engine.value,
         "batching": sizing.batching.value if sizing.batching else None,
-        "requestsPerSecondPerReplica": _round(per_replica),
-        "requestsPerSecondPerGPU": _round(per_replica / key.gpus_per_replica) if key else None,
-        "requestsPerSecondPerServer": _round(sizing.requests_per_second_per_server),
-        "concurrencyPerReplica": _round(sizing.concurrency_per_replica),
+        "requestsPerSecondPerReplica": rounded(per_replica),
+        "requestsPerSecondPerGPU": rounded(per_replica / key.gpus_per_replica) if key else None,
+        "requestsPerSecondPerServer": rounded(sizing.requests_per_second_per_server),
+        "concurrencyPerReplica": rounded(sizing.concurrency_per_replica),
         "ttftMilliseconds": latency_json(sizing.ttft),
         "itlMilliseconds": latency_json(sizing.itl),
         "endToEndMilliseconds": latency_json(sizing.end_to_end),
         "bindingConstraint": sizing.binding_constraint,
         "basis": sizing.basis.value if sizing.basis else None,
-        "errorBandPercent": _round(sizing.error_band_percent),
-        "utilizationCapPercent": _round(sizing.utilization_cap_percent),
+        "errorBandPercent": rounded(sizing.error_band_percent),
+        "utilizationCapPercent": rounded(sizing.utilization_cap_percent),
         "otherReading": other_reading if isinstance(other_reading, str) else _reading(other_reading),
         "predictions": predictions_json(sizing),
         "memory": _memory(sizing.memory),
@@ -77,7 +77,7 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
 
 def latency_json(latency: Latency) -> dict[str, float | None]:
     """Every statistic by name; null where it is not known."""
-    return {s: _round(getattr(latency, s)) for s in STATISTICS}
+    return {s: rounded(getattr(latency, s)) for s in STATISTICS}
 
 
 def predictions_json(sizing: Sizing) -> list[dict[str, Any]]:
@@ -85,13 +85,13 @@ def predictions_json(sizing: Sizing) -> list[dict[str, Any]]:
     return [
         {
             "replicas": p.replicas,
-            "requestsPerSecondPerReplica": _round(p.operating.requests_per_second),
+            "requestsPerSecondPerReplica": rounded(p.operating.requests_per_second),
             "ttftMilliseconds": latency_json(p.operating.ttft),
             "itlMilliseconds": latency_json(p.operating.itl),
             "endToEndMilliseconds": latency_json(p.operating.end_to_end),
             "insideSLA": p.inside_sla,
             "insideCapacity": p.inside_capacity,
-            "loadPercent": _round(p.load_percent),
+            "loadPercent": rounded(p.load_percent),
             "saturated": p.saturated,
         }
         for p in predictions(sizing)
@@ -103,7 +103,8 @@ def _sized(sizing: Sizing, document: dict[str, Any]) -> dict[str, Any]:
     return document if sizing.feasible else document | {name: None for name in _OF_A_SIZE if name in document}
 
 
-def _round(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """A number as documents show it; null stays null."""
     return None if value is None else round(value, _DIGITS)
 
 
@@ -114,9 +115,9 @@ def _reading(sizing: Sizing | None) -> dict[str, Any] | None:
         "arrivals": sizing.arrivals.value,
         "feasible": sizing.feasible,
         "replicas": sizing.replicas,
-        "requestsPerSecondPerReplica": _round(sizing.requests_per_second_per_replica),
+        "requestsPerSecondPerReplica": rounded(sizing.requests_per_second_per_replica),
         "basis": sizing.basis.value if sizing.basis else None,
-        "errorBandPercent": _round(sizing.error_band_percent),
+        "errorBandPercent": rounded(sizing.error_band_percent),
         "bindingConstraint": sizing.binding_constraint,
     }
     return _sized(sizing, document)
@@ -142,22 +143,22 @@ def _cost(cost: Cost | None) -> dict[str, Any] | None:
         return None
     return {
         "currency": cost.currency,
-        "perHour": _round(cost.per_hour),
-        "perYear": _round(cost.per_year),
-        "perYearAutoscaled": _round(cost.per_year_autoscaled),
-        "gpuHoursPerDay": _round(cost.gpu_hours_per_day),
-        "gpuHoursPerDayAutoscaled": _round(cost.gpu_hours_per_day_autoscaled),
-        "perThousandRequestsAtPeak": _round(cost.per_thousand_requests_at_peak),
-        "perThousandRequestsAtPeakFractional": _round(cost.per_thousand_requests_at_peak_fractional),
-        "perThousandRequestsAtAverage": _round(cost.per_thousand_requests_at_average),
-        "perThousandRequestsAutoscaled": _round(cost.per_thousand_requests_autoscaled),
-        "perMillionTokensAtPeak": _round(cost.per_million_tokens_at_peak),
-        "perMillionTokensAtAverage": _round(cost.per_million_tokens_at_average),
-        "apiPerThousandRequests": _round(cost.api_per_thousand_requests),
-        "apiPerMillionTokens": _round(cost.api_per_million_tokens),
-        "apiPerYearAtAverage": _round(cost.api_per_year_at_average),
-        "breakEvenRequestsPerSecond": _round(cost.break_even_requests_per_second),
-        "breakEvenPercentOfPeak": _round(cost.break_even_percent_of_peak),
+        "perHour": rounded(cost.per_hour),
+        "perYear": rounded(cost.per_year),
+        "perYearAutoscaled": rounded(cost.per_year_autoscaled),
+        "gpuHoursPerDay": rounded(cost.gpu_hours_per_day),
+        "gpuHoursPerDayAutoscaled": rounded(cost.gpu_hours_per_day_autoscaled),
+        "perThousandRequestsAtPeak": rounded(cost.per_thousand_requests_at_peak),
+        "perThousandRequestsAtPeakFractional": rounded(cost.per_thousand_requests_at_peak_fractional),
+        "perThousandRequestsAtAverage": rounded(cost.per_thousand_requests_at_average),
+        "perThousandRequestsAutoscaled": rounded(cost.per_thousand_requests_autoscaled),
+        "perMillionTokensAtPeak": rounded(cost.per_million_tokens_at_peak),
+        "perMillionTokensAtAverage": rounded(cost.per_million_tokens_at_average),
+        "apiPerThousandRequests": rounded(cost.api_per_thousand_requests),
+        "apiPerMillionTokens": rounded(cost.api_per_million_tokens),
+        "apiPerYearAtAverage": rounded(cost.api_per_year_at_average),
+        "breakEvenRequestsPerSecond": rounded(cost.break_even_requests_per_second),
+        "breakEvenPercentOfPeak": rounded(cost.break_even_percent_of_peak),
         "assumptions": list(cost.assumptions),
     }
 
@@ -168,16 +169,16 @@ def _job(job: Job | None) -> dict[str, float | None] | None:
     return {
         "requests": job.requests,
         "deadlineHours": job.deadline_hours,
-        "finishHours": _round(job.finish_hours),
-        "gpuHours": _round(job.gpu_hours),
-        "cost": _round(job.cost),
-        "costPerThousandRequests": _round(job.cost_per_thousand_requests),
+        "finishHours": rounded(job.finish_hours),
+        "gpuHours": rounded(job.gpu_hours),
+        "cost": rounded(job.cost),
+        "costPerThousandRequests": rounded(job.cost_per_thousand_requests),
     }
 
 
 def _alternative(alternative: Alternative) -> dict[str, Any]:
     return {
-        **_key(alternative.configuration),
+        **configuration_json(alternative.configuration),
         "feasible": alternative.feasible,
         "gpus": alternative.gpus,
         "reason": alternative.reason,
@@ -186,7 +187,8 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
     }
 
 
-def _key(key: ConfigurationKey) -> dict[str, Any]:
+def configuration_json(key: ConfigurationKey) -> dict[str, Any]:
+    """What a replica is, under the names of the contract."""
     return {
         "model": key.model,
         "gpu": key.gpu,

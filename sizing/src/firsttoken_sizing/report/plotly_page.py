@@ -72,12 +72,17 @@ def html_page(figure: Figure) -> str:
         margin={"t": 50, "l": 70, "r": 20, "b": 60},
         legend={"groupclick": "toggleitem"},
     )
+    return page(figure.title, chart, figure.notes)
+
+
+def page(title: str, chart: go.Figure, notes: Iterable[str]) -> str:
+    """A self-contained page around a chart, with paragraphs below it."""
     return _PAGE.format(
-        title=escape(figure.title),
+        title=escape(title),
         font=_FONT,
         gray=_GRAY,
         chart=chart.to_html(include_plotlyjs=True, full_html=False),
-        notes="\n".join(f"<p>{escape(note)}</p>" for note in figure.notes),
+        notes="\n".join(f"<p>{escape(note)}</p>" for note in notes),
     )
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from firsttoken_sizing.report.plotly_page import page
 from firsttoken_sizing.simulation.outcome import Outcome
 
 _PREFILL, _PADDING = "#ff7f0e", "#d0d0d0"
@@ -26,16 +26,6 @@ _MOST_SLOTS = 64
 _PIXELS_A_SLOT, _PIXELS_A_PANEL = 13, 150
 _SHARE_OF_COUNTS = 0.3
 _GAP = 0.05
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{title}</title></head>
-<body style="font-family: system-ui, sans-serif; margin: 1.5rem">
-<h1 style="font-size: 1.2rem">{title}</h1>
-{chart}
-{notes}
-</body>
-</html>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +62,7 @@ def batch_page(title: str, panels: Sequence[BatchPanel], start_s: float, end_s: 
     figure.update_xaxes(range=[start_s, end_s])
     figure.update_xaxes(title="seconds", row=2 * len(panels), col=1)
     figure.update_layout(barmode="overlay", bargap=0.15, height=100 + sum(heights), template="plotly_white")
-    return _PAGE.format(
-        title=escape(title),
-        chart=figure.to_html(include_plotlyjs=True, full_html=False),
-        notes="\n".join(f"<p>{escape(note)}</p>" for note in notes),
-    )
+    return page(title, figure, notes)
 
 
 def slots_of(outcome: Outcome, replica: int, start_s: float, end_s: float) -> dict[int, int]:
