@@ -146,13 +146,20 @@ class Stage:
 
     # -- the actors -------------------------------------------------------------------------------------------------
 
-    def start_operator(self, kubeconfig: Path, *, advisory: bool = False) -> Component:
-        """Start `firsttoken operator` under the given identity, in place of an earlier one; wait until it is ready."""
+    def start_operator(
+        self, kubeconfig: Path, *, advisory: bool = False, gateway: Mapping[str, object] | None = None
+    ) -> Component:
+        """Start `firsttoken operator` under the given identity, in place of an earlier one; wait until it is ready.
+
+        `gateway`: the counter that the Prometheus has of one, as the operator's configuration names it.
+        """
         if self.operator is not None:
             self.operator.stop()
         s = self.scenario
         settings = {
-            "prometheus": {"default": self.place.prometheus_url},
+            "prometheus": {
+                "default": {"url": self.place.prometheus_url} | ({"gateway": dict(gateway)} if gateway else {})
+            },
             "tickSeconds": s.tick_seconds,
             "scrapeIntervalSeconds": s.scrape_interval_seconds,
             "rateWindowSeconds": s.rate_window_seconds,

@@ -13,6 +13,7 @@ import yaml
 from firsttoken_operator.act.sentences import scaling_sentence
 from firsttoken_operator.api import InferenceDeployment, load_documents, parse_documents, sizing_request
 from firsttoken_operator.api.conditions import ConditionType
+from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
 from firsttoken_operator.domain import Reason, Sized
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -99,14 +100,17 @@ def test_the_table_of_metrics_is_what_the_operator_publishes() -> None:
     assert {name: labels for name, labels, _ in table(OPERATE, "## Metrics of the operator")} == published
 
 
-def test_the_contract_names_every_field_of_the_status_and_plans_the_others() -> None:
+def test_the_contract_names_every_field_of_the_status() -> None:
     named = {field for row in table(CONTRACT, "## Status of an InferenceDeployment") for field in row[0].split(", ")}
     aliases = {info.alias for info in InferenceDeploymentStatus.model_fields.values()}
-    planned = CONTRACT.read_text(encoding="utf-8").split("## Planned")[1]
 
     assert named == aliases
-    for field in ("status.traffic.forecast", "status.scorecard", "status.calibration.samples"):
-        assert field in planned
+
+
+def test_the_page_explains_every_field_of_the_scorecard() -> None:
+    named = {field for row in table(OPERATE, "## Is it worth it?") for field in row[0].split(", ")}
+
+    assert named | {"days"} == {info.alias for info in ScorecardStatus.model_fields.values()}
 
 
 def test_the_states_of_a_pools_gpus_are_those_of_its_status() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.run.settings import load
 from tests.helm.chart import CHART, CRDS, of_kind, render, run_helm
 
@@ -48,6 +49,8 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
         render(
             "prometheus.default.url=http://p:9090", "prometheus.edge.url=https://edge/prom", "namespaces={a,b}",
             "render.podMonitorLabels.release=prom", "prometheus.edge.bearerTokenFile=/token", "advisory=true",
+            "prometheus.edge.gateway.requestsTotal=gw_requests_total", "prometheus.edge.gateway.nameLabel=deployment",
+            "prometheus.edge.gateway.selector.job=gw",
         ),
         "ConfigMap",
     )  # fmt: skip
@@ -57,6 +60,10 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
 
     assert settings.prometheus["default"].url == "http://p:9090"
     assert settings.prometheus["edge"].bearer_token_file == Path("/token")
+    assert settings.prometheus["default"].gateway_counter is None
+    assert settings.prometheus["edge"].gateway_counter == GatewayCounter(
+        "gw_requests_total", "namespace", "deployment", {"job": "gw"}
+    )
     assert (settings.namespaces, settings.advisory, settings.render) == (("a", "b"), True, True)
     assert settings.pod_monitor_labels == {"release": "prom"}
     assert (settings.tick_seconds, settings.scrape_interval_seconds, settings.port) == (15, 15, 8080)
@@ -125,6 +132,9 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("prometheus.default.url=prometheus:9090", "url"),
         ("prometheus.default.url=http://user:secret@p:9090", "url"),
         ("prometheus.default.query=up", "query"),
+        ("prometheus.default.gateway.requestsTotal=up", "nameLabel"),
+        ("prometheus.default.gateway.query=up", "query"),
+        ("prometheus.default.gateway.requestsTotal=sum(up)", "requestsTotal"),
         ("prometheus=null", "prometheus"),
         ("logLevel=LOUD", "logLevel"),
         ("namespaces={Upper}", "namespaces"),

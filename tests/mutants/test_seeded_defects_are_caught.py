@@ -34,8 +34,8 @@ class Defect:
 DEFECTS = {
     "unknown is read as 0": Defect(
         "decide/demand.py",
-        "    if metrics.health not in USABLE:\n        return None\n",
-        "    if metrics.health not in USABLE:\n        return Demand(0.0, 0.0, 0.0)\n",
+        "    if not isinstance(arrivals, Value):\n        return None\n",
+        "    if not isinstance(arrivals, Value):\n        return Demand(0.0, 0.0, 0.0)\n",
         ("tests/operator/decide/test_missing_data_never_scales_down.py",),
     ),
     "a restart does not hold": Defect(
@@ -55,6 +55,18 @@ DEFECTS = {
         "    wanted = max(needed + target.stuck, limits.lower)\n",
         "    wanted = max(needed + target.stuck + target.starting, limits.lower)\n",
         ("tests/operator/decide/test_scale_up_is_fast.py",),
+    ),
+    "a backlog is not drained": Defect(
+        "decide/load.py",
+        "    backlog = load.backlog_per_second * load.work_ratio\n",
+        "    backlog = 0.0\n",
+        ("tests/operator/decide/test_scale_up_is_fast.py",),
+    ),
+    "replicas that are not full teach that there is room": Defect(
+        "decide/capacity.py",
+        "    weight = min(max((fill - BUSY_FILL) / (FULL_FILL - BUSY_FILL), 0.0), 1.0) if",
+        "    weight = 1.0 if",
+        ("tests/operator/decide/test_late_first_tokens_correct_the_capacity.py",),
     ),
     "the write carries no resourceVersion": Defect(
         "act/kubernetes.py",

@@ -23,6 +23,11 @@ class Percentile(StrEnum):
         """Name of the field that holds this statistic (`mean`, `p95`...)."""
         return self.value.lower()
 
+    @property
+    def share(self) -> float | None:
+        """Share of the requests that must be inside a limit on it, 0..1; None for the mean."""
+        return None if self is Percentile.MEAN else int(self.value[1:]) / 100
+
 
 class Arrivals(StrEnum):
     """How requests arrive, and so how a latency curve is read."""

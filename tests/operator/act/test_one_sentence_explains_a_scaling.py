@@ -33,10 +33,18 @@ def test_one_replica_fewer_is_shown_with_its_load(share: float, shown: str) -> N
     assert f"at 1 replicas ({shown} of capacity), " in sentence(share * CAPACITY)
 
 
-def test_a_fleet_of_one_has_no_load_at_none() -> None:
-    alone = replace(decision(ABOUT, 2, 1), prediction=Prediction(None, SIZED.table.at(1.0), None))
+def test_a_fleet_of_one_is_not_compared_with_none() -> None:
+    alone = replace(decision(ABOUT, 2, 1), prediction=Prediction(None, SIZED.table.at(CAPACITY), None))
 
-    assert "predicted TTFT P95: unknown at 0 replicas, " in scaling_sentence(alone, SIZED, TIME)
+    assert "; predicted TTFT P95: 300 ms at 1 replica; " in scaling_sentence(alone, SIZED, TIME)
+
+
+def test_of_no_replicas_nothing_is_predicted() -> None:
+    asleep = replace(decision(ABOUT, 1, 0), arrival_requests_per_second=0.0, prediction=None)
+
+    assert "; arrival rate 0.0 requests/s; nothing to predict without replicas; " in scaling_sentence(
+        asleep, SIZED, TIME
+    )
 
 
 def test_without_a_sizing_there_is_no_capacity_to_compare_with() -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment
-from firsttoken_operator.act.render import Renderer, initial_replicas
+from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.api import InferenceDeployment
 from firsttoken_operator.domain import Reason
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.cluster import Cluster
 from tests.operator.act.objects import NAMESPACE, infd, scale_to, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
-from tests.operator.decide.builders import POLICY, SIZED
 
 pytestmark = pytest.mark.cluster
 
@@ -181,22 +179,3 @@ async def test_rendered_pods_pass_the_restricted_standard(
     cluster.kubectl(
         "wait", "-n", "hardened", "deployment/hardened", "--for=jsonpath={.status.updatedReplicas}=1", "--timeout=20s"
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("on_prem", "average", "expected"),
-    [
-        pytest.param(False, 6, 6, id="cloud with an average starts for the average"),
-        pytest.param(False, None, 40, id="cloud without an average starts for the peak"),
-        pytest.param(True, 6, 40, id="on-prem starts for the peak"),
-        pytest.param(False, 1, 2, id="never below the minimum"),
-    ],
-)
-def test_the_first_replicas_follow_the_bounds_table(on_prem: bool, average: int | None, expected: int) -> None:
-    sized = replace(SIZED, replicas_for_declared_average=average)
-
-    assert initial_replicas(POLICY, sized, on_prem=on_prem) == expected
-
-
-def test_the_first_replicas_are_clamped_to_the_maximum() -> None:
-    assert initial_replicas(replace(POLICY, max_replicas=10), SIZED, on_prem=True) == 10

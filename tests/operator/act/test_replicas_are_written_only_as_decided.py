@@ -41,6 +41,14 @@ async def test_a_change_is_written_once() -> None:
     assert cluster.writes() == ["patch_scale"]
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 1)])
+async def test_none_is_a_number_of_replicas_like_any_other(before: int, after: int) -> None:
+    cluster, snapshot = fleet(before)
+    result = await ScaleWriter(cluster).execute(decision(snapshot, before, after), snapshot)
+
+    assert (result.write, result.replicas, replicas_of(cluster)) == (Write.DONE, after, after)
+
+
 async def test_a_decision_without_change_asks_the_server_nothing() -> None:
     cluster, snapshot = fleet(5)
     result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 5), snapshot)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +15,7 @@ from pydantic import BaseModel
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
+from firsttoken_operator.act.scorecard import Day, Scorecard, Tally
 from firsttoken_operator.act.status import KEPT_DECISIONS, Observed, document, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import (
@@ -29,6 +32,8 @@ from firsttoken_operator.domain import (
 )
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla, Workload
+from tests.cluster import Cluster
+from tests.docs.pages import ROOT, blocks
 from tests.operator.act.objects import decision, infd
 from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
 
@@ -47,7 +52,7 @@ EVERY_LIMIT = Sla(
 )  # fmt: skip
 ELSEWHERE = {
     ".traffic.live.averageRequestsPerSecond", ".traffic.live.peakRequestsPerSecond",
-    ".traffic.live.inputTokens", ".traffic.live.outputTokens", ".traffic.declared.requestsPerSecond",
+    ".traffic.declared.requestsPerSecond",
 }  # fmt: skip
 """One type holds both views of the traffic: what is declared and what is live have different fields of it."""
 DECLARED = Workload(2000, 200, average_requests_per_second=28.54, peak_requests_per_second=200.0)
@@ -174,6 +179,72 @@ def test_an_unknown_rate_has_no_drift() -> None:
     assert status.traffic.drift is None
 
 
+def status_with(previous: InferenceDeploymentStatus = EMPTY, **figures: object) -> InferenceDeploymentStatus:
+    snapshot = resource(target(5), metrics(20.0))
+    return status_of(previous, observed(decision(snapshot, 5, 5, **figures), snapshot))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"), [(2134.0, 2100), (2300.0, 2100), (1900.0, 2100), (2400.0, 2400), (3.4, 3), (None, None)]
+)
+def test_live_lengths_have_two_digits_and_move_by_more_than_a_tenth(tokens: float | None, shown: int | None) -> None:
+    first = status_with(input_tokens=2134.0, output_tokens=200.0)
+    second = status_with(first, input_tokens=tokens, output_tokens=204.0)
+
+    assert second.traffic is not None
+    assert second.traffic.live is not None
+    assert (second.traffic.live.input_tokens, second.traffic.live.output_tokens) == (shown, 200)
+
+
+def test_lengths_of_few_requests_move_only_by_more_than_chance() -> None:
+    """Of 4 requests a window the mean scatters by half of itself."""
+    first = status_with(arrival_requests_per_second=4 / 60, input_tokens=2000.0)
+    second = status_with(first, arrival_requests_per_second=4 / 60, input_tokens=3500.0)
+
+    assert second.traffic == first.traffic
+
+
+def test_drift_speaks_of_the_lengths_that_are_measured() -> None:
+    def drift(**tokens: float) -> str | None:
+        traffic = status_with(EMPTY, **tokens).traffic
+        assert traffic is not None
+        return traffic.drift
+
+    rates = "live traffic is 10 % of the declared peak and 70 % of the declared average"
+    assert drift(input_tokens=3000.0, output_tokens=180.0) == (
+        f"{rates}; inputs are 150 % and outputs are 90 % of the declared length"
+    )
+    assert drift(output_tokens=180.0) == f"{rates}; outputs are 90 % of the declared length"
+
+
+def test_without_a_declared_rate_lengths_drift_alone() -> None:
+    snapshot = resource(target(5), metrics(20.0))
+    seen = observed(decision(snapshot, 5, 5, input_tokens=1000.0), snapshot)
+    traffic = status_of(EMPTY, replace(seen, declared=Workload(2000, 200, concurrent_requests=50))).traffic
+
+    assert traffic is not None
+    assert traffic.drift == "inputs are 50 % of the declared length"
+
+
+@pytest.mark.parametrize(
+    ("rate", "method", "shown"),
+    [
+        (31.4, "Trend", ("31", "Trend")),
+        (33.0, "Trend", ("31", "Trend")),
+        (36.0, "Trend", ("36", "Trend")),
+        (31.9, "Season", ("32", "Season")),
+        (0.0, "Trend", ("0", "Trend")),
+        (None, "", None),
+    ],
+)
+def test_a_forecast_is_shown_with_its_method(rate: float | None, method: str, shown: tuple[str, str] | None) -> None:
+    first = status_with(forecast_requests_per_second=31.0, forecast_method="Trend")
+    traffic = status_with(first, forecast_requests_per_second=rate, forecast_method=method).traffic
+
+    assert traffic is not None
+    assert (traffic.forecast and (traffic.forecast.requests_per_second, traffic.forecast.method)) == shown
+
+
 def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() -> None:
     better = replace(SIZED.configuration, tensor_parallel=2)
     found = status_of(EMPTY, observed(recommended=better, compared=True))
@@ -191,11 +262,16 @@ def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() ->
 def full() -> Observed:
     """All that one tick can tell."""
     about = resource(target(5), metrics(20.0), pool="h100", sized=replace(SIZED, sla=EVERY_LIMIT))
-    made = decision(about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1)
+    made = decision(
+        about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1, forecast_requests_per_second=31.0,
+        forecast_method="Trend", input_tokens=2100.0, output_tokens=190.0, capacity_samples=40,
+    )  # fmt: skip
     done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
+    counted = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9)
     return observed(
-        made, about, result=done, recommended=SIZED.configuration, compared=True, time_to_ready_seconds=(30.0, 61.0)
-    )
+        made, about, result=done, recommended=SIZED.configuration, compared=True, time_to_ready_seconds=(30.0, 61.0),
+        scorecard=Scorecard(START, (Day(START.date(), counted),)),
+    )  # fmt: skip
 
 
 def test_every_field_of_the_schema_is_written() -> None:
@@ -365,7 +441,10 @@ def test_a_limit_is_a_cap_and_not_a_wait(limited_by: Reason | None, limited: str
     assert condition(status, "CapacityAvailable")[0] == capacity
 
 
-@pytest.mark.parametrize(("factor", "reason"), [(1.0, "AsSized"), (0.81, "Learned"), (0.5, "Pegged")])
+@pytest.mark.parametrize(
+    ("factor", "reason"),
+    [(1.0, "AsSized"), (0.997, "AsSized"), (0.81, "Learned"), (1.3, "Learned"), (0.5, "Pegged"), (2.0, "Pegged")],
+)
 def test_what_live_traffic_taught_is_shown(factor: float, reason: str) -> None:
     snapshot = resource(target(5), metrics(1))
     status = status_of(EMPTY, observed(decision(snapshot, 5, 5, capacity_factor=factor), snapshot))
@@ -408,3 +487,26 @@ async def test_the_real_api_server_takes_the_whole_status(api: KubernetesCluster
     written = await api.replace_status(ref, document(status), uid=live["metadata"]["uid"])
 
     assert written["status"] == document(status)
+
+
+@pytest.mark.cluster
+async def test_the_commands_of_the_documentation_read_the_scorecard(cluster: Cluster, api: KubernetesCluster) -> None:
+    """The page shows what kubectl prints of these two days."""
+    (shown,) = (b.text for b in blocks(ROOT / "docs/operate.md", "text") if ".status.scorecard." in b.text)
+    today, yesterday = (
+        Tally(12, 141.6, 326.4, 950_400, 8553, 8553, 900_000, 100_800, 1),
+        Tally(15, 260.25, 324.75, 1_512_000, 9072, 9072, 1_400_000, 189_000, 0),
+    )
+    nine = START.replace(day=20, hour=9)
+    card = Scorecard(nine, (Day(START.date(), today), Day(nine.date(), yesterday)))
+    cluster.kubectl("create", "namespace", "call-center")
+    made = infd()
+    live = await api.create(made | {"metadata": made["metadata"] | {"namespace": "call-center"}})
+    status = status_of(EMPTY, observed(scorecard=card))
+    await api.replace_status(ObjectRef.of(live), document(status), uid=live["metadata"]["uid"])
+    printed = []
+    for command in re.findall(r"^\$ kubectl (.*)$", shown, flags=re.MULTILINE):
+        output = cluster.kubectl(*shlex.split(command)).stdout
+        printed += [f"$ kubectl {command}", *(line.rstrip() for line in output.splitlines())]
+
+    assert printed == shown.splitlines()

@@ -273,6 +273,52 @@ REFUSED_BY_RULE = (
         fix="set sla.mode: Offline, or declare a peak instead of traffic.offline",
     ),
     BadObject(
+        "a window that ends when it begins",
+        DEPLOYMENT,
+        {"spec.traffic.schedule": [{"start": "08:00", "end": "08:00", "peakRequestsPerSecond": 300}]},
+        field="spec.traffic.schedule[0].end",
+        problem="end is the same as start",
+        fix="write another end (an earlier one is on the next day), or 00:00 and 24:00 for the whole day",
+    ),
+    BadObject(
+        "a day twice in a window",
+        DEPLOYMENT,
+        {
+            "spec.traffic.schedule": [
+                {"days": ["Sat", "Sun", "Sat"], "start": "08:00", "end": "20:00", "peakRequestsPerSecond": 300}
+            ]
+        },
+        field="spec.traffic.schedule[0].days",
+        problem="days lists a day twice",
+        fix="remove the duplicate",
+    ),
+    BadObject(
+        "a window without a peak",
+        DEPLOYMENT,
+        {
+            "spec.traffic.schedule": [
+                {"start": "08:00", "end": "20:00", "peakRequestsPerSecond": "300"},
+                {"start": "20:00", "end": "08:00", "peakRequestsPerSecond": "0"},
+            ]
+        },
+        field="spec.traffic.schedule[1].peakRequestsPerSecond",
+        problem="peakRequestsPerSecond of a window must be above 0 and at most 1000000",
+        fix='write requests per second, such as "28.54"',
+    ),
+    BadObject(
+        "a schedule of a job that nobody waits for",
+        DEPLOYMENT,
+        {
+            "spec.traffic.peakRequestsPerSecond": REMOVED,
+            "spec.traffic.offline": {"requests": 1000, "deadlineHours": "1.5"},
+            "spec.traffic.schedule": [{"start": "08:00", "end": "20:00", "peakRequestsPerSecond": 300}],
+            "spec.sla": {"mode": "Offline"},
+        },
+        field="spec.traffic.schedule",
+        problem="schedule says when callers come, and offline is a job that nobody waits for",
+        fix="remove one of the two",
+    ),
+    BadObject(
         "minReplicas above maxReplicas",
         DEPLOYMENT,
         {"spec.scaling": {"minReplicas": 9, "maxReplicas": 8}},

@@ -127,16 +127,87 @@ REFUSED_BY_SCHEMA = (
         rules_skipped=True,
     ),
     BadObject(
+        "fewer replicas than none",
+        DEPLOYMENT,
+        {"spec.scaling.minReplicas": -1},
+        field="spec.scaling.minReplicas",
+        problem="-1 is out of bounds",
+        fix="use 0 or more",
+        server=(
+            "spec.scaling.minReplicas: Invalid value: -1: spec.scaling.minReplicas in body should be greater than or "
+            "equal to 0"
+        ),
+    ),
+    BadObject(
         "no replicas at all",
         DEPLOYMENT,
-        {"spec.scaling.minReplicas": 0},
-        field="spec.scaling.minReplicas",
+        {"spec.scaling": {"minReplicas": 0, "maxReplicas": 0}},
+        field="spec.scaling.maxReplicas",
         problem="0 is out of bounds",
         fix="use 1 or more",
         server=(
-            "spec.scaling.minReplicas: Invalid value: 0: spec.scaling.minReplicas in body should be greater than or "
+            "spec.scaling.maxReplicas: Invalid value: 0: spec.scaling.maxReplicas in body should be greater than or "
             "equal to 1"
         ),
+    ),
+    BadObject(
+        "a time of the day on a twelve-hour clock",
+        DEPLOYMENT,
+        {"spec.traffic.schedule": [{"start": "8:00", "end": "20:00", "peakRequestsPerSecond": 300}]},
+        field="spec.traffic.schedule[0].start",
+        problem='"8:00" does not match ^([01][0-9]|2[0-3]):[0-5][0-9]$',
+        fix="write it in that form",
+        server=(
+            'spec.traffic.schedule[0].start: Invalid value: "8:00": spec.traffic.schedule[0].start in body should '
+            "match '^([01][0-9]|2[0-3]):[0-5][0-9]$'"
+        ),
+    ),
+    BadObject(
+        "a time zone of this machine only",
+        DEPLOYMENT,
+        {
+            "spec.traffic.schedule": [
+                {"timeZone": "localtime", "start": "08:00", "end": "20:00", "peakRequestsPerSecond": 300}
+            ]
+        },
+        field="spec.traffic.schedule[0].timeZone",
+        problem='"localtime" does not match ^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$',
+        fix="write it in that form",
+        server=(
+            'spec.traffic.schedule[0].timeZone: Invalid value: "localtime": spec.traffic.schedule[0].timeZone in body '
+            "should match '^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$'"
+        ),
+    ),
+    BadObject(
+        "an unknown day",
+        DEPLOYMENT,
+        {
+            "spec.traffic.schedule": [
+                {"days": ["Saturday"], "start": "08:00", "end": "20:00", "peakRequestsPerSecond": 300}
+            ]
+        },
+        field="spec.traffic.schedule[0].days[0]",
+        problem='"Saturday" is not supported',
+        fix="use one of Mon, Tue, Wed, Thu, Fri, Sat, Sun",
+        server=(
+            'spec.traffic.schedule[0].days[0]: Unsupported value: "Saturday": supported values: "Mon", "Tue", "Wed", '
+            '"Thu", "Fri", "Sat", "Sun"'
+        ),
+        rules_skipped=True,
+    ),
+    BadObject(
+        "too many windows",
+        DEPLOYMENT,
+        {
+            "spec.traffic.schedule": [
+                {"start": "00:00", "end": f"01:{minute:02}", "peakRequestsPerSecond": 300} for minute in range(51)
+            ]
+        },
+        field="spec.traffic.schedule",
+        problem="51 entries are out of bounds",
+        fix="write at most 50",
+        server="spec.traffic.schedule: Too many: 51: must have at most 50 items",
+        rules_skipped=True,
     ),
     BadObject(
         "an absurd number of replicas",

@@ -331,6 +331,11 @@ def test_gpus_of_a_pool_that_is_not_known_are_kept_unless_declared_otherwise(dec
     assert scaling_policy(deployment(spec__capacity={"pool": "gone"}, **scaling), None).scale_down is expected
 
 
+@pytest.mark.parametrize("declared", [0, 1, 4])
+def test_the_minimum_is_as_declared_even_where_it_is_zero(declared):
+    assert scaling_policy(deployment(spec__scaling={"minReplicas": declared}), None).min_replicas == declared
+
+
 def test_one_time_scale_divides_every_duration_and_nothing_else():
     asked = deployment(spec__scaling={"maxReplicas": 64, "minReplicas": 4})
     policy = scaling_policy(asked, None)

@@ -128,6 +128,15 @@ def test_the_documented_defaults_are_in_force(cluster):
     assert filled["metrics"] == {"source": "default"}
 
 
+def test_a_window_of_the_schedule_is_in_utc_and_its_times_need_no_quotes(cluster):
+    window = {"days": ["Sat"], "start": "10:00", "end": "24:00", "peakRequestsPerSecond": "300"}
+    text = yaml.safe_dump(changed(GOOD[DEPLOYMENT], {"spec.traffic.schedule": [window]}))
+
+    filled = json.loads(dry_run(cluster, text=text.replace("'10:00'", "10:00")).stdout)
+
+    assert filled["spec"]["traffic"]["schedule"] == [window | {"timeZone": "UTC"}]
+
+
 def test_the_server_keeps_every_number_of_a_models_own_architecture(cluster):
     config = {"hidden_size": 4096, "rope_scaling": {"factor": 8.0, "type": "linear"}, "architectures": ["LlamaForX"]}
     document = changed(GOOD[DEPLOYMENT], {"spec.model": {"name": "acme/own", "architecture": config}})

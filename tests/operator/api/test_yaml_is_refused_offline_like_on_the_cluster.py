@@ -52,13 +52,13 @@ def test_every_rule_is_broken_by_one_of_the_bad_objects():
 
 
 def test_further_problems_are_counted():
-    document = changed(GOOD["InferenceDeployment"], {"spec.scaling": {"minReplicas": 0, "maxReplicas": 0}})
+    document = changed(GOOD["InferenceDeployment"], {"spec.scaling": {"minReplicas": -1, "maxReplicas": 0}})
 
     with pytest.raises(InvalidDocument) as refusal:
         parse_documents(yaml.safe_dump(document), file="team.yaml")
 
     assert str(refusal.value) == (
-        "team.yaml: InferenceDeployment/support-rag: spec.scaling.minReplicas: 0 is out of bounds; use 1 or more "
+        "team.yaml: InferenceDeployment/support-rag: spec.scaling.minReplicas: -1 is out of bounds; use 0 or more "
         "(1 more problem in this object)"
     )
 
@@ -80,6 +80,7 @@ PATHS = st.sampled_from(
         "spec.traffic",
         "spec.traffic.inputTokens",
         "spec.traffic.peakRequestsPerSecond",
+        "spec.traffic.schedule",
         "spec.sla.timeToFirstToken",
         "spec.hardware.gpus",
         "spec.scaling",

@@ -267,3 +267,67 @@ def test_bounds_below_the_size_are_named(capsys: pytest.CaptureFixture[str], tmp
     assert [w.partition(":")[0] for w in warnings] == ["PrecisionAccuracy", "MaxReplicasTooLow", "PoolTooSmall"]
     assert "scaling.maxReplicas is 38" in warnings[1]
     assert "GPUPool h100 has peakGPUs 38" in warnings[2]
+
+
+def with_schedule(**scaling: int) -> str:
+    """The call center with a busy weekend, as YAML."""
+    changed = documents()
+    for document in changed:
+        if document["kind"] == "InferenceDeployment":
+            spec = document["spec"]
+            assert isinstance(spec, dict)
+            spec["scaling"] |= scaling
+            spec["traffic"]["schedule"] = [
+                {"days": ["Sat", "Sun"], "start": "10:00", "end": "22:00", "peakRequestsPerSecond": "300"},
+                {"timeZone": "Europe/Berlin", "start": "22:00", "end": "06:00", "peakRequestsPerSecond": "10"},
+            ]
+    return yaml.safe_dump_all(changed)
+
+
+def test_the_windows_of_a_schedule_are_sized_beside_the_declared_peak(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(with_schedule()))
+
+    assert main(["size", "-f", "-", "-o", "json"]) == 0
+
+    document = json.loads(capsys.readouterr().out)
+    assert (document["replicas"], document["peakRequestsPerSecond"]) == (39, 200)
+    # One replica carries 5.1954 requests/s.
+    assert document["schedule"] == [
+        {
+            "timeZone": "UTC", "days": ["Sat", "Sun"], "start": "10:00", "end": "22:00",
+            "peakRequestsPerSecond": 300, "replicas": 58, "gpus": 58,
+        },
+        {
+            "timeZone": "Europe/Berlin", "days": [], "start": "22:00", "end": "06:00",
+            "peakRequestsPerSecond": 10, "replicas": 2, "gpus": 2,
+        },
+    ]  # fmt: skip
+
+
+def test_the_table_has_a_line_for_every_window(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(with_schedule()))
+    monkeypatch.setenv("COLUMNS", "120")
+
+    assert main(["size", "-f", "-"]) == 0
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Schedule: ")]
+    assert lines == [
+        "Schedule: 58 replicas (58 GPUs) for 300 requests/s, Sat, Sun from 10:00 to 22:00 (UTC)",
+        "Schedule: 2 replicas (2 GPUs) for 10 requests/s, every day from 22:00 to 06:00 (Europe/Berlin)",
+    ]
+
+
+def test_a_bound_below_a_window_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(with_schedule(maxReplicas=57)))
+
+    assert main(["size", "-f", "-", "-o", "json"]) == 0
+
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert [w for w in warnings if w.startswith("MaxReplicasTooLow")] == [
+        "MaxReplicasTooLow: the largest peak of traffic.schedule needs 58 replicas, scaling.maxReplicas is 57;"
+        " raise it or declare a lower peak"
+    ]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.decide.memory import Calibration, ResourceMemory
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
+    Idle,
+    LateShare,
     Metrics,
     Missing,
     PoolSnapshot,
@@ -26,6 +30,7 @@ from firsttoken_operator.domain import (
     Value,
 )
 from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.performance.work import Work
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
@@ -47,6 +52,19 @@ def table(capacity: float = 5.0) -> CapacityTable:
         capacity_requests_per_second=capacity,
         saturation_requests_per_second=2.0 * capacity,
     )
+
+
+WORK = Work(
+    seconds_per_prefill_token=2e-5, seconds_per_prefill_token_squared=0.0, seconds_per_output_token=2e-4,
+    seconds_per_context_token=0.0, input_tokens=3000.0, uncached_share=1.0, output_tokens=201.0,
+)  # fmt: skip
+"""A request of the declared lengths costs 60 ms of prefill and 40 ms of decoding."""
+
+
+def worked_table(capacity: float = 5.0) -> CapacityTable:
+    """`table` with what tokens cost, and steps that grow with the batch: the requests inside tell the speed."""
+    plain = table(capacity)
+    return replace(plain, itl=np.outer(8 + 6 * plain.rates / capacity, np.ones(5)), work=WORK)
 
 
 SIZED = Sized(
@@ -100,6 +118,29 @@ def metrics(arrivals: float, /, **changes: object) -> Metrics:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
+def late(share: float, requests: float = 1000) -> TtftInterval:
+    """A TTFT histogram with this share of first tokens after the limit of `SLA`, known exactly."""
+    low, high = (60.0, 300.0) if share <= 0.05 else (300.0, 600.0)
+    return TtftInterval(low, high, (low + high) / 2, requests, LateShare(share, share, share))
+
+
+def idle(**changes: object) -> Metrics:
+    """Metrics that prove that nobody comes."""
+    quiet = {"arrivals": Idle(), "first_tokens": Idle(), "error_share": Idle(), "ttft": None, "running": Value(0)}
+    return metrics(0, health=Reason.IDLE, **(quiet | changes))
+
+
+def running(
+    known: CapacityTable, rate: float, replicas: int, slowness: float = 1.0, output_tokens: float = 201
+) -> float:
+    """Requests inside replicas that take `slowness` times as long for every step as modeled, by Little's law."""
+    each = rate / replicas * slowness
+    ttft, itl = known.means_at(each, replicas)
+    assert ttft is not None
+    assert itl is not None
+    return each * (ttft + (output_tokens - 1) * itl) / 1000 * replicas
+
+
 def lost(health: Reason = Reason.MISSING, cause: Reason = Reason.SOURCE_UNREACHABLE) -> Metrics:
     """Metrics that say nothing."""
     nothing = Missing(cause)
@@ -132,22 +173,38 @@ class Fleet:
     now_seconds: float = 1000.0
     pools: dict[str, PoolSnapshot] = field(default_factory=dict)
     pool: str | None = None
+    epoch_seconds: float | None = None
+    """Wall clock; None: as the machine's clock."""
+    resource_changes: dict[str, object] = field(default_factory=dict)
+    """Further fields of the resource's snapshot."""
 
     def tick(self, mtr: Metrics, apply: bool = True, **target_changes: object) -> Decision:
         """Decide once, apply the decision, and let one interval pass."""
         tgt = target(self.replicas, **target_changes)
-        r = resource(tgt, mtr, policy=self.policy, sized=self.sized, pool=self.pool)
-        snapshot = FleetSnapshot(self.now_seconds, TICK_SECONDS, (r,), self.pools)
+        r = resource(tgt, mtr, policy=self.policy, sized=self.sized, pool=self.pool, **self.resource_changes)
+        snapshot = FleetSnapshot(self.now_seconds, TICK_SECONDS, (r,), self.pools, self.epoch_seconds)
         (decision,), self.memory = decide(snapshot, self.memory)
         if apply:
             self.replicas = decision.to_replicas
         self.now_seconds += TICK_SECONDS
+        if self.epoch_seconds is not None:
+            self.epoch_seconds += TICK_SECONDS
         return decision
 
     def run(self, mtr: Metrics, seconds: float, **target_changes: object) -> list[Decision]:
         """Tick with the same metrics for `seconds`."""
         return [self.tick(mtr, **target_changes) for _ in range(round(seconds / TICK_SECONDS))]
 
+    @property
+    def known(self) -> ResourceMemory:
+        """What is remembered of the resource."""
+        return self.memory.resources["r-1"]
+
     def restart(self) -> None:
         """A new process: everything remembered is gone."""
         self.memory = Memory()
+
+    def teach(self, calibration: Calibration) -> None:
+        """Put a lesson into the memory, which one tick at least has made."""
+        known = replace(self.known, calibration=calibration)
+        self.memory = replace(self.memory, resources=MappingProxyType({"r-1": known}))

@@ -7,8 +7,9 @@ import pytest
 from firsttoken_operator.decide.demand import Demand
 from firsttoken_operator.decide.down import DownCase, objection
 from firsttoken_operator.decide.memory import ResourceMemory
+from firsttoken_operator.decide.tick import Tick
 from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, ScaleDown, TtftInterval, Value
-from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, lost, metrics, table, target
+from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, late, lost, metrics, table, target
 
 
 def settled(replicas: int = 40, seconds: float = 315, **changes: object) -> Fleet:
@@ -181,6 +182,23 @@ def test_a_ttft_histogram_that_is_missing_is_doubt() -> None:
     assert decisions[-1].reason is Reason.PARTIAL
 
 
+def test_one_bad_minute_does_not_keep_a_fleet_that_was_good_all_window() -> None:
+    fleet = settled()
+    fleet.run(metrics(50, ttft=late(0.0)), 270)
+    fleet.tick(metrics(50, ttft=late(0.08)))
+    fleet.run(metrics(50, ttft=late(0.0)), 60)
+
+    assert fleet.replicas == 30
+
+
+def test_too_many_late_over_the_window_keep_the_fleet() -> None:
+    fleet = settled()
+    decisions = fleet.run(metrics(150, ttft=late(0.08)), 840)
+
+    assert fleet.replicas == 40
+    assert decisions[-1].reason is Reason.TTFT_ABOVE_SLA
+
+
 def test_too_few_requests_for_a_percentile_are_no_doubt() -> None:
     fleet = settled(replicas=8)
     fleet.run(metrics(0.1, ttft=None), 345)
@@ -192,7 +210,7 @@ def test_the_prediction_is_made_at_the_size_it_goes_to() -> None:
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
     case = DownCase(
         policy=POLICY, sized=replace(SIZED, table=table()), target=target(40), metrics=metrics(150), memory=memory,
-        load=Demand(150, 0, 0), to_replicas=29, clock_seconds=1000, tick_seconds=15, above_limit=False,
+        load=Demand(150, 0, 0), to_replicas=29, tick=Tick(1000, 15, 1000), above_limit=False,
     )  # fmt: skip
 
     assert objection(case) is Reason.PREDICTION_ABOVE_SLA

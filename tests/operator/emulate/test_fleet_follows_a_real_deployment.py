@@ -18,7 +18,7 @@ from kubernetes import client
 
 from firsttoken_operator.domain import Reason
 from firsttoken_operator.observe import MeasureSettings, PrometheusSource, SourceConfig, Store, collect, measure
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 from tests.cluster import Cluster
 from tests.cluster.waiting import wait_until
 
@@ -108,7 +108,11 @@ async def test_starting_pods_are_down_targets_that_spoil_no_health_and_are_scrap
     async def look():
         reading = await collect(source, window_seconds=settings.window_seconds)
         uid, store = observed(cluster)
-        return reading.up, measure(reading, store.live_pods(uid, time.time()), Percentile.P95, settings), store
+        return (
+            reading.up,
+            measure(reading, store.live_pods(uid, time.time()), Limit(200.0, Percentile.P95), settings),
+            store,
+        )
 
     ends = time.monotonic() + 60
     while (await look())[1].health is not Reason.PRESENT:

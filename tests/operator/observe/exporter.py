@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 NAMESPACE = "call-center"
+GATEWAY = "gateway-0"
 TTFT_SECONDS = 0.29
+INPUT_TOKENS, OUTPUT_TOKENS = 700, 90
 BOUNDS = ("0.001", "0.1", "0.25", "0.5", "1.0", "10.0", "+Inf")
 
 
@@ -42,6 +44,11 @@ class ExportedPod:
             lines += [
                 f"{ttft}_count{{{labels}}} {served}",
                 f"{ttft}_sum{{{labels}}} {served * TTFT_SECONDS}",
+                f"{p}prompt_tokens_total{{{labels}}} {served * INPUT_TOKENS}",
+                f"{p}request_prompt_tokens_sum{{{labels}}} {served * INPUT_TOKENS}",
+                f"{p}request_prompt_tokens_count{{{labels}}} {served}",
+                f"{p}request_generation_tokens_sum{{{labels}}} {served * OUTPUT_TOKENS}",
+                f"{p}request_generation_tokens_count{{{labels}}} {served}",
                 f"{p}num_requests_waiting{{{labels}}} {self.waiting_growth_per_second * seconds / self.engines}",
                 f"{p}num_requests_running{{{labels}}} {self.running / self.engines}",
                 f"{p}{self.kv_metric}{{{labels}}} {0.5 + 0.25 * engine}",
@@ -61,10 +68,27 @@ class ExportedPod:
 
 
 @dataclass
+class ExportedGateway:
+    """A gateway that counts the requests for each backend; `code` is a label that has to be added up."""
+
+    requests_per_second: dict[str, float]
+    answers: bool = True
+
+    def render(self, seconds: float) -> str:
+        return "".join(
+            f'gateway_requests_started_total{{backend_namespace="{NAMESPACE}",deployment="{name}",code="{code}"}} '
+            f"{rate * seconds / 2}\n"
+            for name, rate in self.requests_per_second.items()
+            for code in ("200", "500")
+        )
+
+
+@dataclass
 class Exporter:
     """Serves all pods from one port; use as a context manager."""
 
     pods: dict[str, ExportedPod]
+    gateway: ExportedGateway = field(default_factory=lambda: ExportedGateway({}))
     began: float = field(default_factory=time.monotonic)
 
     def __enter__(self) -> Exporter:
@@ -105,8 +129,10 @@ class Exporter:
             {"targets": [address], "labels": {**shared, "pod": name, "__metrics_path__": f"/pods/{name}"}}
             for name in self.pods
         ]
+        labels = {"namespace": "gateways", "pod": GATEWAY, "__metrics_path__": f"/pods/{GATEWAY}"}
+        targets.append({"targets": [address], "labels": labels})
         return json.dumps(targets).encode()
 
     def metrics(self, name: str) -> bytes | None:
-        pod = self.pods[name]
+        pod = self.gateway if name == GATEWAY else self.pods[name]
         return pod.render(time.monotonic() - self.began).encode() if pod.answers else None

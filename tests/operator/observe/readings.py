@@ -8,20 +8,36 @@ from dataclasses import replace
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
 from firsttoken_operator.observe.collect import Failure, PodSample, SourceReading
-from firsttoken_operator.observe.families import FAILED, SERVED, Signal
+from firsttoken_operator.observe.families import FAILED, SERVED, Signal, TokenPart
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 
 SETTINGS = MeasureSettings(window_seconds=60.0, scrape_interval_seconds=15.0)
+LIMIT = Limit(200.0, Percentile.P95)
 NAMESPACE = "call-center"
 BOUNDS = (0.1, 0.25, 0.5, math.inf)
 
 
 def sample(
-    *, rate: float = 4.0, family: str = "NIM 1.x", bounds: tuple[float, ...] = BOUNDS, **signals: float | None
+    *,
+    rate: float = 4.0,
+    family: str = "NIM 1.x",
+    bounds: tuple[float, ...] = BOUNDS,
+    input_tokens: float = 500.0,
+    output_tokens: float = 100.0,
+    tokens: Mapping[TokenPart, float | None] | None = None,
+    **signals: float | None,
 ) -> PodSample:
-    """A healthy pod that serves `rate` requests a second at 200 ms; `signals` by lower-case name; None removes one."""
+    """A healthy pod that serves `rate` requests a second at 200 ms; `signals` by lower-case name; None removes one.
+
+    `tokens` overrides rates of single parts in the same way.
+    """
+    parts: dict[TokenPart, float | None] = {
+        TokenPart.PROMPT_TOKENS: rate * input_tokens, TokenPart.PROMPTS: rate,
+        TokenPart.OUTPUT_TOKENS: rate * output_tokens, TokenPart.OUTPUTS: rate,
+    }  # fmt: skip
+    parts |= dict(tokens or {})
     values: dict[Signal, float | None] = {
         Signal.AGE: 5.0, Signal.START_AGE: 65.0, Signal.SAMPLES: 4.0, Signal.FIRST_TOKENS: rate,
         Signal.TTFT_SUM: 0.2 * rate, Signal.WAITING: 0.0,
@@ -41,6 +57,7 @@ def sample(
         values={signal: value for signal, value in values.items() if value is not None},
         buckets={bound: rate if bound >= 0.2 else 0.0 for bound in bounds},
         ended=ended,
+        tokens={part: value for part, value in parts.items() if value is not None},
     )
 
 
@@ -64,10 +81,8 @@ def failing(base: SourceReading, signal: str, reason: Reason, family: str = "NIM
     return replace(base, failures=(*base.failures, Failure(family, signal, reason, "detail")))
 
 
-def measured(
-    base: SourceReading, live: tuple[LivePod, ...] | None = None, percentile: Percentile = Percentile.P95
-) -> Metrics:
-    return measure(base, pods(len(base.up)) if live is None else live, percentile, SETTINGS)
+def measured(base: SourceReading, live: tuple[LivePod, ...] | None = None, limit: Limit | None = LIMIT) -> Metrics:
+    return measure(base, pods(len(base.up)) if live is None else live, limit, SETTINGS)
 
 
 def value(measurement: object) -> float:

@@ -10,19 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from firsttoken_operator.domain import Metrics, Reason, Value
+from firsttoken_operator.domain import Metrics, Missing, Reason, Value
+from firsttoken_operator.observe import gateway
 from firsttoken_operator.observe.collect import FAMILIES, SourceReading, collect
 from firsttoken_operator.observe.families import DETECTION, UP_QUERY, Family, Signal
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
+from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
 from firsttoken_operator.observe.source import Vector
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 from tests.cluster import Prometheus, PrometheusOptions
-from tests.operator.observe.exporter import NAMESPACE, ExportedPod, Exporter
+from tests.operator.observe.exporter import (
+    INPUT_TOKENS,
+    NAMESPACE,
+    OUTPUT_TOKENS,
+    ExportedGateway,
+    ExportedPod,
+    Exporter,
+)
 
 pytestmark = pytest.mark.cluster
 
+LIMIT = Limit(200.0, Percentile.P95)
 SETTINGS = MeasureSettings(window_seconds=2.0, scrape_interval_seconds=0.25)
 PATIENCE_SECONDS = 30.0
 """Prometheus hands a changed list of targets on only every 2.5 to 7.5 s."""
@@ -41,7 +51,7 @@ def exporter() -> Iterator[Exporter]:
         "vllm-old": ExportedPod("vllm:", 30.0),
         "idle": ExportedPod("", 0.0, running=0.0),
     }
-    with Exporter(pods) as exporter:
+    with Exporter(pods, ExportedGateway({"nim": 12.0, "asleep": 0.0})) as exporter:
         yield exporter
 
 
@@ -74,7 +84,7 @@ async def read(source: PrometheusSource) -> SourceReading:
 
 async def look(source: PrometheusSource, *names: str) -> Metrics:
     live = [LivePod(NAMESPACE, name, 3600.0) for name in names]
-    return measure(await read(source), live, Percentile.P95, SETTINGS)
+    return measure(await read(source), live, LIMIT, SETTINGS)
 
 
 async def until(
@@ -153,6 +163,37 @@ async def test_engines_of_a_vllm_pod_are_added_and_both_kv_names_are_read(source
     assert new.kv_percent.value == 75.0, "the fuller of two engines"
     assert isinstance(old.kv_percent, Value)
     assert old.kv_percent.value == 50.0
+
+
+@pytest.mark.parametrize("pod", ["nim-0", "vllm-new"])
+async def test_mean_tokens_are_those_of_the_requests(source: PrometheusSource, pod: str) -> None:
+    await until(lambda: look(source, pod), Reason.PRESENT)
+
+    metrics = await look(source, pod)
+
+    assert isinstance(metrics.input_tokens, Value)
+    assert isinstance(metrics.output_tokens, Value)
+    # NB: numerator and denominator are of one query and of the same scrapes: there is nothing to round.
+    assert metrics.input_tokens.value == pytest.approx(INPUT_TOKENS, rel=1e-6)
+    assert metrics.output_tokens.value == pytest.approx(OUTPUT_TOKENS, rel=1e-6)
+
+
+async def test_a_gateways_requests_are_counted_once_and_zero_is_proven(source: PrometheusSource) -> None:
+    counter = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+
+    reading = await gateway.ask(source, counter, SETTINGS.window_seconds)
+    busy, asleep, unknown = (
+        gateway.arrivals(reading, (NAMESPACE, name), SETTINGS) for name in ("nim", "asleep", "unknown")
+    )
+
+    assert isinstance(busy, Value)
+    assert busy.value == pytest.approx(12.0, rel=0.05), "two jobs scrape it"
+    assert busy.coverage == 1.0
+    assert isinstance(asleep, Value)
+    assert (asleep.value, asleep.coverage) == (0.0, 1.0)
+    assert isinstance(unknown, Missing)
+    assert unknown.reason is Reason.NO_SERIES
 
 
 async def test_the_family_is_what_a_pod_exposes(source: PrometheusSource) -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Idle, Metrics, Missing, Reason, Value
 from firsttoken_operator.observe.collect import Failure, PodSample, SourceReading
-from firsttoken_operator.observe.families import FAILED, SERVED, Signal
+from firsttoken_operator.observe.families import FAILED, SERVED, Signal, TokenPart
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.measure import measure
-from firsttoken_sizing.workload import Percentile
-from tests.operator.observe.readings import NAMESPACE, SETTINGS, reading, sample, value
+from firsttoken_sizing.workload import Limit, Percentile
+from tests.operator.observe.readings import LIMIT, NAMESPACE, SETTINGS, reading, sample, value
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 LIKELY = st.one_of(ANY, st.floats(0, 100), st.sampled_from([0.0, 3.0, 4.0]))
@@ -25,6 +25,7 @@ SAMPLES = st.builds(
     values=st.dictionaries(st.sampled_from(list(Signal)), LIKELY),
     buckets=st.dictionaries(st.one_of(ANY, st.sampled_from([0.25, 0.5, math.inf])), LIKELY, max_size=5),
     ended=st.dictionaries(st.sampled_from([SERVED, FAILED]), LIKELY),
+    tokens=st.dictionaries(st.sampled_from(list(TokenPart)), LIKELY),
 )
 FAILURES = st.builds(
     Failure,
@@ -53,7 +54,7 @@ HEALTHY = st.lists(st.builds(sample, rate=st.floats(0, 1000)), min_size=1, max_s
 def measurements(metrics: Metrics) -> tuple[object, ...]:
     return (
         metrics.arrivals, metrics.first_tokens, metrics.waiting, metrics.running, metrics.error_share,
-        metrics.kv_percent,
+        metrics.kv_percent, metrics.input_tokens, metrics.output_tokens,
     )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ def measurements(metrics: Metrics) -> tuple[object, ...]:
 def test_nothing_raises_and_every_value_can_be_believed(
     base: SourceReading, live: list[LivePod], percentile: Percentile
 ) -> None:
-    metrics = measure(base, live, percentile, SETTINGS)
+    metrics = measure(base, live, Limit(200.0, percentile), SETTINGS)
 
     assert metrics.health in HEALTH
     for measurement in measurements(metrics):
@@ -70,7 +71,9 @@ def test_nothing_raises_and_every_value_can_be_believed(
             assert 0 <= measurement.coverage <= 1
             assert 0 <= measurement.age_seconds <= SETTINGS.maximum_age_seconds
     if metrics.ttft is not None:
-        assert metrics.ttft.high_milliseconds is None or metrics.ttft.low_milliseconds <= metrics.ttft.high_milliseconds
+        late, high = metrics.ttft.late, metrics.ttft.high_milliseconds
+        assert high is None or metrics.ttft.low_milliseconds <= high
+        assert late is None or 0 <= late.low <= late.estimate <= late.high <= 1
     if metrics.health in (Reason.PRESENT, Reason.IDLE):
         # NB: this is what a scale-down stands on.
         for measurement in (metrics.arrivals, metrics.waiting, metrics.running):
@@ -87,8 +90,8 @@ def test_the_order_of_pods_and_series_does_not_matter(base: SourceReading, live:
     random.shuffle(pods)  # type: ignore[attr-defined]
     random.shuffle(series)  # type: ignore[attr-defined]
 
-    first = measure(base, live, Percentile.P95, SETTINGS)
-    second = measure(replace(base, pods=dict(series)), pods, Percentile.P95, SETTINGS)
+    first = measure(base, live, LIMIT, SETTINGS)
+    second = measure(replace(base, pods=dict(series)), pods, LIMIT, SETTINGS)
 
     assert first.health is second.health
     for one, other in zip(measurements(first), measurements(second), strict=True):
@@ -105,11 +108,11 @@ def test_losing_a_pod_never_leaves_data_that_may_lower_replicas(said: list[PodSa
 
     heard = [None if index == lost else one for index, one in enumerate(said)]
 
-    metrics = measure(reading(*heard), live, Percentile.P95, SETTINGS)
+    metrics = measure(reading(*heard), live, LIMIT, SETTINGS)
 
     assert metrics.health not in (Reason.PRESENT, Reason.IDLE)
     if len(said) > 1:
-        whole = measure(reading(*said), live, Percentile.P95, SETTINGS)
+        whole = measure(reading(*said), live, LIMIT, SETTINGS)
         assert isinstance(metrics.arrivals, Value)
         assert isinstance(whole.arrivals, Idle) or metrics.arrivals.value <= value(whole.arrivals) * (1 + 1e-9)
     else:
@@ -122,7 +125,7 @@ def test_more_load_is_never_less_demand(said: list[PodSample], extra: float) -> 
     live = [LivePod(NAMESPACE, f"p{index}", 3600.0) for index in range(len(said))]
     more = sample(rate=said[0].values[Signal.FIRST_TOKENS] + extra)
 
-    before = measure(reading(*said), live, Percentile.P95, SETTINGS)
-    after = measure(reading(more, *said[1:]), live, Percentile.P95, SETTINGS)
+    before = measure(reading(*said), live, LIMIT, SETTINGS)
+    after = measure(reading(more, *said[1:]), live, LIMIT, SETTINGS)
 
     assert value(after.arrivals) >= value(before.arrivals) * (1 - 1e-9)

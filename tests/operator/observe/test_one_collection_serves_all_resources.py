@@ -9,7 +9,7 @@ import pytest
 
 from firsttoken_operator.domain import Missing, Reason
 from firsttoken_operator.observe.collect import collect
-from firsttoken_operator.observe.families import UP_QUERY, Signal
+from firsttoken_operator.observe.families import UP_QUERY, Signal, TokenPart
 from firsttoken_operator.observe.nim1 import NIM1
 from firsttoken_operator.observe.source import Sample, Vector
 from firsttoken_operator.observe.vllm import VLLM
@@ -59,7 +59,7 @@ async def test_the_number_of_queries_does_not_depend_on_the_number_of_pods(pods:
 
     reading = await collect(source, window_seconds=WINDOW_SECONDS)
 
-    assert len(source.asked) == len(set(source.asked)) == 7 + 9
+    assert len(source.asked) == len(set(source.asked)) == 7 + 10
     assert len(reading.pods) == pods
 
 
@@ -99,6 +99,7 @@ async def test_answers_are_joined_by_pod_and_numbers_are_left_as_they_came() -> 
             nim(Signal.ENDED): Vector(
                 (Sample({**POD, "outcome": "served"}, 3.0, 0), Sample({**POD, "outcome": "failed"}, 1.0, 0))
             ),
+            nim(Signal.TOKENS): one(900.0, part="prompt tokens"),
         }
     )
 
@@ -109,6 +110,7 @@ async def test_answers_are_joined_by_pod_and_numbers_are_left_as_they_came() -> 
     assert pod.values == {Signal.AGE: 0.5, Signal.FIRST_TOKENS: math.inf}
     assert pod.buckets == {1.0: 2.0, math.inf: 3.0}
     assert (pod.ended_rate, pod.failed_rate) == (4.0, 1.0)
+    assert pod.tokens == {TokenPart.PROMPT_TOKENS: 900.0}
 
 
 async def test_failures_and_warnings_are_told_apart_and_do_not_hide_the_rest() -> None:

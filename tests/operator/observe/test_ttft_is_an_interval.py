@@ -10,7 +10,7 @@ import pytest
 from firsttoken_operator.domain import Reason, TtftInterval
 from firsttoken_operator.observe.collect import PodSample
 from firsttoken_operator.observe.families import Signal
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 from tests.operator.observe.readings import measured, reading, sample
 
 
@@ -41,7 +41,7 @@ def test_all_requests_at_290_ms_are_between_250_and_500_ms_with_the_exact_mean()
 def test_each_percentile_has_its_bucket(percentile: Percentile, low: float, high: float | None) -> None:
     pod = with_buckets({0.1: 60, 0.25: 92, 0.5: 98, math.inf: 100})
 
-    ttft = measured(reading(pod), percentile=percentile).ttft
+    ttft = measured(reading(pod), limit=Limit(200.0, percentile)).ttft
 
     assert ttft is not None
     assert (ttft.low_milliseconds, ttft.high_milliseconds) == (low, high)
@@ -60,7 +60,7 @@ def test_a_share_that_ends_exactly_on_a_bound_is_inside_it() -> None:
 def test_an_sla_on_the_mean_is_judged_by_the_exact_mean() -> None:
     pod = with_buckets({0.25: 0, math.inf: 10}, mean_seconds=0.31)
 
-    assert measured(reading(pod), percentile=Percentile.MEAN).ttft == TtftInterval(310.0, 310.0, 310.0, 600.0)
+    assert measured(reading(pod), limit=Limit(200.0, Percentile.MEAN)).ttft == TtftInterval(310.0, 310.0, 310.0, 600.0)
 
 
 def test_pods_are_added_before_the_percentile_is_taken() -> None:

@@ -10,9 +10,9 @@ from firsttoken_operator.domain import Idle, Missing, Reason
 from firsttoken_operator.observe.collect import SourceReading, unavailable
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
-from firsttoken_sizing.workload import Percentile
 from tests.operator.observe.readings import (
     IDLE,
+    LIMIT,
     NAMESPACE,
     SETTINGS,
     coverage,
@@ -208,13 +208,13 @@ def test_the_rate_of_a_young_pod_is_scaled_to_the_time_that_it_covers(samples: f
     settings = MeasureSettings(window_seconds=40.0, scrape_interval_seconds=5.0)
     base = reading(sample(samples=samples, rate=3.0, age=1.0))
 
-    assert value(measure(base, pods(1, ready_seconds=20.0), Percentile.P95, settings).arrivals) == arrivals
+    assert value(measure(base, pods(1, ready_seconds=20.0), LIMIT, settings).arrivals) == arrivals
 
 
 def test_the_rate_of_an_old_pod_with_gaps_is_not_scaled() -> None:
     settings = MeasureSettings(window_seconds=40.0, scrape_interval_seconds=5.0)
 
-    metrics = measure(reading(sample(samples=4.0, rate=3.0, age=1.0)), pods(1), Percentile.P95, settings)
+    metrics = measure(reading(sample(samples=4.0, rate=3.0, age=1.0)), pods(1), LIMIT, settings)
 
     assert (metrics.health, value(metrics.arrivals)) == (Reason.RECOVERING, 3.0)
 

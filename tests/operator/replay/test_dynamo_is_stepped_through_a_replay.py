@@ -6,12 +6,14 @@ import gc
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from firsttoken_operator.domain import Metrics, Missing, Reason
+from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.replay.gateway import Seen
 from firsttoken_operator.replay.policies import dynamo
 from firsttoken_operator.replay.policies.dynamo import Dynamo, Engine, planner_command
@@ -114,6 +116,13 @@ def test_a_planner_that_dies_says_so(policy: Dynamo) -> None:
 def test_it_needs_a_gateway(policy: Dynamo) -> None:
     with pytest.raises(InvalidInput, match=r"view\.gateway: is missing"):
         policy.desired(view(1, 3, None))
+
+
+def test_while_metrics_are_out_the_planner_is_not_asked(policy: Dynamo, log: Path) -> None:
+    unknown = nothing(Missing(Reason.SOURCE_UNREACHABLE), 60.0)
+    assert policy.desired(replace(view(1, 7, None), metrics=unknown)) == 7
+    assert policy.reasons == [None]
+    assert not log.exists()
 
 
 def test_its_absence_comes_with_the_command_that_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from firsttoken_operator.replay.policies.view import View
 from firsttoken_operator.replay.setting import Setting, setting_of
 from tests.operator.replay.worlds import traffic
 
+MONDAY = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/call-center.yaml"
 
 
@@ -50,8 +52,9 @@ class Beside:
             sized=self._setting.sized,
             target=target,
             metrics=view.metrics,
+            time_to_ready_seconds=view.time_to_ready_seconds,
         )
-        snapshot = FleetSnapshot(view.now_seconds, TICK_SECONDS, (resource,))
+        snapshot = FleetSnapshot(view.now_seconds, TICK_SECONDS, (resource,), epoch_seconds=MONDAY + view.now_seconds)
         (decision,), self._memory = decide(snapshot, self._memory)
         self.asked.append((self._ours.desired(view), decision.to_replicas))
         return self.asked[-1][0]
@@ -59,11 +62,11 @@ class Beside:
 
 def test_the_replayed_policy_asks_for_what_the_operator_decides(setting: Setting) -> None:
     beside = Beside(setting)
-    play(beside, traffic([(600, 20.0), (600, 60.0), (1200, 20.0)]), setting.stage(90, 60.0, 0.0, 1))
+    play(beside, traffic([(600, 40.0), (600, 120.0), (1200, 40.0)]), setting.stage(90, 60.0, 0.0, 1))
 
     assert all(ours == operators for ours, operators in beside.asked)
     sizes = {ours for ours, _ in beside.asked}
-    assert max(sizes) >= 12
+    assert max(sizes) >= 10, "requests of half the declared lengths"
     assert beside.asked[-1][0] < max(sizes)
 
 

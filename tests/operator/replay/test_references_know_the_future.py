@@ -13,9 +13,12 @@ from firsttoken_operator.replay.play import play
 from firsttoken_operator.replay.policies.hpa import Hpa
 from firsttoken_operator.replay.policies.schedule import SLOT_SECONDS
 from firsttoken_operator.replay.score import score
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.performance.work import work_of
 from tests.operator.replay.worlds import SLA, STEP, stage, traffic
 
 START_SECONDS = 120.0
+WORK = work_of(STEP, Lengths(1000.0, 1000.0, 100.0), 16.0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -37,7 +40,7 @@ def test_no_schedule_is_cheaper_than_the_plan(columns: list[list[int]], price: f
 def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscaler() -> None:
     requests = traffic([(900, 2.0), (900, 8.0), (900, 3.0), (900, 10.0), (900, 1.0)], seed=3)
     world = stage(slots=30, cold_start_seconds=120)
-    needed = replicas_needed(requests.arrival_s, costs(STEP, requests, 16), 2.0)
+    needed = replicas_needed(requests.arrival_s, costs(WORK, requests), 2.0)
 
     best = score(clairvoyant(requests, world, needed, SLA, 95.0, 14, lambda _: None), SLA, 1)
     peers = [score(play(Hpa(target, 2, 14), requests, world), SLA, 1) for target in (3.0, 5.0, 8.0)]
@@ -50,7 +53,7 @@ def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscal
 
 def test_a_target_out_of_reach_gives_the_best_attainment_there_is() -> None:
     requests = traffic([(600, 30.0)])
-    needed = replicas_needed(requests.arrival_s, costs(STEP, requests, 16), 2.0)
+    needed = replicas_needed(requests.arrival_s, costs(WORK, requests), 2.0)
     best = score(clairvoyant(requests, stage(slots=6), needed, SLA, 95.0, 3, lambda _: None), SLA, 1)
 
     assert best.attainment_percent < 95
@@ -59,7 +62,7 @@ def test_a_target_out_of_reach_gives_the_best_attainment_there_is() -> None:
 
 def test_load_is_weighed_by_what_requests_cost() -> None:
     requests = traffic([(600, 5.0)])
-    cost = costs(STEP, requests, 16.0)
+    cost = costs(WORK, requests)
     longest, shortest = requests.input_tokens.argmax(), requests.input_tokens.argmin()
 
     assert cost[longest] > cost[shortest]

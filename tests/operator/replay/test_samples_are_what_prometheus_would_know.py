@@ -9,7 +9,7 @@ from firsttoken_operator.domain import Idle, Metrics, Reason, Value
 from firsttoken_operator.replay.play import play
 from firsttoken_operator.replay.policies.view import View
 from firsttoken_sizing.simulation.requests import Requests
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 from tests.operator.replay.worlds import stage, traffic
 
 
@@ -33,7 +33,7 @@ class Watcher:
 
 def watched(requests: Requests, replicas: int, percentile: Percentile = Percentile.P95) -> list[View]:
     watcher = Watcher(replicas)
-    play(watcher, requests, replace(stage(), percentile=percentile))
+    play(watcher, requests, replace(stage(), ttft_limit=Limit(2000, percentile)))
     return watcher.views
 
 

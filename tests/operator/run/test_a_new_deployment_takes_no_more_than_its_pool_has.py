@@ -119,6 +119,31 @@ async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
     assert explained.target.reason is Reason.POOL_EXHAUSTED
 
 
+async def test_a_window_that_is_open_is_part_of_the_first_replicas() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", scheduled_requests_per_second=55.0)
+    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+
+    assert renderer.asked == [("a", 11)]
+
+
+async def test_what_may_sleep_starts_awake() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", policy=replace(POLICY, min_replicas=0))
+    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+
+    assert renderer.asked == [("a", 6)]
+
+
+async def test_what_sleeps_is_rendered_and_stays_asleep() -> None:
+    rendered, _ = made()
+    store, snapshot = fleet("a", policy=replace(POLICY, min_replicas=0), budget=0)
+    asleep = replace(snapshot, resources=tuple(replace(r, target=target(0)) for r in snapshot.resources))
+    results = await rendered.reconcile(asleep, store, (), sizings(asleep))
+
+    assert results["a"].reason is Reason.RENDERED, "it needs no GPU of the pool to be rendered"
+
+
 async def test_an_unknown_inventory_makes_nothing() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", budget=None)

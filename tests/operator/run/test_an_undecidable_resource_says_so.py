@@ -17,6 +17,7 @@ from firsttoken_operator.domain import FleetSnapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import isolation
 from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -44,9 +45,9 @@ class Played:
         self.metrics = OperatorMetrics()
         settings, recorder = Settings(), EventRecorder(self.cluster)
         parts = Parts(
-            store=self.store, measuring=Measuring(settings), sizer=Sizer(), writer=ScaleWriter(self.cluster),
-            publisher=Publisher(self.cluster, recorder), recorder=recorder, pools=PoolPublisher(self.cluster),
-            metrics=self.metrics, heartbeats=self.beats, rendered=None,
+            store=self.store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=Sizer(),
+            writer=ScaleWriter(self.cluster), publisher=Publisher(self.cluster, recorder), recorder=recorder,
+            pools=PoolPublisher(self.cluster), metrics=self.metrics, heartbeats=self.beats, rendered=None,
         )  # fmt: skip
         self.loop = Loop(settings, parts)
 
@@ -87,6 +88,15 @@ async def test_the_process_stays_healthy_for_all_the_others(played: Played) -> N
     assert set(played.beats.due_since) == {f"{NAMESPACE}/good", f"{NAMESPACE}/bad"}
     assert played.beats.problem(time.monotonic()) == ""
     assert b'firsttoken_decisions_total{outcome="error",reason="DecisionFailed"} 1.0' in played.metrics.render()
+
+
+async def test_its_gpus_are_billed_like_those_of_the_others(played: Played) -> None:
+    for _ in range(2):
+        await played.loop.tick(time.monotonic())
+    page = played.metrics.render().decode()
+
+    for name in ("good", "bad"):
+        assert f'firsttoken_gpu_hours_total{{name="{name}",namespace="{NAMESPACE}"}}' in page
 
 
 async def test_its_gpus_stay_charged_to_the_pool(played: Played) -> None:

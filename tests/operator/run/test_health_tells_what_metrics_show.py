@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from firsttoken_operator.act.scorecard import Day, Scorecard, Tally
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
 from firsttoken_operator.run.health import LEAST_ALLOWED_SECONDS, HealthServer, Heartbeats
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -16,6 +18,7 @@ from tests.operator.act.objects import decision
 from tests.operator.decide.builders import lost, metrics, resource, target
 
 ALLOWED = 3 * 15.0
+START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
 def beating(**late: float) -> Heartbeats:
@@ -147,10 +150,66 @@ def test_the_gpus_of_a_pool_are_those_of_its_status(budget: int | None, free: fl
     }
 
 
+def scored(made: OperatorMetrics, about: ResourceSnapshot, card: Scorecard) -> dict[str, float]:
+    record(made, about, decision(about, 5, 5))
+    made.record_scorecards(FleetSnapshot(0, 15, (about,)), {about.uid: card})
+    return series(made)
+
+
+def card(counted: Tally, total: Tally) -> Scorecard:
+    return Scorecard(START, (Day(START.date(), total),), counted=counted)
+
+
+WEEK = Tally(
+    hours=100, gpu_hours=500, saved_gpu_hours=-20, requests=1000, late_requests=50, late_requests_at_most=90,
+    compared_requests=10, error_requests=2, flaps=7,
+)  # fmt: skip
+HOUR = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=100, late_requests=1, late_requests_at_most=2, flaps=1)
+
+
+def test_the_scorecard_is_published_exactly() -> None:
+    found = scored(OperatorMetrics(), resource(target(5), metrics(20.0)), card(HOUR, WEEK))
+
+    assert found[f"firsttoken_slo_attainment_ratio{NAME}"] == pytest.approx(0.95)
+    assert found[f"firsttoken_calibration_error_ratio{NAME}"] == pytest.approx(0.2)
+    assert found[f"firsttoken_gpu_hours_saved_versus_peak{NAME}"] == -20
+    assert found[f"firsttoken_gpu_hours_total{NAME}"] == 5
+    assert found[f"firsttoken_slo_requests_total{NAME}"] == 100
+    assert found[f"firsttoken_slo_late_requests_total{NAME}"] == 1
+    assert found[f"firsttoken_flaps_total{NAME}"] == 1
+
+
+def test_counters_grow_by_what_was_added_also_where_a_resource_is_made_anew() -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
+    first = scored(made, about, card(HOUR, WEEK))
+    same = scored(made, about, card(HOUR, WEEK))
+    grown = scored(made, about, card(HOUR + HOUR, WEEK))
+    anew = scored(made, replace(about, uid="r-2"), card(HOUR, WEEK))
+    hours = [found[f"firsttoken_gpu_hours_total{NAME}"] for found in (first, same, grown, anew)]
+
+    assert hours == [5, 5, 10, 15]
+
+
+def test_what_was_not_counted_is_no_series() -> None:
+    blind = Tally(hours=1, gpu_hours=5)
+    found = scored(OperatorMetrics(), resource(target(5), lost()), card(blind, blind))
+    names = {name.split("{")[0] for name in found}
+
+    assert "firsttoken_gpu_hours_total" in names
+    for gone in (
+        "slo_attainment_ratio",
+        "calibration_error_ratio",
+        "gpu_hours_saved_versus_peak",
+        "slo_requests_total",
+    ):
+        assert f"firsttoken_{gone}" not in names
+
+
 def test_a_deleted_resource_or_pool_leaves_no_gauge() -> None:
     made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
     pool = PoolSnapshot("h100", 64, 64, False, 20, 600)
     made.record_tick(FleetSnapshot(0, 15, (about,), {"h100": pool}), (decision(about, 5, 9),))
+    made.record_scorecards(FleetSnapshot(0, 15, (about,)), {about.uid: card(HOUR, WEEK)})
     assert any("support-rag" in name for name in series(made))
     assert any("h100" in name for name in series(made))
     made.record_tick(FleetSnapshot(15, 15, ()), ())

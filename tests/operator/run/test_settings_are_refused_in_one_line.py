@@ -9,8 +9,11 @@ import pytest
 
 from firsttoken_operator.api import InferenceDeployment, scaling_policy
 from firsttoken_operator.cli import operator as command
+from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.run.settings import SettingsError, load
 from tests.operator.act.objects import infd
+
+GATEWAY = "prometheus: {{default: {{url: 'http://p', gateway: {{{}}}}}}}"
 
 
 def write(folder: Path, text: str) -> Path:
@@ -68,6 +71,16 @@ def test_a_source_may_be_its_url_alone(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_gateway_is_named_by_its_counter_and_labels(tmp_path: Path) -> None:
+    named = "requestsTotal: 'gw:requests_total', nameLabel: deployment, selector: {job: gw}"
+    settings = load(write(tmp_path, GATEWAY.format(named)), {})
+
+    assert settings.prometheus["default"].gateway_counter == GatewayCounter(
+        "gw:requests_total", "namespace", "deployment", {"job": "gw"}
+    )
+    assert load(write(tmp_path, "prometheus: {default: 'http://p'}"), {}).prometheus["default"].gateway_counter is None
+
+
 def test_advisory_is_off_unless_asked_for() -> None:
     assert load(None, command.overrides(parse())).advisory is False
     assert load(None, command.overrides(parse("--advisory"))).advisory is True
@@ -83,6 +96,12 @@ def test_advisory_is_off_unless_asked_for() -> None:
         ("prometheus: {default: 'file:///etc/passwd'}", "use http://host:9090"),
         ("prometheus: {default: 'http://user:secret@p'}", "use bearerTokenFile"),
         ("prometheus: {Default: 'http://p'}", "use lower-case letters"),
+        (GATEWAY.format("requestsTotal: 'm{x=1}', nameLabel: d"), "gateway.requestsTotal: String should match"),
+        (GATEWAY.format("requestsTotal: m, nameLabel: d-e"), "gateway.nameLabel: String should match"),
+        (GATEWAY.format("requestsTotal: m"), "gateway.nameLabel: Field required"),
+        (GATEWAY.format("requestsTotal: m, nameLabel: namespace"), "name two labels"),
+        (GATEWAY.format("requestsTotal: m, nameLabel: d, selector: {a-b: c}"), "String should match"),
+        (GATEWAY.format("requestsTotal: m, nameLabel: d, query: up"), "gateway.query: Extra inputs"),
         ("rateWindowSeconds: 30", "a rate needs 4 scrapes; use at least 60"),
         ("- a list", "a mapping of settings is expected"),
         ("a: [", "while parsing"),

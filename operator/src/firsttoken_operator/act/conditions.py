@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 
+from firsttoken_operator.act import zero
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
-from firsttoken_operator.decide.capacity import MINIMUM_FACTOR
+from firsttoken_operator.decide.memory import MAXIMUM_FACTOR, MINIMUM_FACTOR
 from firsttoken_operator.domain import (
     Decision,
-    Metrics,
+    Outcome,
     Reason,
     ResourceSnapshot,
     ScalingMode,
@@ -29,8 +30,8 @@ from firsttoken_sizing.workload import Sla
 HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
 POOL_LIMITS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND})
 LIMITS = POOL_LIMITS | {
-    Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCALE_DOWN_BRAKE,
-    Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING,
+    Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
+    Reason.SCALE_DOWN_BRAKE, Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING,
 }  # fmt: skip
 """What keeps replicas away from what the load asks for; waiting for a window is not a limit."""
 
@@ -54,15 +55,15 @@ def conditions(
     judged = [
         _sizing_ready(resource),
         _sla_feasible(resource),
-        _metrics_healthy(resource.metrics),
+        _metrics_healthy(resource),
         _sla_met(resource),
         _capacity_available(resource, decision),
         _scaling_active(resource, decision),
-        _scaling_limited(decision),
+        _scaling_limited(resource, decision),
         _calibrated(decision),
     ]
     before = {condition.type: condition for condition in previous}
-    everything = [_ready(resource), *judged]
+    everything = [_ready(resource, decision), *judged]
     return tuple(condition(before.get(j[0].value), j, resource.generation, now) for j in everything)
 
 
@@ -101,16 +102,19 @@ def _words(message: str) -> str:
     return _NUMBER.sub("#", message)
 
 
-def _ready(resource: ResourceSnapshot) -> Judgement:
-    health = resource.metrics.health
+def _ready(resource: ResourceSnapshot, decision: Decision | None) -> Judgement:
     if isinstance(resource.sized, Unsized):
         return ConditionType.READY, False, resource.sized.reason, resource.sized.message
     if isinstance(resource.target, TargetMissing):
         return ConditionType.READY, False, resource.target.reason, resource.target.message
     if resource.conflict:
         return ConditionType.READY, False, Reason.CONFLICT, resource.conflict
-    if health is Reason.MISSING:
-        return ConditionType.READY, False, health, resource.metrics.detail
+    if zero.is_at_zero(resource) and decision is not None and decision.outcome is Outcome.HELD:
+        # It is wanted, or nobody may wake it up: that is not sleep.
+        return ConditionType.READY, False, decision.limited_by or decision.reason, decision.message
+    _, healthy, reason, message = _metrics_healthy(resource)
+    if zero.is_at_zero(resource) or reason is Reason.MISSING:
+        return ConditionType.READY, healthy, reason, message
     return ConditionType.READY, True, Reason.READY, "sized, target found, metrics present"
 
 
@@ -130,8 +134,14 @@ def _sla_feasible(resource: ResourceSnapshot) -> Judgement:
     return ConditionType.SLA_FEASIBLE, None, Reason.UNKNOWN, "nothing is sized"
 
 
-def _metrics_healthy(metrics: Metrics) -> Judgement:
-    return ConditionType.METRICS_HEALTHY, metrics.health in HEALTHY, metrics.health, metrics.detail
+def _metrics_healthy(resource: ResourceSnapshot) -> Judgement:
+    """Without replicas there are no pods to measure: then it is about what is to tell of the next request."""
+    healthy, metrics = ConditionType.METRICS_HEALTHY, resource.metrics
+    if zero.is_at_zero(resource):
+        awaited = zero.can_come_back(resource)
+        reason = Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL
+        return healthy, awaited, reason, zero.what_wakes_it_up(resource)
+    return healthy, metrics.health in HEALTHY, metrics.health, metrics.detail
 
 
 def _sla_met(resource: ResourceSnapshot) -> Judgement:
@@ -144,7 +154,8 @@ def _sla_met(resource: ResourceSnapshot) -> Judgement:
         return ConditionType.SLA_MET, None, Reason.UNKNOWN, blind or "no limit is declared"
     blind = f"; {blind}" if blind else ""
     if ttft is None:
-        return ConditionType.SLA_MET, None, Reason.UNKNOWN, f"TTFT is not known ({resource.metrics.health}){blind}"
+        why = Reason.SCALED_TO_ZERO if zero.is_at_zero(resource) else resource.metrics.health
+        return ConditionType.SLA_MET, None, Reason.UNKNOWN, f"TTFT is not known ({why}){blind}"
     high = "unbounded" if ttft.high_milliseconds is None else f"{ttft.high_milliseconds:.0f}"
     text = f"TTFT {limit.percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {limit.milliseconds:.0f} ms"
     if ttft.low_milliseconds > limit.milliseconds:
@@ -193,19 +204,31 @@ def _scaling_active(resource: ResourceSnapshot, decision: Decision | None) -> Ju
     return active, True, Reason.ACTIVE, "replicas follow the load"
 
 
-def _scaling_limited(decision: Decision | None) -> Judgement:
+def _scaling_limited(resource: ResourceSnapshot, decision: Decision | None) -> Judgement:
     limited = ConditionType.SCALING_LIMITED
+    if decision is not None and zero.lacks_a_signal(resource, decision):
+        return limited, True, Reason.NO_WAKE_UP_SIGNAL, zero.what_would_allow_zero(resource)
     if decision is not None and decision.limited_by is not None and decision.limited_by in LIMITS:
         text = f"{decision.recommended} replicas asked for, {decision.to_replicas} granted"
         return limited, True, decision.limited_by, text
     return limited, False, Reason.WITHIN_LIMITS, "no limit is in force"
 
 
+def calibration_state(capacity_factor: float) -> Reason:
+    """What live traffic taught: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
+    if not MINIMUM_FACTOR < capacity_factor < MAXIMUM_FACTOR:
+        return Reason.PEGGED
+    # Less than half a percent is not told from nothing, here or in the status.
+    return Reason.AS_SIZED if round(100 * capacity_factor) == 100 else Reason.LEARNED
+
+
 def _calibrated(decision: Decision | None) -> Judgement:
     calibrated = ConditionType.CALIBRATED
-    if decision is None or decision.capacity_factor >= 1:
+    state = Reason.AS_SIZED if decision is None else calibration_state(decision.capacity_factor)
+    if decision is None or state is Reason.AS_SIZED:
         return calibrated, False, Reason.AS_SIZED, "live traffic has taught nothing else than the sizing says"
     percent = f"a replica serves {100 * decision.capacity_factor:.0f} % of what was sized"
-    if decision.capacity_factor <= MINIMUM_FACTOR:
-        return calibrated, False, Reason.PEGGED, f"{percent}, the least that is believed; benchmark the deployment"
-    return calibrated, True, Reason.LEARNED, percent
+    if state is Reason.LEARNED:
+        return calibrated, True, state, percent
+    bound = "least" if decision.capacity_factor <= MINIMUM_FACTOR else "most"
+    return calibrated, False, state, f"{percent}, the {bound} that is believed; benchmark the deployment"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,9 @@ from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
 from firsttoken_operator.act.ownership import ForeignWrite
-from firsttoken_operator.act.status import Observed, document, status_of
+from firsttoken_operator.act.scorecard import Look, Scorecard, advance
+from firsttoken_operator.act.scorecard_status import restored
+from firsttoken_operator.act.status import Observed, document, is_change, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import Reason, ResourceSnapshot
 
@@ -35,12 +38,19 @@ class Publisher:
         self._recorder = recorder
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
         self._failing: dict[str, str] = {}
+        self._scorecards: dict[str, Scorecard] = {}
+
+    @property
+    def scorecards(self) -> Mapping[str, Scorecard]:
+        """What was counted so far, by uid of the resource."""
+        return self._scorecards
 
     async def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
         """Write what changed. `shown` is the status that the watch shows. Never raises `ClusterError`."""
         resource = seen.resource
         previous = self._previous(resource.uid, read_status(shown))
-        current = status_of(previous, seen)
+        card = self._count(previous, Look(seen.now, resource, seen.decision, is_change(previous, seen)))
+        current = status_of(previous, replace(seen, scorecard=card))
         happened = deeds(seen, foreign)
         if current != previous and await self._write(resource, current):
             # NB: only once the status says so: a transition that could not be written is one again in the next tick.
@@ -56,6 +66,15 @@ class Publisher:
         if current != previous:
             await self._write(resource, current)
         await self._recorder.record(resource, Reason.DECISION_FAILED, UNDECIDED)
+        # NB: last, because it reads what the decision read, which may make it fail too.
+        self._count(previous, Look(now, resource, None))
+
+    def _count(self, previous: InferenceDeploymentStatus, look: Look) -> Scorecard:
+        """Add one tick to the scorecard; after a restart to the one that the status has."""
+        uid = look.resource.uid
+        card = self._scorecards.get(uid) or restored(previous, look.at)
+        self._scorecards[uid] = advance(card, look)
+        return self._scorecards[uid]
 
     async def _write(self, resource: ResourceSnapshot, status: InferenceDeploymentStatus) -> bool:
         ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", resource.namespace, resource.name)
@@ -76,6 +95,8 @@ class Publisher:
             del self._unconfirmed[uid]
         for uid in self._failing.keys() - uids:
             del self._failing[uid]
+        for uid in self._scorecards.keys() - uids:
+            del self._scorecards[uid]
 
     def _previous(self, uid: str, shown: InferenceDeploymentStatus) -> InferenceDeploymentStatus:
         written, ticks = self._unconfirmed.get(uid, (shown, 0))

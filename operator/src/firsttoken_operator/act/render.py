@@ -17,8 +17,7 @@ from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, SCALE_FIELD_MANAGER, ClusterWriter, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.preconditions import live_mode, objection
-from firsttoken_operator.decide import bounds
-from firsttoken_operator.domain import Reason, ScalingMode, ScalingPolicy, Sized
+from firsttoken_operator.domain import Reason, ScalingMode
 
 MONITORING_API = "monitoring.coreos.com/v1"
 
@@ -33,18 +32,6 @@ class RenderResult:
     reason: Reason
     message: str
     created: bool = False
-
-
-def initial_replicas(policy: ScalingPolicy, sized: Sized, *, on_prem: bool) -> int:
-    """How many replicas a new deployment starts with.
-
-    On-prem the GPUs are there: those for the declared peak. In the cloud those for the declared average, where one is
-    declared. Inside the resource's bounds.
-    """
-    average = sized.replicas_for_declared_average
-    wanted = sized.replicas_for_declared_peak if on_prem or average is None else average
-    limits = bounds(policy, sized)
-    return min(max(wanted, limits.lower), limits.upper)
 
 
 class Renderer:

@@ -32,14 +32,17 @@ def _arrivals(decision: Decision) -> str:
 
 
 def _predictions(decision: Decision, sized: Sized | None) -> str:
-    predicted = decision.prediction
+    predicted, n = decision.prediction, decision.to_replicas
+    if n == 0:
+        return "nothing to predict without replicas"
     if predicted is None:
         return "no prediction without a rate"
     limit = sized.sla.time_to_first_token if sized else None
     percentile = limit.percentile if limit else Percentile.P95
     at_n = _ttft(predicted.n, percentile)
+    if n == 1:
+        return f"predicted TTFT {percentile}: {at_n} at 1 replica"
     at_fewer = _ttft(predicted.n_minus_1, percentile)
-    n = decision.to_replicas
     load = _load(predicted.n_minus_1, n - 1, sized)
     return f"predicted TTFT {percentile}: {at_fewer} at {n - 1} replicas{load}, {at_n} at {n}"
 

@@ -10,10 +10,12 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from firsttoken_operator.act.conditions import conditions, timestamp
+from firsttoken_operator.act.conditions import calibration_state, conditions, timestamp
 from firsttoken_operator.act.scale import ScaleResult, Write
+from firsttoken_operator.act.scorecard import Scorecard
+from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
 from firsttoken_operator.act.sentences import scaling_sentence
-from firsttoken_operator.api.quantities import decimal_string
+from firsttoken_operator.api.quantities import MAX_INTEGER, decimal, decimal_string, number
 from firsttoken_operator.api.status import (
     CalibrationStatus,
     CapacityStatus,
@@ -26,11 +28,11 @@ from firsttoken_operator.api.status import (
     SizingStatus,
     TimingStatus,
     TrafficFigures,
+    TrafficForecast,
     TrafficStatus,
 )
 from firsttoken_operator.decide import charged_gpus
-from firsttoken_operator.decide.capacity import MINIMUM_FACTOR
-from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target
+from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Unsized
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.request import Sizing
@@ -57,6 +59,8 @@ class Observed:
     """A better configuration than the pinned one; None: there is none."""
     compared: bool = False
     """Whether a better one was looked for; until then the one that is shown stays."""
+    scorecard: Scorecard | None = None
+    """What was counted so far, this tick included; None: what is shown stays."""
 
 
 def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceDeploymentStatus:
@@ -64,7 +68,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
     resource, decision = seen.resource, seen.decision
     target = resource.target if isinstance(resource.target, Target) else None
     live = _live(previous, decision, resource.metrics.window_seconds)
-    decided = _is_change(previous, seen)
+    decided = is_change(previous, seen)
     written = seen.result.replicas if seen.result.write is Write.DONE else None
     return InferenceDeploymentStatus(
         observed_generation=resource.generation,
@@ -74,11 +78,12 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         replica_limit=decision.limit,
         last_decision_reason=decision.reason.value,
         sizing=_sizing(previous, seen),
-        traffic=_traffic(seen.declared, live),
+        traffic=_traffic(previous, seen, live),
         prediction=_prediction(previous, seen, live),
         capacity=_capacity(resource, decision, target),
         timing=_timing(previous, seen, scaled=decided and written is not None),
         calibration=_calibration(decision),
+        scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now),
         decisions=_decisions(previous, seen) if decided else previous.decisions,
         conditions=conditions(previous.conditions, resource, decision, seen.now),
     )
@@ -89,7 +94,7 @@ def document(status: InferenceDeploymentStatus) -> dict[str, object]:
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
+def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
     """Whether this decision belongs into the list: replicas were written, or would have been and differently so."""
     if not seen.decision.changes:
         return False
@@ -116,6 +121,10 @@ def _sized(resource: ResourceSnapshot) -> Sized | None:
 
 
 def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus | None:
+    sized = seen.resource.sized
+    if isinstance(sized, Unsized) and sized.reason is Reason.UNKNOWN:
+        # Its turn has not come yet after a start: what was known stays, for a second restart to read.
+        return previous.sizing
     sizing, before = seen.sizing, previous.sizing or SizingStatus()
     recommended = _configuration(seen.recommended) if seen.compared else before.recommended
     if sizing is None or sizing.configuration is None or not sizing.feasible:
@@ -150,18 +159,45 @@ def _configuration(key: ConfigurationKey | None) -> Configuration | None:
     )
 
 
-def _traffic(workload: Workload | None, live: TrafficFigures | None) -> TrafficStatus:
-    return TrafficStatus(declared=_declared(workload), live=live, drift=_drift(workload, live))
+def _traffic(previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None) -> TrafficStatus:
+    return TrafficStatus(
+        declared=_declared(seen.declared),
+        live=live,
+        forecast=_forecast(previous, seen.decision),
+        drift=_drift(seen.declared, live),
+    )
 
 
 def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None:
-    """The live rate as it is shown against the declared ones; it moves only with what is shown."""
-    if workload is None or live is None or live.requests_per_second is None:
+    """What is shown as live against what is declared; it moves only with what is shown."""
+    if workload is None or live is None:
         return None
     rates = {"peak": workload.peak_requests_per_second, "average": workload.average_requests_per_second}
-    rate = float(live.requests_per_second)
+    rate, said = number(live.requests_per_second) or 0.0, []
     shares = [f"{100 * rate / declared:.0f} % of the declared {name}" for name, declared in rates.items() if declared]
-    return f"live traffic is {' and '.join(shares)}" if shares else None
+    if shares and live.requests_per_second is not None:
+        said.append(f"live traffic is {' and '.join(shares)}")
+    lengths = {
+        "inputs": (live.input_tokens, workload.input_tokens),
+        "outputs": (live.output_tokens, workload.output_tokens),
+    }
+    measured = {name: (tokens, declared) for name, (tokens, declared) in lengths.items() if tokens and declared}
+    parts = [f"{name} are {100 * tokens / declared:.0f} %" for name, (tokens, declared) in measured.items()]
+    if parts:
+        said.append(f"{' and '.join(parts)} of the declared length")
+    return "; ".join(said) or None
+
+
+def _forecast(previous: InferenceDeploymentStatus, decision: Decision) -> TrafficForecast | None:
+    rate, method = decision.forecast_requests_per_second, decision.forecast_method or None
+    if rate is None:
+        return None
+    before = previous.traffic.forecast if previous.traffic else None
+    if before is not None and before.method == method:
+        shown = float(decimal(before.requests_per_second))
+        if abs(rate - shown) <= HYSTERESIS * shown:
+            return before
+    return TrafficForecast(requests_per_second=decimal_string(_two_digits(rate)), method=method)
 
 
 def _declared(workload: Workload | None) -> TrafficFigures | None:
@@ -180,14 +216,29 @@ def _live(previous: InferenceDeploymentStatus, decision: Decision, window_second
     rate = decision.arrival_requests_per_second
     if rate is None:
         return None
-    shown = previous.traffic.live if previous.traffic else None
-    if shown is not None and shown.requests_per_second is not None:
-        before = float(shown.requests_per_second)
-        # Counts of independent arrivals scatter by their square root (Poisson): less than twice that is no news.
-        noise = 2 * math.sqrt(before / window_seconds) if window_seconds > 0 else 0.0
-        if abs(rate - before) <= max(HYSTERESIS * before, noise):
-            return shown
-    return TrafficFigures(requests_per_second=decimal_string(_two_digits(rate)))
+    shown = (previous.traffic.live if previous.traffic else None) or TrafficFigures()
+    before = number(shown.requests_per_second)
+    # Counts of independent arrivals scatter by their square root (Poisson): less than twice that is no news.
+    noise = 2 * math.sqrt(before / window_seconds) if before is not None and window_seconds > 0 else 0.0
+    moved = before is None or abs(rate - before) > max(HYSTERESIS * before, noise)
+    requests = max(1.0, rate * window_seconds)
+    return TrafficFigures(
+        requests_per_second=decimal_string(_two_digits(rate)) if moved else shown.requests_per_second,
+        input_tokens=_live_tokens(shown.input_tokens, decision.input_tokens, requests),
+        output_tokens=_live_tokens(shown.output_tokens, decision.output_tokens, requests),
+    )
+
+
+def _live_tokens(before: int | None, mean: float | None, requests: float) -> int | None:
+    """A mean length with two digits: the one shown before unless it moved by more than a tenth and more than chance.
+
+    Lengths spread about as much as they are long, so that the mean of so many scatters by its own share 1 / sqrt(n).
+    """
+    if mean is None:
+        return None
+    if before is not None and abs(mean - before) <= before * max(HYSTERESIS, 2 / math.sqrt(requests)):
+        return before
+    return min(round(_two_digits(mean)), MAX_INTEGER)
 
 
 def _two_digits(value: float) -> float:
@@ -262,5 +313,11 @@ def _capacity(resource: ResourceSnapshot, decision: Decision, target: Target | N
 
 def _calibration(decision: Decision) -> CalibrationStatus:
     factor = decision.capacity_factor
-    state = Reason.AS_SIZED if factor >= 1 else Reason.PEGGED if factor <= MINIMUM_FACTOR else Reason.LEARNED
-    return CalibrationStatus(state=state.value, service_factor_percent=round(100 * factor))
+    state = calibration_state(factor)
+    # NB: rounded down, because after a restart the capacity is what is written here: it must not be more than it was.
+    percent = 100 if state is Reason.AS_SIZED else math.floor(100 * factor + 1e-6)
+    return CalibrationStatus(
+        state=state.value,
+        service_factor_percent=percent,
+        samples=decision.capacity_samples,
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from firsttoken_operator.api.gpu_pool import GPUPool, Location
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
     from firsttoken_operator.api.profiles import benchmark_document, profile
+    from firsttoken_operator.api.schedule import Schedule, schedule_of, scheduled_peak
 
 __all__ = [
     "API_VERSION",
@@ -31,12 +32,15 @@ __all__ = [
     "InferenceDeployment",
     "InvalidDocument",
     "Location",
+    "Schedule",
     "UnreadableDocument",
     "benchmark_document",
     "load_documents",
     "parse_documents",
     "profile",
     "scaling_policy",
+    "schedule_of",
+    "scheduled_peak",
     "sizing_request",
     "workload",
 ]
@@ -50,6 +54,7 @@ _MODULES = {
     "gpu_pool": ("GPUPool", "Location"),
     "inference_deployment": ("InferenceDeployment",),
     "profiles": ("benchmark_document", "profile"),
+    "schedule": ("Schedule", "schedule_of", "scheduled_peak"),
 }
 """Where each public name lives."""
 

@@ -6,6 +6,7 @@ serves `kubectl apply` and `firsttoken size` alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,8 +141,16 @@ def _known() -> str:
     return ", ".join(_MODELS)
 
 
+_TIME_OF_DAY = ("tag:yaml.org,2002:str", re.compile(r"[0-9]+(:[0-9]+)+$"))
+_RESOLVERS = {
+    first: [_TIME_OF_DAY, *known] for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}  # NB: YAML 1.1 reads 10:00 as 600, a number to the base of 60; kubectl reads a string, and so do we.
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Refuses a key that is written twice, which YAML readers otherwise settle in silence (the last one wins)."""
+
+    yaml_implicit_resolvers = _RESOLVERS
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]

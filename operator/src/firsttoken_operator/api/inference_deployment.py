@@ -22,7 +22,6 @@ KIND: Final = "InferenceDeployment"
 SERVICE_NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 MAX_REPLICAS = 100_000
 
-Replicas = Annotated[Int, Field(ge=1, le=MAX_REPLICAS)]
 # NB: at least one tick (15 s); a window of 0 would switch a safeguard off.
 Window = Annotated[Int, Field(ge=15, le=86_400)]
 
@@ -157,14 +156,17 @@ class Scaling(ApiModel):
         described("Active: scales. Advisory: computes and reports, scales nothing. Paused: does neither."),
     ] = ScalingMode.ACTIVE
     min_replicas: Annotated[
-        Replicas,
+        Int,
+        Field(ge=0, le=MAX_REPLICAS),
         described(
-            "Never fewer. At least 1: scaling to zero needs a signal to wake up, which this version does not have.",
+            "Never fewer. 0: scales to zero when no request has come for scaling.scaleDownStabilizationSeconds and a "
+            "signal can wake it up (a gateway counter named by the administrator, or a window of traffic.schedule).",
             unit="replicas",
         ),
     ] = 1
     max_replicas: Annotated[
-        Replicas | None,
+        Int | None,
+        Field(ge=1, le=MAX_REPLICAS),
         described("Never more.", unit="replicas", absent="burst headroom and pool are the only bounds"),
     ] = None
     burst_headroom_percent: Annotated[

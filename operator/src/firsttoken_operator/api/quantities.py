@@ -17,9 +17,11 @@ from firsttoken_operator.api.base import refusal
 
 RATE_PATTERN = r"^([0-9]+(\.[0-9]{1,3})?|[0-9]+m)$"
 AMOUNT_PATTERN = r"^[0-9]+(\.[0-9]{1,6})?$"
+SIGNED_AMOUNT_PATTERN = r"^-?[0-9]+(\.[0-9]{1,6})?$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]{1,9})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
 MAX_DECIMAL_LENGTH = 16
 MAX_INTEGER = 1_000_000_000
+MAX_REQUESTS_PER_SECOND = 1_000_000
 MAX_ARCHITECTURE_FIELDS = 256
 
 
@@ -59,6 +61,8 @@ Amount = Annotated[
     int | str, BeforeValidator(_checker(AMOUNT_PATTERN, "2.50")), WithJsonSchema(_int_or_string(AMOUNT_PATTERN))
 ]
 """Money, GPU-hours, percents with decimals: at most six decimals."""
+SignedAmount = Annotated[str, Field(max_length=MAX_DECIMAL_LENGTH, pattern=SIGNED_AMOUNT_PATTERN)]
+"""An amount that may be negative, such as a saving."""
 
 Name = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """A DNS label: the name of a namespaced object."""
@@ -73,6 +77,8 @@ Quantity = Annotated[str, Field(max_length=32, pattern=QUANTITY_PATTERN)]
 """A Kubernetes quantity such as 500m, 16 or 64Gi."""
 Timestamp = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 """RFC 3339 in UTC, as Kubernetes writes it."""
+Date = Annotated[str, Field(max_length=10, pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+"""A day, as RFC 3339 writes it."""
 
 
 def decimal(value: int | str) -> Decimal:
@@ -88,7 +94,7 @@ def number(value: int | str | None) -> float | None:
 
 
 def decimal_string(value: float, decimals: int = 3) -> str:
-    """Write a non-negative number the way `Rate` and `Amount` are read, without trailing zeros: 28.540 -> 28.54."""
+    """Write a number the way `Rate` and `Amount` are read, without trailing zeros: 28.540 -> 28.54."""
     text = f"{value:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

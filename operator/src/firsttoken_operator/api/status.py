@@ -22,6 +22,7 @@ from firsttoken_operator.api.quantities import (
     ShortText,
     Timestamp,
 )
+from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.workload import Percentile
 
@@ -89,19 +90,37 @@ class TrafficFigures(ApiModel):
     output_tokens: Annotated[Count | None, described("Mean output length.", unit="tokens")] = None
 
 
+class TrafficForecast(ApiModel):
+    """What is expected to arrive before a new pod would be ready."""
+
+    requests_per_second: Annotated[
+        Rate, described("Largest rate expected, rounded to two digits.", unit="requests per second")
+    ]
+    method: Annotated[
+        ReasonWord | None, described("How it was made: Persistence, Trend, Season or SeasonTrend.", absent="not told")
+    ] = None
+
+
 class TrafficStatus(ApiModel):
-    """Declared and live traffic side by side."""
+    """Declared, live and expected traffic side by side."""
 
     declared: Annotated[TrafficFigures | None, described("What spec.traffic declares, resolved.")] = None
     live: Annotated[
         TrafficFigures | None,
-        described("What arrives now, rounded to two digits.", absent="unknown (see condition MetricsHealthy)"),
+        described(
+            "What arrives now, rounded to two digits; lengths where they are measured.",
+            absent="unknown (see condition MetricsHealthy)",
+        ),
+    ] = None
+    forecast: Annotated[
+        TrafficForecast | None,
+        described("What is expected to arrive before a new pod would be ready.", absent="there is no forecast"),
     ] = None
     drift: Annotated[
         Message | None,
         described(
-            "The live rate in percent of the declared peak and of the declared average. Lengths are not measured.",
-            absent="the live rate is unknown, or no rate is declared",
+            "Live traffic in percent of the declared one: rate against peak and average, mean lengths.",
+            absent="nothing that is declared is measured",
         ),
     ] = None
 
@@ -166,6 +185,10 @@ class CalibrationStatus(ApiModel):
     service_factor_percent: Annotated[
         Count | None, described("Real capacity as a share of the sized one.", unit="percent")
     ] = None
+    samples: Annotated[
+        Count | None,
+        described("Measurements that the share stands on.", unit="measurements", absent="none taught anything yet"),
+    ] = None
 
 
 class DecisionRecord(ApiModel):
@@ -202,6 +225,12 @@ class InferenceDeploymentStatus(ApiModel):
     capacity: Annotated[CapacityStatus | None, described("What the pool gave and withheld.")] = None
     timing: Annotated[TimingStatus | None, described("How long replicas take to become ready.")] = None
     calibration: Annotated[CalibrationStatus | None, described("What live traffic taught.")] = None
+    scorecard: Annotated[
+        ScorecardStatus | None,
+        described(
+            "Attainment and GPU-hours of the last seven days, written once an hour.", absent="nothing was counted yet"
+        ),
+    ] = None
     decisions: Annotated[
         tuple[DecisionRecord, ...],
         Field(max_length=10),

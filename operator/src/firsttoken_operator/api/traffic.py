@@ -9,11 +9,11 @@ from typing import Annotated
 from pydantic import Field
 
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described
-from firsttoken_operator.api.quantities import Rate, decimal
+from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, Rate, decimal
+from firsttoken_operator.api.schedule_spec import MAX_WINDOWS, ScheduleWindow
 from firsttoken_sizing.workload import Routing
 
 MAX_TOKENS = 10_000_000
-MAX_REQUESTS_PER_SECOND = 1_000_000
 MAX_DEADLINE_HOURS = 100_000
 MAX_QUANTILES = 16
 PEAK_FORMS = ("peakRequestsPerSecond", "peakToAverage", "peakPercentile", "concurrentRequests", "offline")
@@ -197,6 +197,13 @@ class Traffic(ApiModel):
             holds=lambda t: t.peak_to_average is None or Decimal(1) <= decimal(t.peak_to_average) <= Decimal(1000),
             field="peakToAverage",
         ),
+        Rule(
+            cel="!has(self.schedule) || self.schedule.size() == 0 || !has(self.offline)",
+            problem="schedule says when callers come, and offline is a job that nobody waits for",
+            fix="remove one of the two",
+            holds=lambda t: not t.schedule or t.offline is None,
+            field="schedule",
+        ),
     )
 
     input_tokens: Annotated[
@@ -302,6 +309,15 @@ class Traffic(ApiModel):
             absent="another form of the peak says it",
         ),
     ] = None
+    schedule: Annotated[
+        tuple[ScheduleWindow, ...],
+        Field(max_length=MAX_WINDOWS),
+        described(
+            "Peaks that are known beforehand. While a window is open its peak is the declared one: there are at least "
+            "the replicas for it, from the moment it begins.",
+            absent="the declared peak may come at any time",
+        ),
+    ] = ()
     cached_input_percent: Annotated[
         Int,
         Field(ge=0, le=99),

@@ -11,6 +11,8 @@ import json
 import math
 import re
 import sys
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
@@ -28,6 +30,8 @@ _LONGEST_COLD_START_SECONDS = 86400.0
 _SINCE = "7d"
 _SECONDS_OF = {"m": 60, "h": 3600, "d": 86400}
 _LONGEST_SINCE_SECONDS = 90 * 86400
+_START_YEARS = range(1971, 2200)
+_START_FIX = "write it as 2026-11-16T00:00Z"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +47,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--prometheus", metavar="URL", help="instead of a trace: the traffic that the deployment had, by its metrics"
     )
     parser.add_argument("--since", metavar="TIME", help=f"how far back: 90m, 36h, 7d; default: {_SINCE}")
+    parser.add_argument(
+        "--start",
+        metavar="TIME",
+        help="when the trace begins, as 2026-11-16T00:00Z: for traffic.schedule and days of the week; "
+        "default: a Monday, 00:00 UTC",
+    )
     parser.add_argument(
         "--policy", action="append", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}; default: all"
     )
@@ -89,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
     lengths = setting.subject.lengths
     if args.trace is not None:
         traffic = read_traffic(args.trace, lengths, shaping)
+        if args.start is not None:
+            traffic = replace(traffic, start_epoch_seconds=_epoch_seconds(args.start))
     else:
         traffic = _history(args, deployment, lengths, shaping)
     _progress(f"{traffic.name}: {len(traffic.requests)} requests, {traffic.left_out} left out that no replica holds")
@@ -119,11 +131,25 @@ def _seconds(since: str) -> float:
     return float(seconds)
 
 
+def _epoch_seconds(start: str) -> float:
+    # NB: a time without a zone would be another moment on every machine.
+    try:
+        at = datetime.fromisoformat(start)
+    except ValueError:
+        raise InvalidInput("--start", f"{start!r} is no time", _START_FIX) from None
+    if at.tzinfo is None or at.year not in _START_YEARS:
+        problem = "has no time zone" if at.tzinfo is None else "is in no year that clocks are known of"
+        raise InvalidInput("--start", f"{start!r} {problem}", _START_FIX)
+    return at.timestamp()
+
+
 def _check(args: argparse.Namespace) -> None:
     if (args.trace is None) == (args.prometheus is None):
         raise InvalidInput("--trace", "is one of two ways to say which traffic", "give --trace or --prometheus")
     if args.since is not None and args.prometheus is None:
         raise InvalidInput("--since", "has no meaning with --trace", "leave it out")
+    if args.start is not None and args.trace is None:
+        raise InvalidInput("--start", "is known of what --prometheus tells", "leave it out")
     for argument, value, least, most in (
         ("--rate-scale", args.rate_scale, math.ulp(0.0), math.inf),
         ("--length-cv", args.length_cv, 0.0, 10.0),

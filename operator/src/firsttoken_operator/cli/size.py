@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import yaml
 from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title, write
+from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
 from firsttoken_sizing import size
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.report import sizing_json
@@ -39,6 +40,8 @@ class Answer:
     """How the deployment is called in a table."""
     sizing: Sizing
     other_reading: Sizing | str
+    windows: tuple[SizedWindow, ...]
+    """Those of the declared schedule."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,9 +83,12 @@ def _answer(
     deployment: InferenceDeployment, sources: Sources, arrivals: Arrivals | None, percentile: Percentile | None
 ) -> Answer:
     request = sources.request(deployment, arrivals, percentile)
-    sizing = _within_bounds(size(request), deployment, sources.documents)
+    sizing = size(request)
+    windows = sized_windows(deployment, sizing)
+    sizing = _within_bounds(sizing, windows, deployment, sources.documents)
     metadata = deployment.metadata
-    return Answer(metadata.namespace or "", metadata.name, title(deployment), sizing, _other_reading(request, sizing))
+    other = _other_reading(request, sizing)
+    return Answer(metadata.namespace or "", metadata.name, title(deployment), sizing, other, windows)
 
 
 def _other_reading(request: SizingRequest, sizing: Sizing) -> Sizing | str:
@@ -93,14 +99,23 @@ def _other_reading(request: SizingRequest, sizing: Sizing) -> Sizing | str:
     return size(replace(request, arrivals=_OTHER[sizing.arrivals], pinned=pinned))
 
 
-def _within_bounds(sizing: Sizing, deployment: InferenceDeployment, documents: Documents) -> Sizing:
-    """The sizing with a warning for each bound, of the resource or its pool, that is missing or below the size."""
+def _within_bounds(
+    sizing: Sizing, windows: Sequence[SizedWindow], deployment: InferenceDeployment, documents: Documents
+) -> Sizing:
+    """The sizing with a warning for each bound, of the resource or its pool, that is missing or below the size.
+
+    The size is that of the declared peak, or of the largest window of the schedule where that is more.
+    """
     warnings = [*sizing.warnings]
     spec = deployment.spec
     most = spec.scaling.max_replicas
-    if most is not None and sizing.replicas > most:
+    replicas, gpus, what = sizing.replicas, sizing.gpus, "the declared peak"
+    largest = max(windows, key=lambda window: window.replicas, default=None)
+    if largest is not None and largest.replicas > replicas:
+        replicas, gpus, what = largest.replicas, largest.gpus, "the largest peak of traffic.schedule"
+    if most is not None and replicas > most:
         warnings.append(
-            f"MaxReplicasTooLow: the declared peak needs {sizing.replicas} replicas, scaling.maxReplicas is {most};"
+            f"MaxReplicasTooLow: {what} needs {replicas} replicas, scaling.maxReplicas is {most};"
             " raise it or declare a lower peak"
         )
     pool = documents.pools.get(spec.capacity.pool or "")
@@ -109,9 +124,9 @@ def _within_bounds(sizing: Sizing, deployment: InferenceDeployment, documents: D
             f"PoolNotFound: GPUPool {spec.capacity.pool} is not in the file, so its prices and budget are not known;"
             " add it"
         )
-    if pool is not None and pool.spec.peak_gpus is not None and sizing.gpus > pool.spec.peak_gpus:
+    if pool is not None and pool.spec.peak_gpus is not None and gpus > pool.spec.peak_gpus:
         warnings.append(
-            f"PoolTooSmall: the declared peak needs {sizing.gpus} GPUs, GPUPool {pool.metadata.name} has peakGPUs"
+            f"PoolTooSmall: {what} needs {gpus} GPUs, GPUPool {pool.metadata.name} has peakGPUs"
             f" {pool.spec.peak_gpus}; raise it or declare a lower peak"
         )
     return replace(sizing, warnings=tuple(warnings))
@@ -125,6 +140,8 @@ def _print_tables(answers: Iterable[Answer]) -> None:
     console = Console()
     for answer in answers:
         console.print(sizing_table(answer.title, answer.sizing, answer.other_reading), soft_wrap=False)
+        for window in answer.windows:
+            console.print(window.sentence(), highlight=False)
 
 
 def _write_plot(answers: Iterable[Answer], file: Path, picture: PictureFormat) -> None:
@@ -141,7 +158,13 @@ def _write_plot(answers: Iterable[Answer], file: Path, picture: PictureFormat) -
 
 def _print_documents(answers: list[Answer], output: str) -> None:
     documents: list[dict[str, Any]] = [
-        {"namespace": a.namespace, "name": a.name, **sizing_json(a.sizing, a.other_reading)} for a in answers
+        {
+            "namespace": a.namespace,
+            "name": a.name,
+            **sizing_json(a.sizing, a.other_reading),
+            "schedule": [window.document() for window in a.windows],
+        }
+        for a in answers
     ]
     document = documents[0] if len(documents) == 1 else documents
     if output == "json":

@@ -220,7 +220,7 @@ def _as_json(answer: _Answer) -> dict[str, object]:
 
 def _as_yaml(answer: _Answer) -> str:
     """A snippet to paste below `spec:`; refused where the object would not be valid with it."""
-    from firsttoken_operator.api.traffic import MAX_REQUESTS_PER_SECOND
+    from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND
     from firsttoken_sizing.errors import InvalidInput
 
     missing = (

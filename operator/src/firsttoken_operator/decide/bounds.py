@@ -5,27 +5,48 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from firsttoken_operator.domain import Reason, ScalingPolicy, Sized
+from firsttoken_operator.domain import Idle, Metrics, Reason, ResourceSnapshot, ScalingPolicy, Sized, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Inclusive limits in replicas; `limited_by` names what makes the upper one."""
+    """Inclusive limits in replicas; `limited_by` names what makes the upper one, `lower_by` the lower one."""
 
     lower: int
     upper: int
     limited_by: Reason
+    lower_by: Reason = Reason.MIN_REPLICAS
 
 
-def bounds(policy: ScalingPolicy, sized: Sized) -> Bounds:
-    """Lower: `minReplicas`. Upper: the declared peak's size plus the burst headroom, and `maxReplicas`.
+def bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: float | None = None) -> Bounds:
+    """`minReplicas`, or what a declared window asks for; and the declared peak with its headroom, or `maxReplicas`.
 
-    A minimum above the headroom wins over it (the user asked for it), `maxReplicas` wins over both.
+    The declared peak is that of a window which is open or opens before a new pod would be ready, where that is more. A
+    minimum above the headroom wins over it (the user asked for it), `maxReplicas` wins over both.
     """
-    lower = max(1, policy.min_replicas)
+    lower, lower_by = policy.min_replicas, Reason.MIN_REPLICAS
+    declared = sized.replicas_for_declared_peak
+    if scheduled_requests_per_second is not None:
+        scheduled = sized.table.replicas_for(scheduled_requests_per_second)
+        declared = max(declared, scheduled)
+        if scheduled > lower:
+            lower, lower_by = scheduled, Reason.SCHEDULED_PEAK
     # NB: integer arithmetic: 39 x 1.1 is 42.900000000000006 in floating point.
-    headroom = math.ceil(sized.replicas_for_declared_peak * (100 + policy.burst_headroom_percent) / 100)
-    upper, limited_by = max(headroom, lower), Reason.BURST_HEADROOM
+    headroom = math.ceil(declared * (100 + policy.burst_headroom_percent) / 100)
+    upper, limited_by = max(headroom, lower, 1), Reason.BURST_HEADROOM
     if policy.max_replicas is not None and policy.max_replicas < upper:
         upper, limited_by = policy.max_replicas, Reason.MAX_REPLICAS
-    return Bounds(lower=min(lower, upper), upper=upper, limited_by=limited_by)
+    return Bounds(min(lower, upper), upper, limited_by, lower_by)
+
+
+def resource_bounds(resource: ResourceSnapshot, sized: Sized) -> Bounds:
+    """The bounds now. The last replica goes only where something could call it back."""
+    limits = bounds(resource.policy, sized, resource.scheduled_requests_per_second)
+    if limits.lower > 0 or resource.has_schedule or can_wake_up(resource.metrics):
+        return limits
+    return Bounds(1, limits.upper, limits.limited_by, Reason.NO_WAKE_UP_SIGNAL)
+
+
+def can_wake_up(metrics: Metrics) -> bool:
+    """Whether a gateway would tell of requests that come while there is no replica."""
+    return isinstance(metrics.gateway_arrivals, Value | Idle)

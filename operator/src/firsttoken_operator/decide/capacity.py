@@ -1,48 +1,130 @@
-"""TTFT feedback: live latency corrects the capacity of a replica, never the replica count directly.
+"""Learned capacity: live TTFT corrects what one replica carries, never the replica count directly.
 
-TTFT = own prefill + queue, and replicas can only remove the queue. So a TTFT above the SLA at a load that the model
-calls safe says that the model is too optimistic: the learned capacity shrinks in bounded steps. It only tightens.
+The SLA allows a share of late first tokens; the capacity is right where about that share is late on full replicas. So
+full replicas with hardly anybody late carry more than was sized, and full replicas with too many late carry less.
+The factor on the sized capacity follows that by small steps (stochastic approximation; Robbins and Monro 1951), faster
+in the first hours than later. What keeps it honest:
+
+* Only replicas that work near their capacity say how large it is: a quiet week teaches nothing.
+* Some prompts are late at any load, because their own prefill takes too long. No replica shortens that, so what is late
+  on nearly idle replicas does not count as a miss.
+* One window moves the factor by a tenth at most, and it stays within [0.5, 2]; at a bound it is `Pegged`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from firsttoken_operator.decide.demand import HEALTHY, Demand
-from firsttoken_operator.decide.memory import ResourceMemory
-from firsttoken_operator.domain import Metrics, Target, TtftInterval
-from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_operator.decide.memory import (
+    DOUBTED_TICKS,
+    IDLE_FILL,
+    MAXIMUM_FACTOR,
+    MINIMUM_FACTOR,
+    MINIMUM_REQUESTS,
+    Calibration,
+    ResourceMemory,
+)
+from firsttoken_operator.decide.settled import is_settled
+from firsttoken_operator.decide.tick import Tick
+from firsttoken_operator.domain import Metrics, Sized, Target, TtftInterval
+from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.workload import Sla
 
-MINIMUM_FACTOR = 0.5
-"""The learned capacity never goes below half of the sized one; there it is `Pegged`."""
-TIGHTEN_RATIO = 0.9
-"""One lesson takes a tenth: a single outlier cannot double a fleet."""
-WINDOWS_TO_LEARN = 3
-"""Rate windows in a row, none sharing a request with another, that must agree: one burst is no lesson."""
-MINIMUM_UTILIZATION = 0.7
-"""Of the learned capacity: below it TTFT does not come from queueing."""
-MINIMUM_REQUESTS = 50
-"""A percentile of fewer requests is noise."""
+BUDGET_SHARE = 0.85
+"""Of the late requests that the SLA allows: as many are aimed at."""
+LEAST_SPENDING, MOST_SPENDING = 0.25, 3.0
+"""Of the budget: how far full replicas may be below or above it while the day as a whole has spent more or less."""
+SPENDING_GAIN = 3.0
+"""How much is saved or spent on full replicas for what the day spent too much or too little, both in budgets."""
+RESERVE_A_BUDGET, MOST_RESERVE = 0.05, 0.3
+"""Share of the capacity that is left free for each budget that was spent beyond the first, and at most."""
+OVERSPENT = 3.0
+"""Budgets spent from which on a size is kept for longer."""
+MOST_PATIENCE = 12.0
+"""Times the stabilization window: how long a size is kept at most where the budget is overspent."""
+BUDGET_SECONDS = 43200.0
+"""Time constant with which what was spent is forgotten."""
+LEAST_BUDGET_SHARE = 0.5
+"""The same where most of what is allowed is late anyway."""
+SLOWEST_GAIN_PER_HOUR, FASTEST_GAIN_PER_HOUR = 0.15, 0.6
+"""By how much (logarithm) the factor grows in an hour of full replicas without anybody late: later on, and at first."""
+LARGEST_STEP_A_WINDOW, LARGEST_LATER_STEP = 0.02, 0.1
+"""Most by which one rate window lowers the factor (logarithm): the first ones of a row, and the later ones."""
+PATIENT_WINDOWS = 3
+"""Windows in a row with too many late requests before they are believed: most such are load that rises faster than it
+is measured, of which the capacity knows nothing."""
+BUSY_FILL, FULL_FILL, OVERLOADED_FILL = 0.75, 0.95, 1.1
+"""Load as a share of the capacity: between the first two lessons gain weight, and above the last replicas are too few,
+which demand asks for and which says nothing of the model."""
+CLEAR_MISSES = 4.0
+"""Late requests beyond the budget, in budgets, that say even of half empty replicas that they carry less than sized."""
+LONGEST_WAIT_SECONDS = 900.0
+"""How long a lesson of the tail waits for the speed of the replicas."""
+FLOOR_REQUESTS = 5000.0
+"""Requests on idle replicas that are remembered of what is late at any load."""
+_SECONDS_AN_HOUR = 3600.0
 
 
 def learn(
-    memory: ResourceMemory,
-    clock_seconds: float,
-    table: CapacityTable,
-    sla: Sla,
-    target: Target,
-    metrics: Metrics,
-    load: Demand,
+    memory: ResourceMemory, tick: Tick, sized: Sized, target: Target, metrics: Metrics, load: Demand
 ) -> ResourceMemory:
-    """Memory with the capacity that this tick's TTFT teaches."""
-    if not _misses(memory, clock_seconds, table, sla, target, metrics, load):
-        return replace(memory, ttft_missed_since_seconds=None)
-    since = clock_seconds if memory.ttft_missed_since_seconds is None else memory.ttft_missed_since_seconds
-    if clock_seconds - since < (WINDOWS_TO_LEARN - 1) * metrics.window_seconds:
-        return replace(memory, ttft_missed_since_seconds=since)
-    factor = max(MINIMUM_FACTOR, memory.capacity_factor * TIGHTEN_RATIO)
-    return replace(memory, ttft_missed_since_seconds=None, capacity_factor=factor)
+    """Memory with what this tick's TTFT teaches about the capacity."""
+    late, inside = _late_share(metrics), _share_inside(sized.sla)
+    if late is None or inside is None:
+        return memory
+    assert metrics.ttft is not None
+    requests = metrics.ttft.requests * tick.interval_seconds / metrics.window_seconds
+    known = _with_spent(memory.calibration, late, requests, tick)
+    memory = replace(memory, calibration=known)
+    if not is_settled(memory, tick, target, metrics) or not _speed_is_known(memory, tick):
+        return memory
+    sized_load = load.arriving_load / (target.ready * sized.table.capacity_of_one_among(target.ready))
+    fill = sized_load / known.factor
+    queued = memory.queued_seconds
+    is_quiet = queued is None or tick.clock_seconds - queued > 2 * metrics.window_seconds
+    if sized_load <= IDLE_FILL and fill <= BUSY_FILL and is_quiet:
+        return replace(memory, calibration=_with_floor(known, late, requests))
+    # What is spent while a fleet grows is saved on full replicas, and the other way round.
+    spending = 1 + SPENDING_GAIN * (1 - spent_budgets(known, sized.sla))
+    budget = _aim(known, 1 - inside) * min(max(spending, LEAST_SPENDING), MOST_SPENDING)
+    balance = 1 - max(0.0, late - known.floor_share) / budget
+    missed_since = memory.missed_since_seconds if balance < 0 else None
+    if balance < 0 and missed_since is None:
+        missed_since = tick.clock_seconds
+    memory = replace(memory, missed_since_seconds=missed_since)
+    weight = min(max((fill - BUSY_FILL) / (FULL_FILL - BUSY_FILL), 0.0), 1.0) if fill <= OVERLOADED_FILL else 0.0
+    if balance < -CLEAR_MISSES and fill <= OVERLOADED_FILL:
+        weight = 1.0
+    if weight == 0:
+        return memory
+    hours = tick.interval_seconds / _SECONDS_AN_HOUR
+    gain = max(SLOWEST_GAIN_PER_HOUR, FASTEST_GAIN_PER_HOUR / (1 + known.hours))
+    windows = (tick.clock_seconds - (missed_since or tick.clock_seconds)) / metrics.window_seconds
+    largest = LARGEST_STEP_A_WINDOW if windows < PATIENT_WINDOWS else LARGEST_LATER_STEP
+    step = max(gain * hours * weight * balance, -largest * tick.interval_seconds / metrics.window_seconds)
+    factor = min(max(known.factor * math.exp(step), MINIMUM_FACTOR), most_factor(sized))
+    learned = replace(known, tail_factor=factor / known.speed, hours=known.hours + weight * hours)
+    return replace(memory, calibration=learned)
+
+
+def most_factor(sized: Sized) -> float:
+    """Largest factor that may be learned from TTFT: live ITL and E2E are not observed, so the model must allow it."""
+    sla, table = sized.sla, sized.table
+    others = ((sla.inter_token_latency, table.itl), (sla.end_to_end, table.end_to_end))
+    most = MAXIMUM_FACTOR
+    for limit, columns in others:
+        if limit is not None:
+            # NB: not known at this percentile reads as outside: the model then allows no more than was sized.
+            inside = table.rates[columns[:, STATISTICS.index(limit.percentile.key)] <= limit.milliseconds]
+            most = min(most, max(1.0, inside.max(initial=0.0) / table.capacity_requests_per_second))
+    return most
+
+
+def is_pegged(factor: float) -> bool:
+    """Whether a learned factor stands on a bound: the truth may lie beyond it."""
+    return factor <= MINIMUM_FACTOR or factor >= MAXIMUM_FACTOR
 
 
 def ttft_above_sla(ttft: TtftInterval | None, sla: Sla) -> bool:
@@ -51,26 +133,64 @@ def ttft_above_sla(ttft: TtftInterval | None, sla: Sla) -> bool:
     return ttft is not None and limit is not None and ttft.low_milliseconds > limit.milliseconds
 
 
-def _misses(
-    memory: ResourceMemory,
-    clock_seconds: float,
-    table: CapacityTable,
-    sla: Sla,
-    target: Target,
-    metrics: Metrics,
-    load: Demand,
-) -> bool:
+def _share_inside(sla: Sla) -> float | None:
+    """Share of the requests that must be inside the TTFT limit; None where there is none on a percentile."""
+    return sla.time_to_first_token.percentile.share if sla.time_to_first_token else None
+
+
+def _late_share(metrics: Metrics) -> float | None:
+    """Late first tokens of the window, 0..1; None where this window says nothing reliable about them."""
     ttft = metrics.ttft
-    if metrics.health not in HEALTHY or ttft is None or ttft.requests < MINIMUM_REQUESTS:
-        return False
-    if not ttft_above_sla(ttft, sla):
-        return False
-    in_transition = target.starting or target.terminating or target.rollout or target.ready < target.replicas
-    settled = memory.changed_seconds is None or clock_seconds - memory.changed_seconds > metrics.window_seconds
-    if in_transition or not settled:
-        return False
-    # More load than the learned capacity is a lack of replicas, which demand asks for; it says nothing of the model.
-    # At a small part of it there is no queue: what is slow is a prompt's own prefill, which no replica shortens.
-    capacity = target.ready * table.capacity_of_one_among(target.ready) * memory.capacity_factor
-    enough = table.replicas_for(load.total_per_second, memory.capacity_factor) <= target.ready
-    return enough and load.total_per_second >= MINIMUM_UTILIZATION * capacity > 0
+    if metrics.health not in HEALTHY or ttft is None or ttft.late is None or ttft.requests < MINIMUM_REQUESTS:
+        return None
+    return ttft.late.estimate
+
+
+def _speed_is_known(memory: ResourceMemory, tick: Tick) -> bool:
+    """Whether the replicas' speed was measured, or could not be for long: else its error would count twice."""
+    since = memory.healthy_since_seconds
+    waited = since is not None and tick.clock_seconds - since >= LONGEST_WAIT_SECONDS
+    return waited or memory.calibration.speed_ticks >= DOUBTED_TICKS
+
+
+def _with_floor(known: Calibration, late_share: float, requests: float) -> Calibration:
+    """The late share of idle replicas, averaged over the last `FLOOR_REQUESTS` of them."""
+    weight = min(known.floor_requests, FLOOR_REQUESTS)
+    floor = (known.floor_share * weight + late_share * requests) / (weight + requests)
+    return replace(known, floor_share=floor, floor_requests=weight + requests)
+
+
+def _with_spent(known: Calibration, late_share: float, requests: float, tick: Tick) -> Calibration:
+    kept = math.exp(-tick.interval_seconds / BUDGET_SECONDS)
+    excess = max(0.0, late_share - known.floor_share)
+    return replace(
+        known,
+        late_requests=kept * known.late_requests + excess * requests,
+        judged_requests=kept * known.judged_requests + requests,
+    )
+
+
+def spent_budgets(known: Calibration, sla: Sla) -> float:
+    """Late requests of about the last day as a multiple of those aimed at; 1 where nothing was counted yet."""
+    inside = _share_inside(sla)
+    if inside is None or not known.judged_requests:
+        return 1.0
+    return known.late_requests / known.judged_requests / _aim(known, 1 - inside)
+
+
+def patience(known: Calibration, sla: Sla) -> float:
+    """How many stabilization windows a size is kept: more where far too many requests were late."""
+    return min(max(spent_budgets(known, sla) / OVERSPENT, 1.0), MOST_PATIENCE)
+
+
+def reserve(known: Calibration, sla: Sla) -> float:
+    """Share of the learned capacity to fill, 0..1: less where the day has spent too much, whatever it went on.
+
+    Load that jumps makes requests late before anything can start. What is left free then is all that helps.
+    """
+    return max(1 - RESERVE_A_BUDGET * max(spent_budgets(known, sla) - 1, 0.0), 1 - MOST_RESERVE)
+
+
+def _aim(known: Calibration, allowed_share: float) -> float:
+    """Late share to aim at, 0..1."""
+    return BUDGET_SHARE * max(allowed_share - known.floor_share, LEAST_BUDGET_SHARE * allowed_share)

@@ -1,11 +1,13 @@
-"""Demand: what arrived, not what was served, plus what drains the backlog in time."""
+"""Demand: what arrived, not what was served, counted by what it costs, plus what drains the backlog in time."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from firsttoken_operator.decide.memory import DemandSample
 from firsttoken_operator.domain import Idle, Metrics, Reason, ScalingPolicy, Value
+from firsttoken_sizing.performance.table import CapacityTable
 
 HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
 """Data that may lower replicas."""
@@ -13,34 +15,61 @@ HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
 USABLE = HEALTHY | {Reason.PARTIAL, Reason.ERRORS_PRESENT}
 """Data that may raise replicas: a partial set of pods is a lower bound of the demand, failed requests are demand."""
 
-DEADBAND_PERCENT = 5
-"""A scale-down must still fit with this much more demand, so that noise does not bring the replica back."""
+MOST_WORK_RATIO = 8.0
+"""Requests that cost more than so many times what was declared, or less than that part of it, are an accident."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Requests a second to be served now: arrivals, and the share that works off the backlog."""
+    """Requests a second to be served now: arrivals, and the share that works off the backlog.
+
+    `work_ratio` is what one of them costs in requests of the declared lengths.
+    """
 
     arrivals_per_second: float
     backlog_requests: float
     backlog_per_second: float
+    work_ratio: float = 1.0
+
+    @property
+    def arriving_load(self) -> float:
+        """Arrivals, counted in requests of the declared lengths, a second."""
+        return self.arrivals_per_second * self.work_ratio
 
     @property
     def total_per_second(self) -> float:
-        """What the replicas have to serve, requests a second."""
-        return self.arrivals_per_second + self.backlog_per_second
+        """What the replicas have to serve, in requests of the declared lengths a second."""
+        return (self.arrivals_per_second + self.backlog_per_second) * self.work_ratio
 
 
-def demand(metrics: Metrics, policy: ScalingPolicy) -> Demand | None:
-    """The demand that the metrics prove, or None where they prove nothing (which is not zero)."""
+def demand(metrics: Metrics, policy: ScalingPolicy, work_ratio: float = 1.0) -> Demand | None:
+    """The demand that the metrics prove, or None where they prove nothing (which is not zero).
+
+    Where a gateway counts requests too, the larger of the two: one of its pods that is not scraped goes unnoticed.
+    """
+    arrivals, started = metrics.arrivals, metrics.gateway_arrivals
     if metrics.health not in USABLE:
+        # What a gateway counts may still ask for more; that the pods say nothing forbids to give anything back.
+        if isinstance(started, Value) and started.value > 0:
+            return Demand(started.value, 0.0, 0.0, work_ratio)
         return None
-    if metrics.health is Reason.IDLE or isinstance(metrics.arrivals, Idle):
+    if isinstance(started, Value) and started.value > (arrivals.value if isinstance(arrivals, Value) else 0.0):
+        arrivals = started
+    elif metrics.health is Reason.IDLE or isinstance(arrivals, Idle):
         return Demand(0.0, 0.0, 0.0)
-    if not isinstance(metrics.arrivals, Value):
+    if not isinstance(arrivals, Value):
         return None
     waiting = metrics.waiting.value if isinstance(metrics.waiting, Value) else 0.0
-    return Demand(metrics.arrivals.value, waiting, waiting / policy.backlog_drain_seconds)
+    return Demand(arrivals.value, waiting, waiting / policy.backlog_drain_seconds, work_ratio)
+
+
+def live_work_ratio(metrics: Metrics, table: CapacityTable) -> float | None:
+    """What a live request costs in declared ones, by the mean tokens of the window; None where they are not known."""
+    prompt, output = metrics.input_tokens, metrics.output_tokens
+    if table.work is None or not (isinstance(prompt, Value) and isinstance(output, Value)):
+        return None
+    ratio = table.work.relative(prompt.value, output.value)
+    return min(max(ratio, 1 / MOST_WORK_RATIO), MOST_WORK_RATIO) if math.isfinite(ratio) else None
 
 
 def window_maximum(samples: tuple[DemandSample, ...]) -> float:

@@ -8,10 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_operator.decide.capacity import MINIMUM_REQUESTS, ttft_above_sla
+from firsttoken_operator.decide.capacity import ttft_above_sla
 from firsttoken_operator.decide.demand import HEALTHY, Demand
-from firsttoken_operator.decide.memory import ResourceMemory
-from firsttoken_operator.domain import Idle, Metrics, Reason, ScaleDown, ScalingPolicy, Sized, Target, Value
+from firsttoken_operator.decide.memory import MINIMUM_REQUESTS, ResourceMemory
+from firsttoken_operator.decide.tick import Tick
+from firsttoken_operator.domain import (
+    Idle,
+    Metrics,
+    Missing,
+    Reason,
+    ScaleDown,
+    ScalingPolicy,
+    Sized,
+    Target,
+    TtftInterval,
+    Value,
+)
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.workload import Limit, Sla
 
@@ -32,8 +44,7 @@ class DownCase:
     memory: ResourceMemory
     load: Demand
     to_replicas: int
-    clock_seconds: float
-    tick_seconds: float
+    tick: Tick
     above_limit: bool
 
 
@@ -56,14 +67,17 @@ def _data_is_trustworthy(case: DownCase) -> Reason | None:
 
 def _watched_for_a_full_window(case: DownCase) -> Reason | None:
     since = case.memory.healthy_since_seconds
-    if since is None or case.clock_seconds - since < case.policy.stabilization_seconds:
+    if since is None or case.tick.clock_seconds - since < case.policy.stabilization_seconds:
         return Reason.STABILIZING
     return None
 
 
 def _measured_since_the_last_change(case: DownCase) -> Reason | None:
     changed = case.memory.changed_seconds
-    if changed is not None and case.clock_seconds - changed < case.metrics.window_seconds + 2 * case.tick_seconds:
+    if (
+        changed is not None
+        and case.tick.clock_seconds - changed < case.metrics.window_seconds + 2 * case.tick.interval_seconds
+    ):
         return Reason.STABILIZING
     return None
 
@@ -86,7 +100,7 @@ def _no_errors(case: DownCase) -> Reason | None:
 
 def _kv_cache_fits(case: DownCase) -> Reason | None:
     kv = case.metrics.kv_percent
-    if not isinstance(kv, Value):
+    if not isinstance(kv, Value) or case.to_replicas == 0:
         return None  # Not every runtime reports it; the prediction below still bounds it.
     after = kv.value * case.target.replicas / case.to_replicas
     return Reason.KV_PRESSURE if after > MAXIMUM_KV_PERCENT else None
@@ -101,8 +115,10 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
         served = case.metrics.first_tokens
         enough = isinstance(served, Value) and served.value * case.metrics.window_seconds >= MINIMUM_REQUESTS
         return Reason.PARTIAL if enough else None
-    if ttft_above_sla(ttft, case.sized.sla):
+    if _too_many_are_late(case, ttft):
         return Reason.TTFT_ABOVE_SLA
+    if ttft.late is not None and ttft.late.low == ttft.late.high:
+        return None
     if ttft.high_milliseconds is not None and ttft.high_milliseconds <= limit.milliseconds:
         return None
     # The SLA lies inside the bucket (NIM 1.x jumps from 250 to 500 ms). Then the model must say yes with a margin, and
@@ -122,7 +138,34 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     return None if trusted else Reason.LOW_RESOLUTION
 
 
+def _too_many_are_late(case: DownCase, ttft: TtftInterval) -> bool:
+    """Over the stabilization window where late requests are counted: one window of a small fleet says little.
+
+    What is late on idle replicas as well is no reason to keep more of them.
+    """
+    late, limit = case.memory.late_share, case.sized.sla.time_to_first_token
+    inside = limit.percentile.share if limit else None
+    if late is None or inside is None:
+        return ttft_above_sla(ttft, case.sized.sla)
+    return late - case.memory.calibration.floor_share > 1 - inside
+
+
+def _signals_agree(case: DownCase) -> Reason | None:
+    """Engines that are idle while a gateway counts requests: one of them is wrong, and nobody knows which."""
+    started = case.metrics.gateway_arrivals
+    contradicts = case.metrics.health is Reason.IDLE and isinstance(started, Value) and started.value > 0
+    unknown = isinstance(case.metrics.waiting, Missing)
+    return Reason.PARTIAL if contradicts or unknown else None
+
+
+def _nobody_comes(case: DownCase) -> Reason | None:
+    """The last replica goes only where it is proven that there is nothing to do."""
+    return Reason.STABILIZING if case.to_replicas == 0 and case.metrics.health is not Reason.IDLE else None
+
+
 def _prediction_meets_the_sla(case: DownCase) -> Reason | None:
+    if case.to_replicas == 0:
+        return None
     rate = case.load.total_per_second / (case.to_replicas * case.memory.capacity_factor)
     capacity = case.sized.table.capacity_of_one_among(case.to_replicas)
     inside = rate <= capacity * (1 + 1e-9) and meets(case.sized.table.at(rate, case.to_replicas), case.sized.sla)
@@ -137,6 +180,8 @@ PATIENCE: tuple[Rule, ...] = (
     _measured_since_the_last_change,
     _no_rollout,
     _nothing_is_starting,
+    _signals_agree,
+    _nobody_comes,
 )
 """Always asked."""
 

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from firsttoken_operator.decide.propose import Proposal
-from firsttoken_operator.domain import Decision, Outcome, Prediction, Reason, Sized, Target, TargetMissing, Unsized
+from firsttoken_operator.domain import (
+    Decision,
+    Measurement,
+    Outcome,
+    Prediction,
+    Reason,
+    Sized,
+    Target,
+    TargetMissing,
+    Unsized,
+    Value,
+)
 from firsttoken_sizing.performance.table import Operating
+
+WORTH_SAYING = 0.05
+"""A difference of less than this share is not mentioned."""
 
 
 def explain(p: Proposal) -> Decision:
@@ -29,7 +43,16 @@ def explain(p: Proposal) -> Decision:
         prediction=_prediction(p),
         metrics_health=resource.metrics.health,
         metrics_detail=resource.metrics.detail,
+        forecast_requests_per_second=p.expected.peak_per_second / p.memory.work_ratio if p.expected else None,
+        forecast_method=p.expected.method.value if p.expected else "",
+        input_tokens=_value(resource.metrics.input_tokens),
+        output_tokens=_value(resource.metrics.output_tokens),
+        capacity_samples=round(p.memory.calibration.judged_requests),
     )
+
+
+def _value(measurement: Measurement) -> float | None:
+    return measurement.value if isinstance(measurement, Value) else None
 
 
 def _prediction(p: Proposal) -> Prediction | None:
@@ -64,8 +87,12 @@ def _need(p: Proposal) -> str:
     needed = max(1, p.recommended or 0)
     capacity = p.resource.sized.table.capacity_of_one_among(needed) * p.memory.capacity_factor
     backlog = f" and {p.load.backlog_requests:.0f} waiting" if p.load.backlog_requests >= 1 else ""
+    ratio = p.load.work_ratio
+    work = f", each {ratio:.2f} times the declared work" if abs(ratio - 1) >= WORTH_SAYING else ""
+    expected = p.expected.peak_per_second / ratio if p.expected else 0.0
+    soon = f", {expected:.1f} expected" if expected > (1 + WORTH_SAYING) * p.load.arrivals_per_second else ""
     return (
-        f"{p.load.arrivals_per_second:.1f} requests/s arrive{backlog}: "
+        f"{p.load.arrivals_per_second:.1f} requests/s arrive{backlog}{work}{soon}: "
         f"{p.recommended} replicas at {capacity:.2f} requests/s each"
     )
 

@@ -1,25 +1,76 @@
-"""What the decision remembers between ticks: explicit, frozen, and only ever a reason to be more careful.
+"""What the decision remembers between ticks: explicit and frozen.
 
 Nothing here is needed after a restart: an empty memory forbids every scale-down until a full stabilization window of
-this process's own fresh samples has passed.
+this process's own fresh samples has passed. What is restored from status and history only makes us more careful.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from firsttoken_operator.decide.forecast import ForecastState
 
 MAX_TICKS_PER_STEP = 2.0
 """One tick advances the logical clock by at most this many intervals, whatever the machine's clock did."""
 
 
+MINIMUM_FACTOR, MAXIMUM_FACTOR = 0.5, 2.0
+"""Bounds of the learned capacity as a share of the sized one; at either it is `Pegged`."""
+DOUBTED_TICKS = 20.0
+"""The modeled speed is believed as much as so many measurements."""
+IDLE_FILL = 0.5
+"""Load as a share of the sized capacity up to which there is no queue."""
+MODEL_ERROR = 0.1
+"""Of the modeled speed (logarithm): live requests are not all of one length, as the model takes them to be."""
+MINIMUM_REQUESTS = 50
+"""A tail of fewer requests is noise."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemandSample:
-    """Raw demand of one tick, requests a second."""
+    """What one tick asked for: the load with its noise removed, the backlog with it, in declared requests a second."""
 
     at_seconds: float
     requests_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What live traffic taught: how fast replicas are (`service`), and how long their tail of TTFT is (`capacity`)."""
+
+    tail_factor: float = 1.0
+    """On the capacity of a replica, beside its speed: what the share of late first tokens taught."""
+    hours: float = 0.0
+    """Of replicas near their capacity that it stands on."""
+    log_speed: float = 0.0
+    """Natural logarithm of the speed as a multiple of the modeled one, averaged."""
+    speed_ticks: float = 0.0
+    """Ticks that it stands on."""
+    floor_share: float = 0.0
+    """First tokens that are late on nearly idle replicas, 0..1: what no replica helps."""
+    floor_requests: float = 0.0
+    """Requests that this share stands on."""
+    late_requests: float = 0.0
+    """Late first tokens of about the last day, those that no replica helps left out."""
+    judged_requests: float = 0.0
+    """All first tokens of that time."""
+
+    @property
+    def speed(self) -> float:
+        """Speed of a replica as a multiple of the modeled one, drawn towards that while little was measured.
+
+        What lies within the model's own error is not believed to be another speed.
+        """
+        measured = self.log_speed * self.speed_ticks / (self.speed_ticks + DOUBTED_TICKS)
+        return math.exp(math.copysign(max(abs(measured) - MODEL_ERROR, 0.0), measured))
+
+    @property
+    def factor(self) -> float:
+        """The learned capacity as a share of the sized one; 1 is as sized."""
+        return min(max(self.tail_factor * self.speed, MINIMUM_FACTOR), MAXIMUM_FACTOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +90,37 @@ class ResourceMemory:
     replicas: int
     changed_seconds: float | None = None
     """When `replicas` was last seen to change."""
+    ready: int | None = None
+    ready_changed_seconds: float | None = None
+    """When the number of ready pods was last seen to change."""
     healthy_since_seconds: float | None = None
     """Start of the unbroken run of trustworthy samples; None: the last one was not."""
     lost_since_seconds: float | None = None
     """Start of the metrics loss that has not ended; None: there is none."""
     demands: tuple[DemandSample, ...] = ()
     decreases: tuple[Decrease, ...] = ()
-    capacity_factor: float = 1.0
-    """What live TTFT taught about the sized capacity (1 = as sized; it only tightens)."""
+    calibration: Calibration = Calibration()
+    forecast: ForecastState | None = None
+    live_work_ratio: float | None = None
+    """What a live request costs in declared ones, by its tokens, smoothed; None: their lengths were not seen yet."""
+    missed_since_seconds: float | None = None
+    """Since when too many first tokens have been late, tick after tick, on a fleet that does not change."""
+    queued_seconds: float | None = None
+    """When requests were last seen waiting."""
+    late_share: float | None = None
+    """Late first tokens, 0..1, smoothed over the stabilization window; None: none were counted yet."""
     advised_replicas: int | None = None
     """The last size that rested on data: what whoever scales on our advice must go on reading when data is lost."""
-    ttft_missed_since_seconds: float | None = None
-    """Since when TTFT has been above the SLA, tick after tick, although the model says it should not be."""
+
+    @property
+    def work_ratio(self) -> float:
+        """What a live request costs in declared ones; one where lengths are not measured."""
+        return 1.0 if self.live_work_ratio is None else self.live_work_ratio
+
+    @property
+    def capacity_factor(self) -> float:
+        """The learned capacity as a share of the sized one."""
+        return self.calibration.factor
 
 
 @dataclass(frozen=True, slots=True)

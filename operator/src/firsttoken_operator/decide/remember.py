@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from firsttoken_operator.decide import capacity
-from firsttoken_operator.decide.demand import HEALTHY, USABLE, demand, recent
-from firsttoken_operator.decide.memory import Decrease, DemandSample, ResourceMemory
+from firsttoken_operator.decide import capacity, service
+from firsttoken_operator.decide.bounds import can_wake_up
+from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, demand, live_work_ratio, recent
+from firsttoken_operator.decide.load import wanted_load, watched
+from firsttoken_operator.decide.memory import Calibration, Decrease, DemandSample, ResourceMemory
+from firsttoken_operator.decide.settled import is_settled
+from firsttoken_operator.decide.tick import Tick
 from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
 
 BRAKE_MEMORY_SECONDS = 3600.0
 """How long decreases are remembered; longer than any pool's brake window."""
+WORK_SMOOTHING_SECONDS = 60.0
+"""Time constant of the live token means. Short: lengths may double in minutes, and the filter of the load sees to the
+rest of their scatter."""
 
 
 def remember(
-    resource: ResourceSnapshot, target: Target, sized: Sized, memory: ResourceMemory | None, clock_seconds: float
+    resource: ResourceSnapshot, target: Target, sized: Sized, memory: ResourceMemory | None, tick: Tick
 ) -> ResourceMemory:
     """Memory after this tick: changes of size, the run of healthy samples, the demand, the lesson of TTFT."""
     key = sizing_key(sized)
     if memory is None or memory.target_uid != target.uid:
         memory = fresh(target, key, None)
     if memory.sized_key != key:
-        memory = replace(memory, sized_key=key, capacity_factor=1.0, ttft_missed_since_seconds=None)
-    if target.replicas != memory.replicas:
-        gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
-        kept = tuple(d for d in memory.decreases if d.at_seconds >= clock_seconds - BRAKE_MEMORY_SECONDS)
-        decreases = (*kept, Decrease(clock_seconds, gone)) if gone else kept
-        memory = replace(memory, replicas=target.replicas, changed_seconds=clock_seconds, decreases=decreases)
-    health = resource.metrics.health
-    lost = memory.lost_since_seconds
-    if health in HEALTHY:
-        memory = replace(
-            memory,
-            lost_since_seconds=None,
-            healthy_since_seconds=clock_seconds
-            if memory.healthy_since_seconds is None
-            else memory.healthy_since_seconds,
-        )
-    else:
-        # NB: without a ready pod there is nothing to measure; that is a start, not a loss of metrics.
-        if lost is None and health not in USABLE and target.ready:
-            lost = clock_seconds
-        memory = replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
-    load = demand(resource.metrics, resource.policy)
+        # What was learned is not about the new sizing: another SLA, other lengths, another capacity.
+        memory = replace(memory, sized_key=key, calibration=Calibration(), live_work_ratio=None, late_share=None)
+    memory = _with_health(_with_size(memory, target, tick), resource, target, tick)
+    memory = _with_work_ratio(memory, resource, sized, tick)
+    load = demand(resource.metrics, resource.policy, memory.work_ratio)
     if load is None:
         return memory
-    sample = DemandSample(clock_seconds, load.total_per_second)
-    kept_demands = recent(memory.demands, clock_seconds, resource.policy.stabilization_seconds)
-    memory = replace(memory, demands=(*kept_demands, sample))
-    return capacity.learn(memory, clock_seconds, sized.table, sized.sla, target, resource.metrics, load)
+    if load.backlog_requests >= 1:
+        memory = replace(memory, queued_seconds=tick.clock_seconds)
+    if resource.metrics.health in HEALTHY:
+        memory = replace(memory, forecast=watched(memory.forecast, resource, load, tick))
+        memory = _with_late_share(memory, resource, tick)
+        memory = _with_speed(memory, resource, target, sized, load, tick)
+        memory = capacity.learn(memory, tick, sized, target, resource.metrics, load)
+    return _with_demand(memory, resource, sized, load, tick)
 
 
 def sizing_key(sized: Sized) -> str:
@@ -58,7 +53,7 @@ def sizing_key(sized: Sized) -> str:
 
 
 def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> ResourceMemory:
-    """Memory that allows nothing yet. What only makes us more careful is kept: GPUs given back, capacity learned."""
+    """Memory that allows nothing yet: of an earlier one only what was learned and what was given back is kept."""
     if memory is None or memory.target_uid != target.uid:
         return ResourceMemory(target_uid=target.uid, sized_key=sized_key, replicas=target.replicas)
     return ResourceMemory(
@@ -66,5 +61,74 @@ def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> Reso
         sized_key=memory.sized_key,
         replicas=target.replicas,
         decreases=memory.decreases,
-        capacity_factor=memory.capacity_factor,
+        calibration=memory.calibration,
+        forecast=memory.forecast,
+        live_work_ratio=memory.live_work_ratio,
     )
+
+
+def _with_size(memory: ResourceMemory, target: Target, tick: Tick) -> ResourceMemory:
+    if target.ready != memory.ready:
+        seen = None if memory.ready is None else tick.clock_seconds
+        memory = replace(memory, ready=target.ready, ready_changed_seconds=seen)
+    if target.replicas == memory.replicas:
+        return memory
+    gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
+    kept = tuple(d for d in memory.decreases if d.at_seconds >= tick.clock_seconds - BRAKE_MEMORY_SECONDS)
+    decreases = (*kept, Decrease(tick.clock_seconds, gone)) if gone else kept
+    return replace(memory, replicas=target.replicas, changed_seconds=tick.clock_seconds, decreases=decreases)
+
+
+def _with_health(memory: ResourceMemory, resource: ResourceSnapshot, target: Target, tick: Tick) -> ResourceMemory:
+    health, lost, since = resource.metrics.health, memory.lost_since_seconds, memory.healthy_since_seconds
+    if health in HEALTHY:
+        since = tick.clock_seconds if since is None else since
+        return replace(memory, lost_since_seconds=None, healthy_since_seconds=since)
+    # NB: without a ready pod there is nothing to measure; that is a start, or a sleep from which a gateway can wake it.
+    asleep = target.replicas == 0
+    if asleep and can_wake_up(resource.metrics):
+        lost = None
+    elif lost is None and health not in USABLE and (target.ready or asleep):
+        lost = tick.clock_seconds
+    return replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
+
+
+def _with_work_ratio(memory: ResourceMemory, resource: ResourceSnapshot, sized: Sized, tick: Tick) -> ResourceMemory:
+    live = live_work_ratio(resource.metrics, sized.table)
+    if live is None:
+        return memory
+    before = live if memory.live_work_ratio is None else memory.live_work_ratio
+    return replace(memory, live_work_ratio=before + _gain(tick, WORK_SMOOTHING_SECONDS) * (live - before))
+
+
+def _with_speed(
+    memory: ResourceMemory, resource: ResourceSnapshot, target: Target, sized: Sized, load: Demand, tick: Tick
+) -> ResourceMemory:
+    if not is_settled(memory, tick, target, resource.metrics):
+        return memory
+    speed = service.measured_speed(resource.metrics, target, load, sized.table)
+    return memory if speed is None else replace(memory, calibration=service.with_speed(memory.calibration, speed))
+
+
+def _with_late_share(memory: ResourceMemory, resource: ResourceSnapshot, tick: Tick) -> ResourceMemory:
+    ttft = resource.metrics.ttft
+    if ttft is None or ttft.late is None:
+        return memory
+    before = memory.late_share
+    if before is None:
+        return replace(memory, late_share=ttft.late.estimate)
+    gain = _gain(tick, resource.policy.stabilization_seconds)
+    return replace(memory, late_share=before + gain * (ttft.late.estimate - before))
+
+
+def _with_demand(
+    memory: ResourceMemory, resource: ResourceSnapshot, sized: Sized, load: Demand, tick: Tick
+) -> ResourceMemory:
+    sample = DemandSample(tick.clock_seconds, wanted_load(memory, resource, sized, load, tick))
+    window = resource.policy.stabilization_seconds * capacity.patience(memory.calibration, sized.sla)
+    return replace(memory, demands=(*recent(memory.demands, tick.clock_seconds, window), sample))
+
+
+def _gain(tick: Tick, time_constant_seconds: float) -> float:
+    """Weight of one tick in an exponential average."""
+    return 1 - math.exp(-tick.interval_seconds / max(time_constant_seconds, tick.interval_seconds))

@@ -5,6 +5,7 @@ from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, V
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.snapshot import (
     FleetSnapshot,
+    LateShare,
     Metrics,
     PoolSnapshot,
     ResourceSnapshot,
@@ -22,6 +23,7 @@ __all__ = [
     "Decision",
     "FleetSnapshot",
     "Idle",
+    "LateShare",
     "Measurement",
     "Metrics",
     "Missing",

@@ -55,6 +55,16 @@ class Decision:
     prediction: Prediction | None
     metrics_health: Reason
     metrics_detail: str
+    forecast_requests_per_second: float | None = None
+    """Largest rate expected before a new pod would be ready; None: there is no forecast."""
+    forecast_method: str = ""
+    """How it was made, in one word of CamelCase; empty: there is no forecast."""
+    input_tokens: float | None = None
+    """Measured mean prompt, tokens; None: not measured."""
+    output_tokens: float | None = None
+    """Measured mean output, tokens; None: not measured."""
+    capacity_samples: int | None = None
+    """How many measurements `capacity_factor` stands on; None: not known."""
 
     @property
     def changes(self) -> bool:

@@ -10,12 +10,14 @@ class Reason(StrEnum):
 
     # What a decision did
     DEMAND_ABOVE_CAPACITY = "DemandAboveCapacity"
+    DEMAND_EXPECTED = "DemandExpected"
     BACKLOG = "Backlog"
     TTFT_ABOVE_SLA = "TTFTAboveSLA"
     BELOW_MINIMUM = "BelowMinimum"
     ABOVE_LIMIT = "AboveLimit"
     DEMAND_BELOW_CAPACITY = "DemandBelowCapacity"
     DECLARED_PEAK = "DeclaredPeak"
+    SCHEDULED_PEAK = "ScheduledPeak"
     STEADY = "Steady"
     # Why nothing was lowered
     STABILIZING = "Stabilizing"
@@ -33,6 +35,7 @@ class Reason(StrEnum):
     BURST_HEADROOM = "BurstHeadroom"
     MAX_REPLICAS = "MaxReplicas"
     MIN_REPLICAS = "MinReplicas"
+    NO_WAKE_UP_SIGNAL = "NoWakeUpSignal"
     POOL_EXHAUSTED = "PoolExhausted"
     POOL_INVENTORY_UNKNOWN = "PoolInventoryUnknown"
     POOL_NOT_FOUND = "PoolNotFound"
@@ -81,6 +84,7 @@ class Reason(StrEnum):
     FOREIGN_WRITE = "ForeignWrite"
     TARGET_NOT_FOUND = "TargetNotFound"
     TARGET_AT_ZERO = "TargetAtZero"
+    SCALED_TO_ZERO = "ScaledToZero"
     WITHIN_LIMITS = "WithinLimits"
     AVAILABLE = "Available"
     SLA_MET = "SLAMet"

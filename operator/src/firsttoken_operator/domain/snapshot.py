@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from firsttoken_operator.domain.measurement import Measurement
+from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
+
+NOT_OBSERVED = Missing(Reason.NO_SERIES)
 
 
 class ScalingMode(StrEnum):
@@ -97,16 +99,39 @@ class TargetMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class LateShare:
+    """Share of first tokens that came after the TTFT limit, 0..1: certainly `low` to `high`, most likely `estimate`.
+
+    The three are equal where the limit is the bound of a bucket.
+    """
+
+    low: float
+    estimate: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.estimate <= self.high <= 1:
+            raise ValueError(f"0 <= low <= estimate <= high <= 1, not {self.low}, {self.estimate}, {self.high}")
+
+
+@dataclass(frozen=True, slots=True)
 class TtftInterval:
     """The SLA's percentile of TTFT as far as the buckets tell: somewhere in [low, high] milliseconds.
 
-    `high` is None in the last bucket. `requests` is how many requests of the window it stands on.
+    `high` is None in the last bucket. `requests` is how many requests of the window it stands on. `late` is None where
+    there is no limit on a percentile of TTFT.
     """
 
     low_milliseconds: float
     high_milliseconds: float | None
     mean_milliseconds: float
     requests: float
+    late: LateShare | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.low_milliseconds, self.mean_milliseconds, self.requests)
+        if not all(0 <= number <= LARGEST_VALUE for number in numbers):
+            raise ValueError(f"low, mean and requests are in [0, {LARGEST_VALUE:g}], not {numbers}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +155,13 @@ class Metrics:
     kv_percent: Measurement
     ttft: TtftInterval | None
     window_seconds: float
+    input_tokens: Measurement = NOT_OBSERVED
+    """Mean prompt, tokens: of the requests that got their first token, or of those that ended where a runtime counts
+    prompts then."""
+    output_tokens: Measurement = NOT_OBSERVED
+    """Mean output of the requests, tokens."""
+    gateway_arrivals: Measurement = NOT_OBSERVED
+    """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +181,13 @@ class ResourceSnapshot:
     created: str = ""
     conflict: str = ""
     """Another controller or a repeated foreign write owns the replicas: who. Empty: nobody does."""
+    time_to_ready_seconds: float | None = None
+    """90th percentile of this target's own starts, of the kind that the next one will most likely be (a new node, a new
+    image, or warm), or what stands in for it; None: nothing is assumed."""
+    scheduled_requests_per_second: float | None = None
+    """Largest peak that the declared schedule has from now until a new pod would be ready; None: no window is open."""
+    has_schedule: bool = False
+    """Whether windows are declared at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +216,5 @@ class FleetSnapshot:
     tick_seconds: float
     resources: tuple[ResourceSnapshot, ...]
     pools: dict[str, PoolSnapshot] = field(default_factory=dict)
+    epoch_seconds: float | None = None
+    """Wall clock, for hours and days of the week only; None: they are not known."""

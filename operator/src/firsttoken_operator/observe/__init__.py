@@ -1,7 +1,7 @@
 """What is there: the cluster from watch events, live metrics from Prometheus, together one frozen snapshot a tick.
 
-One tick: `collect` each source once, `measure` each resource from its reading and the store's live pods, then
-`build_snapshot`. Nothing is decided and nothing is written here.
+One tick: `collect` each source once and `gateway.ask` it for the counter of its gateway, `measure` each resource from
+the reading and the store's live pods, then `build_snapshot`. Nothing is decided and nothing is written here.
 """
 
 from firsttoken_operator.observe.collect import SourceReading, collect, unavailable

@@ -31,13 +31,15 @@ Element = tuple[Mapping[str, str], float]
 class PodSample:
     """What one pod said, by signal (units: `Signal`); absent where it has no such series.
 
-    `buckets` maps upper bounds in seconds to the cumulative rate of first tokens, `ended` outcomes to rates.
+    `buckets` maps upper bounds in seconds to the cumulative rate of first tokens, `ended` outcomes to rates, `tokens`
+    parts to rates.
     """
 
     family: str
     values: Mapping[Signal, float] = field(default_factory=dict)
     buckets: Mapping[float, float] = field(default_factory=dict)
     ended: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ended_rate(self) -> float | None:
@@ -107,6 +109,7 @@ class _Joined:
         self._values: dict[str, dict[PodKey, dict[Signal, float]]] = defaultdict(lambda: defaultdict(dict))
         self._buckets: dict[str, dict[PodKey, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
         self._ended: dict[str, dict[PodKey, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+        self._tokens: dict[str, dict[PodKey, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
         self._up: dict[PodKey, float] = {}
         self._failures: list[Failure] = []
 
@@ -125,6 +128,8 @@ class _Joined:
                 self._buckets[family.name][pod][_bound(labels)] = value
             elif signal is Signal.ENDED:
                 self._ended[family.name][pod][labels.get("outcome", FAILED)] = value
+            elif signal is Signal.TOKENS:
+                self._tokens[family.name][pod][labels.get("part", "")] = value
             else:
                 self._values[family.name][pod][signal] = value
 
@@ -142,7 +147,7 @@ class _Joined:
             for pod, values in self._values[family].items():
                 if pod not in pods:
                     buckets, ended = self._buckets[family].get(pod, {}), self._ended[family].get(pod, {})
-                    pods[pod] = PodSample(family, values, buckets, ended)
+                    pods[pod] = PodSample(family, values, buckets, ended, self._tokens[family].get(pod, {}))
         return SourceReading(pods, self._up, tuple(self._failures))
 
 

@@ -36,6 +36,17 @@ class Signal(StrEnum):
     RUNNING_SLOPE = "slope of running requests"
     KV_USAGE = "KV cache usage"
     """0..1 of the fullest engine."""
+    TOKENS = "tokens"
+    """Tokens and requests a second, by `TokenPart`, at one moment: a mean is of numbers that belong together."""
+
+
+class TokenPart(StrEnum):
+    """What two means of tokens a request are made of; a mean is over the requests that its own count holds."""
+
+    PROMPT_TOKENS = "prompt tokens"
+    PROMPTS = "prompts"
+    OUTPUT_TOKENS = "output tokens"
+    OUTPUTS = "outputs"
 
 
 DETECTION = (Signal.AGE, Signal.START_AGE, Signal.SAMPLES)
@@ -43,6 +54,9 @@ DETECTION = (Signal.AGE, Signal.START_AGE, Signal.SAMPLES)
 
 UP_QUERY = 'max by (namespace, pod) (up{pod!=""})'
 """1 where the last scrape of a pod succeeded, 0 where it failed. The same for every family."""
+
+SUPPLEMENTS = frozenset({Signal.TOKENS})
+"""What refines a decision that is complete without it: that it is not known says nothing against the other data."""
 
 SERVED, FAILED = "served", "failed"
 
@@ -55,8 +69,13 @@ class Family:
     templates: Mapping[Signal, str]
 
     def query(self, signal: Signal, window_seconds: float) -> str:
-        """The PromQL of one signal. The window is written in milliseconds: durations have no fractions."""
-        return self.templates[signal].replace("WINDOW", f"{round(window_seconds * 1000)}ms")
+        """The PromQL of one signal."""
+        return windowed(self.templates[signal], window_seconds)
+
+
+def windowed(template: str, window_seconds: float) -> str:
+    """A template with its window. It is written in milliseconds: durations have no fractions."""
+    return template.replace("WINDOW", f"{round(window_seconds * 1000)}ms")
 
 
 def selector(metric: str, matchers: str = "") -> str:
@@ -80,9 +99,14 @@ def slope(metric: str) -> str:
     return f"deriv({selector(metric)}[WINDOW])"
 
 
-def labelled(inner: str, outcome: str) -> str:
-    """The same vector with the label `outcome`, so that two counters can be joined by `or` and stay apart."""
-    return f'label_replace({inner}, "outcome", "{outcome}", "pod", ".*")'
+def labelled(inner: str, label: str, value: str) -> str:
+    """The same vector with one more label, so that two vectors can be joined by `or` and stay apart."""
+    return f'label_replace({inner}, "{label}", "{value}", "pod", ".*")'
+
+
+def outcomes(served: str, *failed: str) -> str:
+    """Rates of requests that ended, told apart by the label `outcome`."""
+    return " or ".join([labelled(served, "outcome", SERVED), *(labelled(one, "outcome", FAILED) for one in failed)])
 
 
 def age(metric: str) -> str:
@@ -106,9 +130,21 @@ def fullest(inner: str) -> str:
 
 
 def standard_templates(
-    *, dimensions: str, ttft: str, waiting: str, running: str, ended: str, ended_dimensions: str, kv_usage: str
+    *,
+    dimensions: str,
+    ttft: str,
+    waiting: str,
+    running: str,
+    ended: str,
+    ended_dimensions: str,
+    kv_usage: str,
+    tokens: Mapping[TokenPart, str],
 ) -> dict[Signal, str]:
-    """Templates of a family with one TTFT histogram `ttft` and two gauges; `ended` carries the label `outcome`."""
+    """Templates of a family with one TTFT histogram `ttft` and two gauges; `ended` carries the label `outcome`.
+
+    `tokens` names a counter for each part.
+    """
+    parts = " or ".join(labelled(rate(counter), "part", part) for part, counter in tokens.items())
     return {
         Signal.AGE: age(running),
         Signal.START_AGE: start_age(running),
@@ -122,4 +158,5 @@ def standard_templates(
         Signal.RUNNING: summed(selector(running), dimensions),
         Signal.RUNNING_SLOPE: summed(slope(running), dimensions),
         Signal.KV_USAGE: fullest(kv_usage),
+        Signal.TOKENS: summed(parts, dimensions, by="part"),
     }

@@ -89,6 +89,8 @@ class SeenPod:
     warming: bool
     filled: float
     """Share of the window that its samples cover, 0..1."""
+    served: float
+    """Share of the fleet's service in the window for which it was Ready, 0..1; below 1 it took over from older pods."""
 
     @property
     def current(self) -> bool:
@@ -111,10 +113,17 @@ NOTHING = PodSample(family="")
 
 def look_at(reading: SourceReading, pods: Iterable[LivePod], settings: MeasureSettings) -> tuple[SeenPod, ...]:
     """Join live pods to what they said. Series of other pods (deleted ones, look-alikes) are left behind."""
-    return tuple(_seen(reading, pod, settings) for pod in pods)
+    pods = tuple(pods)
+    oldest = max((_service_seconds(pod, settings) for pod in pods), default=0.0)
+    return tuple(_seen(reading, pod, oldest, settings) for pod in pods)
 
 
-def _seen(reading: SourceReading, pod: LivePod, settings: MeasureSettings) -> SeenPod:
+def _service_seconds(pod: LivePod, settings: MeasureSettings) -> float:
+    """For how much of the window a pod has been Ready for certain."""
+    return min(settings.window_seconds, max(0.0, (pod.ready_seconds or 0.0) - TIMESTAMP_RESOLUTION_SECONDS))
+
+
+def _seen(reading: SourceReading, pod: LivePod, oldest_seconds: float, settings: MeasureSettings) -> SeenPod:
     key = (pod.namespace, pod.name)
     sample = reading.pods.get(key, NOTHING)
     up = reading.up.get(key)
@@ -127,6 +136,7 @@ def _seen(reading: SourceReading, pod: LivePod, settings: MeasureSettings) -> Se
         up=up == 1,
         warming=pod.ready_seconds is not None and pod.ready_seconds < settings.warm_up_seconds,
         filled=min(1.0, count / settings.expected_samples),
+        served=_service_seconds(pod, settings) / oldest_seconds if oldest_seconds else 1.0,
     )
 
 

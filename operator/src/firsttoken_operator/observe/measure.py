@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide.down import MAXIMUM_ERROR_SHARE
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, Value
 from firsttoken_operator.observe.collect import PodSample, SourceReading
-from firsttoken_operator.observe.families import Signal
+from firsttoken_operator.observe.families import SUPPLEMENTS, Signal
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings, SeenPod, Trust, look_at
 from firsttoken_operator.observe.sums import Sums
 from firsttoken_operator.observe.ttft import interval, largest_layout
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit
 
 PARTIAL_COVERAGE = 0.99
 """Most that an answer can claim which Prometheus itself calls incomplete: how much is missing is not said."""
@@ -42,10 +42,8 @@ class Finding:
         return f"{self.cause}: {self.text}"
 
 
-def measure(
-    reading: SourceReading, pods: Iterable[LivePod], percentile: Percentile, settings: MeasureSettings
-) -> Metrics:
-    """Live metrics of the resource whose live owner chain holds `pods`; `percentile`: of its TTFT limit."""
+def measure(reading: SourceReading, pods: Iterable[LivePod], limit: Limit | None, settings: MeasureSettings) -> Metrics:
+    """Live metrics of the resource whose live owner chain holds `pods`; `limit`: on TTFT, None: the SLA has none."""
     seen = look_at(reading, pods, settings)
     current = [pod for pod in seen if pod.current]
     # Queries first: a source that is down is named before the pods that it did not show.
@@ -81,8 +79,10 @@ def measure(
         running=running,
         error_share=error_share,
         kv_percent=sums.kv_percent(),
-        ttft=interval(layout, percentile, settings.window_seconds) if layout else None,
+        ttft=interval(layout, limit, settings.window_seconds) if layout else None,
         window_seconds=settings.window_seconds,
+        input_tokens=Idle() if idle else _as_answered(sums.input_tokens(), reading, current),
+        output_tokens=Idle() if idle else _as_answered(sums.output_tokens(), reading, current),
     )
 
 
@@ -90,7 +90,7 @@ def nothing(why: Missing, window_seconds: float, health: Reason = Reason.MISSING
     """Metrics of which nothing is known."""
     return Metrics(
         health=health, detail=f"{why.reason}: {why.detail}", arrivals=why, first_tokens=why, waiting=why, running=why,
-        error_share=why, kv_percent=why, ttft=None, window_seconds=window_seconds,
+        error_share=why, kv_percent=why, ttft=None, window_seconds=window_seconds, input_tokens=why, output_tokens=why,
     )  # fmt: skip
 
 
@@ -129,6 +129,8 @@ def _about_queries(reading: SourceReading, seen: Sequence[SeenPod]) -> list[Find
     complete = all(pod.current for pod in seen if pod.required)
     findings = []
     for failure in reading.failures:
+        if failure.signal in SUPPLEMENTS:
+            continue
         if failure.hides_pods and not families:
             health = Reason.MISSING
         elif (failure.hides_pods and not complete) or failure.family in families or failure.family == "":
@@ -149,6 +151,18 @@ def _about_numbers(sums: Sums, measurements: dict[str, Measurement]) -> list[Fin
             text = f"{name}: unknown for some of the ready pods"
             findings.append(Finding(Reason.PARTIAL, sums.doubts[-1] if sums.doubts else Reason.PARTIAL, text))
     return findings
+
+
+def _as_answered(mean: Measurement, reading: SourceReading, current: Sequence[SeenPod]) -> Measurement:
+    """A mean of tokens with what is wrong with its query, which is no finding about the other data."""
+    families = {pod.sample.family for pod in current}
+    for failure in reading.failures:
+        if failure.signal == Signal.TOKENS and failure.family in families:
+            if isinstance(mean, Missing):
+                return Missing(failure.reason, failure.detail)
+            if isinstance(mean, Value):
+                return replace(mean, coverage=min(mean.coverage, PARTIAL_COVERAGE))
+    return mean
 
 
 def _worst(findings: Sequence[Finding]) -> Finding:

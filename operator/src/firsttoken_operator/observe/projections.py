@@ -53,6 +53,11 @@ class PodView:
     failing: str
     """Why a container will not start by waiting (`CrashLoopBackOff`...); empty: nothing is known to be wrong."""
     restarts: int
+    pulling_seconds: float | None = None
+    """From the sandbox being ready to the last container's first start: where that is long, images were pulled.
+
+    NB: exact from Kubernetes 1.29 on; before, there is no time of the sandbox and the scheduling stands for it, so that
+    volumes that are slow to mount look like a pull. None: no container has begun, or one began anew."""
 
     @property
     def ready(self) -> bool:
@@ -74,6 +79,7 @@ class DeploymentView:
     updated_replicas: int
     gpus_per_replica: int
     owner: Owner | None
+    created_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +92,14 @@ class ReplicaSetView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node. `gpus` None: it does not report any number of GPUs."""
+    """One node. `gpus` None: it does not report any number of GPUs. `ready_seconds`: since when it is ready."""
 
     name: str
     labels: Mapping[str, str]
     gpus: int | None
     ready: bool
+    created_seconds: float | None = None
+    ready_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,7 @@ def project_pod(body: Body) -> PodView:
         unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
         failing=next((reason for reason in waiting if reason in FAILING_REASONS), ""),
         restarts=sum(count(entry.get("restartCount")) for entry in containers),
+        pulling_seconds=_pulling_seconds(status, conditions),
     )
 
 
@@ -150,6 +159,7 @@ def project_deployment(body: Body) -> DeploymentView:
         updated_replicas=count(status.get("updatedReplicas")),
         gpus_per_replica=gpus_of(template.get("spec") or {}),
         owner=controller_of(body),
+        created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
     )
 
 
@@ -163,12 +173,15 @@ def project_node(body: Body) -> NodeView:
     """A node."""
     metadata, status = body["metadata"], body.get("status") or {}
     reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
-    ready = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()}
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
     return NodeView(
         name=metadata.get("name", ""),
         labels=dict(metadata.get("labels") or {}),
         gpus=None if reported is None else count(reported),
-        ready=ready.get("Ready") == "True",
+        ready=ready.get("status") == "True",
+        created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
+        ready_seconds=_true_since(ready),
     )
 
 
@@ -218,6 +231,26 @@ def epoch_seconds(timestamp: Any) -> float | None:
         return datetime.fromisoformat(timestamp).timestamp()
     except (TypeError, ValueError):
         return None
+
+
+def _pulling_seconds(status: Body, conditions: Mapping[Any, Body]) -> float | None:
+    """See `PodView.pulling_seconds`. Containers begin one after the other, each after its image is there."""
+    sandbox = _true_since(conditions.get("PodReadyToStartContainers") or {})
+    before = [sandbox if sandbox is not None else _true_since(conditions.get("PodScheduled") or {})]
+    for entry in status.get("initContainerStatuses") or ():
+        # One that runs on is a sidecar: the containers begin after it has begun.
+        state = entry.get("state") or {}
+        before.append(epoch_seconds((state.get("terminated") or {}).get("finishedAt")))
+        before.append(epoch_seconds((state.get("running") or {}).get("startedAt")))
+    begun = [
+        epoch_seconds(((entry.get("state") or {}).get("running") or {}).get("startedAt"))
+        for entry in status.get("containerStatuses") or ()
+    ]
+    known = [at for at in begun if at is not None]
+    since = [at for at in before if at is not None]
+    if not known or len(known) < len(begun) or not since:
+        return None
+    return max(0.0, max(known) - max(since))
 
 
 def _true_since(condition: Body) -> float | None:

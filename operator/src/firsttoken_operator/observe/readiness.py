@@ -1,21 +1,30 @@
 """How long the pods of a Deployment take from being scheduled to being Ready, learned from its own pods.
 
-It decides for how long a starting pod is credited as capacity. What is learned only makes us more patient than the
-default: starts on nodes that have the image already say nothing about one that must pull it, and a pod that is given up
-too early is ordered a second time. What is learned is lost at a restart and learned again from the pods that exist.
+Two readers. *Patience*: for how long a starting pod is credited as capacity. What is learned only makes us more patient
+than the default: starts on nodes that have the image already say nothing about one that must pull it, and a pod that is
+given up too early is ordered a second time. *Horizon*: how long the next pod will most likely take, for which starts on
+a new node, with an image to pull, and with everything in place are kept apart.
+
+What is learned is lost at a restart and learned again from the pods that exist.
+
+The kind of a start is read from the pod and its node. The runtime's cache of weights is not knowable from the API: a
+warm start that must still download its model is a slow warm start. Nor is a node that was new when the pod came and is
+gone by the time that somebody asks: such a start counts by its image alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
 
-from firsttoken_operator.observe.projections import PodView
+from firsttoken_operator.observe.projections import NodeView, PodView
 
 KEPT = 50
-"""Durations kept of one Deployment."""
+"""Starts kept of one Deployment."""
 
 LONGEST_START_SECONDS = 3600.0
 """A pod that was Ready later than this after being scheduled lost its readiness in between: that was no start."""
@@ -26,10 +35,31 @@ SLACK = 1.25
 DEFAULT_PATIENCE_SECONDS = 900.0
 """What a pod that pulls its image and loads a large model over a network may take."""
 
+PULL_SECONDS = 10.0
+"""A container that begins later than this after its sandbox was ready had to wait for its image.
+
+Making a container takes a second or two and times are whole seconds; pulling the many gigabytes of an inference
+runtime takes minutes."""
+
+LAST_STARTS = 5
+"""The next start will be of the slowest kind that is among so many last ones."""
+
+
+class StartKind(StrEnum):
+    """What had to be made ready first."""
+
+    COLD_NODE = "ColdNode"
+    """The node was made, or came up, after the pod was."""
+    COLD_IMAGE = "ColdImage"
+    """The node was there, the image was not."""
+    WARM = "Warm"
+    UNKNOWN = "Unknown"
+    """The pod does not say when its containers began."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeToReady:
-    """Percentiles in seconds, scheduled -> Ready, of `pods` starts."""
+    """Percentiles in seconds of `pods` starts, by nearest rank."""
 
     p50_seconds: float
     p90_seconds: float
@@ -37,11 +67,46 @@ class TimeToReady:
     pods: int
 
 
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What is known of the starts of one Deployment.
+
+    `overall` counts from scheduled to Ready. So does `by_kind`, except that a cold node's start begins when the pod was
+    created: the pod waited for the node, and so will the next one.
+    """
+
+    overall: TimeToReady
+    by_kind: Mapping[StartKind, TimeToReady]
+    expected: StartKind
+    """Kind of the next start: of those among the last five, the one with the largest p90."""
+
+    @property
+    def next_p90_seconds(self) -> float:
+        """What nine of ten starts of the expected kind need at most, seconds."""
+        return self.by_kind[self.expected].p90_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    ready_seconds: float
+    """Since the epoch."""
+    took_seconds: float
+    """Scheduled -> Ready."""
+    kind: StartKind
+    asked_seconds: float
+    """How long it took whoever asked for the pod."""
+
+
+NodeNamed = Callable[[str], NodeView | None]
+
+
 class ReadinessHistory:
-    """Durations of the last starts of each Deployment."""
+    """The last starts of each Deployment."""
 
     def __init__(self) -> None:
-        self._durations: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=KEPT))
+        self._unjudged: dict[str, list[PodView]] = defaultdict(list)
+        self._known: dict[str, Starts] = {}
         self._learned: set[str] = set()
 
     def learn(self, deployment_uid: str, pod: PodView) -> None:
@@ -50,27 +115,29 @@ class ReadinessHistory:
         if pod.ready_seconds is None or pod.uid in self._learned or pod.restarts:
             return
         self._learned.add(pod.uid)
-        began = pod.created_seconds if pod.scheduled_seconds is None else pod.scheduled_seconds
-        took = max(0.0, pod.ready_seconds - began)
-        if took <= LONGEST_START_SECONDS:
-            self._durations[deployment_uid].append(took)
+        if _took_seconds(pod) <= LONGEST_START_SECONDS:
+            # NB: its node may not have been told yet. It is looked up when somebody asks, once the caches are filled.
+            waiting = self._unjudged[deployment_uid]
+            waiting.append(pod)
+            del waiting[:-KEPT]
 
     def forget_pod(self, pod_uid: str) -> None:
-        """A pod is gone; its duration stays."""
+        """A pod is gone; its start stays."""
         self._learned.discard(pod_uid)
 
     def forget_deployment(self, deployment_uid: str) -> None:
         """A Deployment is gone."""
-        self._durations.pop(deployment_uid, None)
+        for kept in (self._starts, self._unjudged, self._known):
+            kept.pop(deployment_uid, None)
 
-    def of(self, deployment_uid: str) -> TimeToReady | None:
-        """What is known of one Deployment."""
-        durations = sorted(self._durations.get(deployment_uid, ()))
-        if not durations:
-            return None
-        return TimeToReady(
-            _nearest_rank(durations, 0.5), _nearest_rank(durations, 0.9), _nearest_rank(durations, 0.99), len(durations)
-        )
+    def of(self, deployment_uid: str, node_named: NodeNamed) -> Starts | None:
+        """What is known of one Deployment; None: none of its pods was seen to start."""
+        waiting = self._unjudged.pop(deployment_uid, None)
+        if waiting:
+            starts = self._starts[deployment_uid]
+            starts.extend(_start(pod, node_named(pod.node)) for pod in waiting)
+            self._known[deployment_uid] = _summary(starts)
+        return self._known.get(deployment_uid)
 
 
 def patience_seconds(known: TimeToReady | None, time_scale: float) -> float:
@@ -79,6 +146,59 @@ def patience_seconds(known: TimeToReady | None, time_scale: float) -> float:
     if known is None:
         return default
     return max(default, SLACK * known.p99_seconds + 1.0)  # condition times have whole seconds
+
+
+def kind_of(pod: PodView, node: NodeView | None) -> StartKind:
+    """What had to be made ready for this pod; `node`: the one it runs on, None where it is not known any more."""
+    if node is not None and _came_for(pod, node):
+        return StartKind.COLD_NODE
+    if pod.pulling_seconds is None:
+        return StartKind.UNKNOWN
+    return StartKind.COLD_IMAGE if pod.pulling_seconds > PULL_SECONDS else StartKind.WARM
+
+
+def _came_for(pod: PodView, node: NodeView) -> bool:
+    """Whether the node was registered, or became ready, between the pod's creation and its scheduling.
+
+    A node that became ready later lost its readiness in between; one that did so earlier was there already.
+    """
+    if pod.scheduled_seconds is None:
+        return False
+    came = (node.created_seconds, node.ready_seconds)
+    return any(at is not None and pod.created_seconds < at <= pod.scheduled_seconds for at in came)
+
+
+def _took_seconds(pod: PodView) -> float:
+    assert pod.ready_seconds is not None, "only pods that became Ready teach"
+    began = pod.created_seconds if pod.scheduled_seconds is None else pod.scheduled_seconds
+    return max(0.0, pod.ready_seconds - began)
+
+
+def _start(pod: PodView, node: NodeView | None) -> _Start:
+    assert pod.ready_seconds is not None, "only pods that became Ready teach"
+    kind, took = kind_of(pod, node), _took_seconds(pod)
+    since_created = pod.ready_seconds - pod.created_seconds
+    # A pod that waited for more than an hour waited for room; how long a node takes it does not tell.
+    waited = kind is StartKind.COLD_NODE and took <= since_created <= LONGEST_START_SECONDS
+    return _Start(pod.ready_seconds, took, kind, since_created if waited else took)
+
+
+def _summary(starts: Sequence[_Start]) -> Starts:
+    by_kind = {
+        kind: percentiles(start.asked_seconds for start in starts if start.kind is kind)
+        for kind in sorted({start.kind for start in starts})
+    }
+    last = sorted(starts, key=lambda start: start.ready_seconds)[-LAST_STARTS:]
+    expected = max(sorted({start.kind for start in last}), key=lambda kind: by_kind[kind].p90_seconds)
+    return Starts(percentiles(start.took_seconds for start in starts), MappingProxyType(by_kind), expected)
+
+
+def percentiles(seconds: Iterable[float]) -> TimeToReady:
+    """Of the seconds that starts took: at least one."""
+    ordered = sorted(seconds)
+    return TimeToReady(
+        _nearest_rank(ordered, 0.5), _nearest_rank(ordered, 0.9), _nearest_rank(ordered, 0.99), len(ordered)
+    )
 
 
 def _nearest_rank(ordered: Sequence[float], share: float) -> float:

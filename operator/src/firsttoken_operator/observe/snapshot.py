@@ -25,6 +25,7 @@ from firsttoken_operator.domain import (
 from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.pools import pool_snapshot
 from firsttoken_operator.observe.resources import Stored
+from firsttoken_operator.observe.schedule import lead_seconds, scheduled_rate
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import (
     autoscaler_on,
@@ -90,7 +91,7 @@ def build_snapshot(
         )
         for stored in store.pools.values()
     }
-    return FleetSnapshot(times.now_seconds, times.tick_seconds, resources, pools)
+    return FleetSnapshot(times.now_seconds, times.tick_seconds, resources, pools, epoch_seconds=times.wall_seconds)
 
 
 class _Builder:
@@ -123,6 +124,8 @@ class _Builder:
         target = target_of(
             self._store, resource, wall_seconds=self._times.wall_seconds, time_scale=self._times.time_scale
         )
+        ready = self._time_to_ready_seconds(target)
+        lead = lead_seconds(ready, self._times.tick_seconds, self._times.time_scale)
         return ResourceSnapshot(
             uid=stored.uid,
             namespace=stored.namespace,
@@ -136,6 +139,9 @@ class _Builder:
             priority=resource.spec.capacity.priority,
             created=stored.created,
             conflict=self._conflict(resource, policy.mode),
+            time_to_ready_seconds=lead - self._times.tick_seconds,
+            scheduled_requests_per_second=scheduled_rate(resource, self._times.wall_seconds, lead),
+            has_schedule=bool(resource.spec.traffic.schedule),
         )
 
     def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
@@ -149,6 +155,10 @@ class _Builder:
 
     def _pool(self, name: str | None) -> GPUPool | None:
         return None if name is None else self._pools.get(name)
+
+    def _time_to_ready_seconds(self, target: Target | TargetMissing) -> float | None:
+        starts = self._store.starts(target.uid) if isinstance(target, Target) else None
+        return None if starts is None else starts.next_p90_seconds
 
     def _conflict(self, resource: InferenceDeployment, mode: ScalingMode) -> str:
         """Who has a better claim on the replicas; the first that objects is named."""

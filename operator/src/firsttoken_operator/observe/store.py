@@ -27,7 +27,7 @@ from firsttoken_operator.observe.projections import (
     project_pod,
     project_replica_set,
 )
-from firsttoken_operator.observe.readiness import ReadinessHistory, TimeToReady
+from firsttoken_operator.observe.readiness import ReadinessHistory, Starts, TimeToReady
 from firsttoken_operator.observe.resources import Stored, read_resource
 
 DELETED = "DELETED"
@@ -52,6 +52,7 @@ class Store:
         self.rejected: Counter[str] = Counter()
         self._deployments: dict[str, DeploymentView] = {}
         self._deployment_uids: dict[tuple[str, str], str] = {}
+        self._node_uids: dict[str, str] = {}
         self._sets: dict[str, ReplicaSetView] = {}
         self._pods: dict[str, PodView] = {}
         self._set_uids: dict[str, set[str]] = defaultdict(set)
@@ -64,7 +65,7 @@ class Store:
             "Deployment": (self._put_deployment, self._drop_deployment),
             "ReplicaSet": (self._put_set, self._drop_set),
             "Pod": (self._put_pod, self._drop_pod),
-            "Node": (self._put_node, lambda uid: self.nodes.pop(uid, None)),
+            "Node": (self._put_node, self._drop_node),
             "HorizontalPodAutoscaler": (self._put_autoscaler, lambda uid: self.autoscalers.pop(uid, None)),
         }
 
@@ -112,8 +113,13 @@ class Store:
         )
 
     def time_to_ready(self, deployment_uid: str) -> TimeToReady | None:
-        """How long this Deployment's pods took to become Ready."""
-        return self._readiness.of(deployment_uid)
+        """How long this Deployment's pods took to become Ready, all kinds of starts together."""
+        starts = self.starts(deployment_uid)
+        return None if starts is None else starts.overall
+
+    def starts(self, deployment_uid: str) -> Starts | None:
+        """The starts of this Deployment's pods, by kind."""
+        return self._readiness.of(deployment_uid, self._node_named)
 
     def _put_resource(self, body: Body) -> None:
         stored = read_resource(InferenceDeployment, body)
@@ -128,7 +134,18 @@ class Store:
         self.profiles[stored.uid] = stored
 
     def _put_node(self, body: Body) -> None:
-        self.nodes[body["metadata"]["uid"]] = project_node(body)
+        uid, view = body["metadata"]["uid"], project_node(body)
+        self.nodes[uid] = view
+        self._node_uids[view.name] = uid
+
+    def _drop_node(self, uid: str) -> None:
+        view = self.nodes.pop(uid, None)
+        # NB: a node that registers again under its name is another object.
+        if view is not None and self._node_uids.get(view.name) == uid:
+            del self._node_uids[view.name]
+
+    def _node_named(self, name: str) -> NodeView | None:
+        return self.nodes.get(self._node_uids.get(name, ""))
 
     def _put_autoscaler(self, body: Body) -> None:
         view = project_autoscaler(body)

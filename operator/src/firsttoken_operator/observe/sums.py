@@ -3,6 +3,10 @@
 Demand is what arrived, never what was completed: first tokens + slope(waiting), or ended + slope(running + waiting).
 Both are exact for a queue (what came in either left or is still there); they are never mixed, because their terms count
 different requests. Slopes are read only from full windows: a pod that appears or goes is not demand.
+
+Means of tokens are over requests of the window, so they trail a change of load: prompts by the wait for the first token
+at most (where a family counts them there), outputs by a whole answer. While the load grows, those that ended are rather
+the short ones, and the mean output reads low until a long answer had the time to end; while it falls, it reads high.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from firsttoken_operator.domain import Measurement, Missing, Reason, Value
-from firsttoken_operator.observe.families import Signal
+from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
+from firsttoken_operator.observe.families import Signal, TokenPart
 from firsttoken_operator.observe.freshness import SeenPod, Trust
 
 PLAUSIBLE_MAXIMUM = 1e6
@@ -20,6 +24,9 @@ PLAUSIBLE_MAXIMUM = 1e6
 
 PLAUSIBLE_KV_USAGE = 1.5
 """KV cache usage is a fraction; a little above 1 is an engine's rounding, more is another unit."""
+
+PLAUSIBLE_TOKENS = 1e9
+"""Tokens a second, cached ones included, that one pod cannot exceed."""
 
 SCALABLE_SAMPLES = 3
 """A young pod's rate is scaled to the time that it covers only with this many samples."""
@@ -80,6 +87,27 @@ class Sums:
         """KV cache use of the fullest pod, percent."""
         return self._fold(_kv_usage, lambda values: 100 * max(values))
 
+    def input_tokens(self) -> Measurement:
+        """Mean prompt in tokens, cached ones included, of the requests that the family counts prompts of."""
+        return self._mean(TokenPart.PROMPT_TOKENS, TokenPart.PROMPTS)
+
+    def output_tokens(self) -> Measurement:
+        """Mean answer in tokens of the requests that ended; those that a client broke off are not among them."""
+        return self._mean(TokenPart.OUTPUT_TOKENS, TokenPart.OUTPUTS)
+
+    def _mean(self, tokens: TokenPart, requests: TokenPart) -> Measurement:
+        """Tokens / requests over the pods that say both; never 0 / 0."""
+
+        def of(part: TokenPart, other: TokenPart) -> Read:
+            return lambda pod: _paired(_tokens(pod, part), _tokens(pod, other))
+
+        total, count = self._total(of(tokens, requests)), self._total(of(requests, tokens))
+        if not (isinstance(total, Value) and isinstance(count, Value)):
+            return total if isinstance(total, Missing) else count
+        if not count.value:
+            return Missing(Reason.NOT_ENOUGH_SAMPLES, f"no {requests} in the window")
+        return measured(total.value / count.value, self._age_seconds, count.coverage)
+
     def _total(self, read: Read) -> Measurement:
         # A draining backlog makes a slope negative; what arrives cannot be.
         return self._fold(read, lambda values: max(0.0, math.fsum(values)))
@@ -116,16 +144,18 @@ def _term(value: float | None, *, signed: bool = False, maximum: float = PLAUSIB
     return Term(value)
 
 
-def _rate(pod: SeenPod, value: float | None) -> Term:
-    """A rate over the window; over the covered part of it for a pod that is too young to have filled it.
+def _rate(pod: SeenPod, value: float | None, *, maximum: float = PLAUSIBLE_MAXIMUM) -> Term:
+    """A rate over the window; of a pod that is too young to have filled it, scaled to the time that it served.
 
-    Prometheus divides by the whole window, so a pod with 3 of 8 samples would show 3/8 of its rate.
+    Prometheus divides by the whole window, so a pod with 3 of 8 samples shows 3/8 of its rate. That is too little where
+    there was no fleet before, or it was not scraped yet. NB: it is right for a pod that took over from older ones:
+    their rates still hold what they served before, and those requests would count twice after every scale-up.
     """
-    term = _term(value)
+    term = _term(value, maximum=maximum)
     count = pod.sample.values.get(Signal.SAMPLES, 0.0)
     if term.value is None or not pod.warming or pod.trust is not Trust.SHORT or count < SCALABLE_SAMPLES:
         return term
-    return Term(term.value / pod.filled)
+    return Term(term.value * max(1.0, pod.served / pod.filled))
 
 
 def _first_tokens(pod: SeenPod) -> Term:
@@ -138,6 +168,15 @@ def _ended(pod: SeenPod) -> Term:
 
 def _failed(pod: SeenPod) -> Term:
     return _rate(pod, pod.sample.failed_rate)
+
+
+def _tokens(pod: SeenPod, part: TokenPart) -> Term:
+    return _rate(pod, pod.sample.tokens.get(part), maximum=PLAUSIBLE_TOKENS)
+
+
+def _paired(term: Term, other: Term) -> Term:
+    """A term that means something only beside another one."""
+    return Term(None, other.doubt) if other.value is None else term
 
 
 def _kv_usage(pod: SeenPod) -> Term:

@@ -1,6 +1,7 @@
 """The SLA's percentile of TTFT from bucket rates, as an interval: buckets do not tell where inside them it lies.
 
-Interpolating would invent a number (all requests at 290 ms read as P95 = 487 ms in the bucket .25-.5 of NIM 1.x).
+Interpolating would invent a number (all requests at 290 ms read as P95 = 487 ms in the bucket .25-.5 of NIM 1.x). The
+share that came after the limit is an interval too; only there an estimate is made, between bounds that stay visible.
 Layouts that differ between pods are not merged: their sum is no distribution.
 """
 
@@ -11,18 +12,24 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from firsttoken_operator.domain import TtftInterval
+from firsttoken_operator.domain import LateShare, TtftInterval
 from firsttoken_operator.observe.collect import PodSample
 from firsttoken_operator.observe.families import Signal
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 
 MINIMUM_REQUESTS = 20
 """With fewer requests in the window a tail percentile says nothing."""
+
+UNLIMITED_PERCENTILE = Percentile.P95
+"""Shown where the SLA has no limit on TTFT."""
 
 SHARES = {Percentile.P50: 0.50, Percentile.P90: 0.90, Percentile.P95: 0.95, Percentile.P99: 0.99}
 
 ROUNDING = 1e-9
 """Relative error of summed floats: a share that is met up to rounding is met."""
+
+LEAST_LATE_REQUESTS = 0.5
+"""What stands for "none" where a logarithm needs a number: with fewer than one request seen late, half of one."""
 
 
 def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...], int]:
@@ -37,10 +44,11 @@ def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...],
     return tuple(groups[order[-1]]), len(groups)
 
 
-def interval(samples: Sequence[PodSample], percentile: Percentile, window_seconds: float) -> TtftInterval | None:
-    """The interval that holds the percentile over pods of one layout; None where it cannot be told.
+def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: float) -> TtftInterval | None:
+    """The interval that holds the percentile of `limit` over pods of one layout; None where it cannot be told.
 
-    The mean is exact (`_sum / _count`) and is the interval itself where the SLA is about the mean.
+    The mean is exact (`_sum / _count`) and is the interval itself where the SLA is about the mean. Without a limit the
+    percentile is `UNLIMITED_PERCENTILE` and nothing is late.
     """
     requests = _requests(samples) * window_seconds
     sums = [sample.values.get(Signal.TTFT_SUM, math.nan) for sample in samples]
@@ -48,22 +56,57 @@ def interval(samples: Sequence[PodSample], percentile: Percentile, window_second
     if requests < MINIMUM_REQUESTS or not all(math.isfinite(x) and x >= 0 for x in (*sums, *counts)) or not sum(counts):
         return None
     mean = 1000 * sum(sums) / sum(counts)
+    percentile = limit.percentile if limit else UNLIMITED_PERCENTILE
     if percentile is Percentile.MEAN:
         return TtftInterval(mean, mean, mean, requests)
-    low, high = _bucket_of(SHARES[percentile], samples)
-    return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean, requests)
-
-
-def _bucket_of(share: float, samples: Sequence[PodSample]) -> tuple[float, float]:
-    """Bounds in seconds of the first bucket that reaches `share` of the requests."""
     bounds = sorted(samples[0].buckets)
-    needed = share * sum(sample.buckets[bounds[-1]] for sample in samples) * (1 - ROUNDING)
+    cumulative = [window_seconds * sum(sample.buckets[bound] for sample in samples) for bound in bounds]
+    low, high = _bucket_of(SHARES[percentile], bounds, cumulative)
+    late = late_share(bounds, cumulative, limit.milliseconds / 1000) if limit else None
+    return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean, requests, late)
+
+
+def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], limit_seconds: float) -> LateShare | None:
+    """Share of the requests above a limit, from a histogram; None where the numbers are no histogram or it is empty.
+
+    `bounds_seconds` ascend and end with infinity; `cumulative` is the number of requests up to each of them (a rate
+    times its window, fractions are fine). What is above the bucket that holds the limit is late for certain, what is
+    in it may be. The estimate takes the survival function as exponential inside that bucket, as the tail of a queue's
+    delay is (log-linear interpolation), with `LEAST_LATE_REQUESTS` above it where none was seen. A limit above the
+    last finite bound has no bucket to interpolate in: all that is above that bound counts as late in the estimate.
+    """
+    if not _is_histogram(bounds_seconds, cumulative) or not 0 < limit_seconds < math.inf:
+        return None
+    total = cumulative[-1]
+    at = next(i for i, bound in enumerate(bounds_seconds) if bound >= limit_seconds * (1 - ROUNDING))
+    bound = bounds_seconds[at]
+    certain = _above(cumulative[at], total)
+    if bound <= limit_seconds * (1 + ROUNDING):
+        return LateShare(certain, certain, certain)
+    possible = max(certain, _above(cumulative[at - 1], total) if at else 1.0)
+    if math.isinf(bound) or possible == certain:
+        return LateShare(certain, possible, possible)
+    below = bounds_seconds[at - 1] if at else 0.0
+    floor = min(possible, max(certain, LEAST_LATE_REQUESTS / total))
+    estimate = possible * (floor / possible) ** ((limit_seconds - below) / (bound - below))
+    return LateShare(certain, min(possible, max(certain, estimate)), possible)
+
+
+def _bucket_of(share: float, bounds: Sequence[float], cumulative: Sequence[float]) -> tuple[float, float]:
+    """Bounds in seconds of the first bucket that reaches `share` of the requests."""
+    needed = share * cumulative[-1] * (1 - ROUNDING)
     low = 0.0
-    for bound in bounds:
-        if sum(sample.buckets[bound] for sample in samples) >= needed:
+    for bound, reached in zip(bounds, cumulative, strict=True):
+        if reached >= needed:
             return low, bound
         low = bound
     return low, math.inf
+
+
+def _above(cumulative: float, total: float) -> float:
+    """Share above a bound; what is left over by rounding alone is none."""
+    share = (total - cumulative) / total
+    return share if share > ROUNDING else 0.0
 
 
 def _requests(samples: Iterable[PodSample]) -> float:
@@ -72,11 +115,22 @@ def _requests(samples: Iterable[PodSample]) -> float:
 
 
 def _usable(buckets: Mapping[float, float]) -> bool:
-    """Whether buckets are a histogram: finite rates >= 0 that end in +Inf and never fall."""
-    if math.inf not in buckets or not all(math.isfinite(rate) and rate >= 0 for rate in buckets.values()):
-        return False
+    """Whether buckets are a histogram, empty ones included."""
     # NB: a NaN bound breaks sorting, and comes from a label that is no number.
-    if any(math.isnan(bound) for bound in buckets):
+    if math.inf not in buckets or any(math.isnan(bound) for bound in buckets):
         return False
-    rates = [buckets[bound] for bound in sorted(buckets)]
-    return all(low <= high * (1 + ROUNDING) for low, high in itertools.pairwise(rates))
+    return _rises([buckets[bound] for bound in sorted(buckets)])
+
+
+def _is_histogram(bounds: Sequence[float], cumulative: Sequence[float]) -> bool:
+    """Whether there are requests, and as many bounds as counts, that ascend from 0 to infinity."""
+    if len(bounds) != len(cumulative) or not bounds or bounds[-1] != math.inf or not bounds[0] >= 0:
+        return False
+    return all(low < high for low, high in itertools.pairwise(bounds)) and _rises(cumulative) and cumulative[-1] > 0
+
+
+def _rises(cumulative: Sequence[float]) -> bool:
+    """Whether counts are finite, not negative, and never fall by more than rounding."""
+    return all(math.isfinite(count) and count >= 0 for count in cumulative) and all(
+        low <= high * (1 + ROUNDING) for low, high in itertools.pairwise(cumulative)
+    )

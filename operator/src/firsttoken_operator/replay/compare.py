@@ -10,15 +10,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from firsttoken_operator.decide import bounds
+from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.observe.schedule import lead_seconds
 from firsttoken_operator.replay import clairvoyant as reference
 from firsttoken_operator.replay import load
+from firsttoken_operator.replay.calendar import Calendar
 from firsttoken_operator.replay.play import Played, Stage, play
+from firsttoken_operator.replay.policies.ours import TICK_SECONDS
 from firsttoken_operator.replay.policies.registry import POLICIES, Context, Means
 from firsttoken_operator.replay.policies.view import Unavailable
 from firsttoken_operator.replay.score import HOUR_SECONDS, Score, score, target_percent
 from firsttoken_operator.replay.setting import Setting
 from firsttoken_operator.replay.traffic import Traffic
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.workload import Sla
 
 NAMES = (*POLICIES, reference.NAME)
@@ -85,15 +90,15 @@ def scene_of(
     Static fleets are sized for loads of whole minutes, in which requests count by what they cost a replica.
     """
     requests, step, table = traffic.requests, setting.subject.step, setting.sized.table
-    cost = load.costs(step, requests, setting.concurrency_per_replica)
-    full = load.costs(step, requests, setting.largest_batch)
-    declared = load.cost_of(step, setting.subject.lengths, setting.concurrency_per_replica)
-    rates = load.rates_per_minute(requests.arrival_s, cost, declared)
+    lengths = setting.subject.lengths
+    work = work_of(step, lengths, setting.concurrency_per_replica)
+    full = load.costs(work_of(step, lengths, setting.largest_batch), requests)
+    rates = load.rates_per_minute(requests.arrival_s, load.costs(work, requests), work.declared_seconds)
     peak, p95 = (max(1, table.replicas_for(rate)) for rate in (rates.max(), float(np.percentile(rates, _P95))))
     sized, policy = setting.sized, setting.policy
-    maximum = bounds(policy, sized).upper
-    average = sized.replicas_for_declared_average
-    initial = sized.replicas_for_declared_peak if average is None else average
+    calendar = Calendar(traffic.start_epoch_seconds, setting.schedule)
+    maximum = bounds(policy, sized, calendar.largest_peak).upper
+    scheduled = calendar.scheduled_peak(0.0, lead_seconds(None, TICK_SECONDS))
     limit = sized.sla.time_to_first_token or sized.sla.end_to_end
     needed = load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0)
     roomy = min(float(needed.max()) / _ROOMY_LOAD, _MOST_ROOM * peak)
@@ -113,11 +118,13 @@ def scene_of(
             traffic=Means(
                 float(requests.input_tokens.mean()), float(requests.output_tokens.mean()), len(requests) / seconds
             ),
-            initial=min(maximum, max(1, policy.min_replicas, initial)),
+            initial=initial_replicas(policy, sized, scheduled, on_prem=setting.on_prem),
             maximum=maximum,
             static_peak=peak,
             static_p95=p95,
             cold_start_seconds=cold_start_seconds,
+            calendar=calendar,
+            on_prem=setting.on_prem,
         ),
         stage=setting.stage(most * _SLOTS_PERCENT // 100 + _SPARE_SLOTS, cold_start_seconds, failures_per_day, seed),
         needed=needed,

@@ -9,30 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.performance.work import Work
 from firsttoken_sizing.simulation.requests import Requests
-from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
 _BURST_SECONDS = (1, 2, 5, 10, 20, 30, 60)
 
 
-def costs(step: StepModel, requests: Requests, concurrency: float) -> Floats:
-    """Replica-seconds of every request, where `concurrency` of them share a decode step."""
-    return _costs(
-        step,
+def costs(work: Work, requests: Requests) -> Floats:
+    """Replica-seconds of every request."""
+    return work.seconds(
         requests.input_tokens.astype(np.float64),
         requests.uncached_input_tokens.astype(np.float64),
         requests.output_tokens.astype(np.float64),
-        concurrency,
     )
-
-
-def cost_of(step: StepModel, lengths: Lengths, concurrency: float) -> float:
-    """Replica-seconds of one request of the mean lengths."""
-    columns = (lengths.input_tokens, lengths.uncached_input_tokens, lengths.output_tokens)
-    prompt, uncached, output = (np.array([tokens]) for tokens in columns)
-    return float(_costs(step, prompt, uncached, output, concurrency)[0])
 
 
 def rates_per_minute(arrival_seconds: Floats, cost: Floats, declared_cost: float) -> Floats:
@@ -56,12 +46,3 @@ def replicas_needed(arrival_seconds: Floats, cost: Floats, slack_seconds: float)
         burst = done[_BURST_SECONDS[-1] :] - done[_BURST_SECONDS[-1] - width : -width]
         needed = np.maximum(needed, burst.reshape(minutes, 60).max(axis=1) / (width + slack_seconds))
     return needed
-
-
-def _costs(step: StepModel, prompt: Floats, uncached: Floats, output: Floats, concurrency: float) -> Floats:
-    batch = float(np.clip(concurrency, 1.0, step.max_batch))
-    a_token = step.batch_seconds(batch) / batch
-    a_context_token = step.context_seconds(batch)
-    prefill = step.prefill_seconds(uncached, prompt - uncached)
-    cost: Floats = prefill + np.maximum(output - 1, 0.0) * (a_token + a_context_token * (prompt + output / 2))
-    return cost

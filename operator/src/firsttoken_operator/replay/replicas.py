@@ -5,10 +5,12 @@ Also what happens when one dies: its requests are lost, and another one is creat
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
+from firsttoken_operator.observe.readiness import KEPT, percentiles
 from firsttoken_sizing.simulation.fleet import Fleet
 
 
@@ -42,10 +44,13 @@ class Replicas:
     def __init__(self, fleet: Fleet, cold_start: ColdStart, rng: np.random.Generator) -> None:
         """`fleet` has a slot for every replica that may live at one time, draining ones included."""
         self._fleet, self._cold_start, self._rng = fleet, cold_start, rng
+        # NB: a view of the column, made once: looking a field of a record array up takes longer than reading it.
+        self._outstanding = fleet.replicas.view(np.ndarray)["outstanding"]
         self._free = list(range(len(fleet.replicas)))[::-1]
         self._starting: list[_Pod] = []
         self._serving: list[_Pod] = []
         self._draining: list[_Pod] = []
+        self._starts_seconds: deque[float] = deque(maxlen=KEPT)
         self._now_seconds = 0.0
         self._billed_seconds = 0.0
 
@@ -79,6 +84,11 @@ class Replicas:
         """The fleet's numbers of the replicas that are ready."""
         return [pod.slot for pod in self._serving]
 
+    @property
+    def time_to_ready_seconds(self) -> float | None:
+        """90th percentile of the last starts, as the operator learns it from pods; None before the first one."""
+        return percentiles(self._starts_seconds).p90_seconds if self._starts_seconds else None
+
     def billed_replica_seconds(self) -> float:
         """Replica-seconds so far, those of living replicas included."""
         living = (*self._starting, *self._serving, *self._draining)
@@ -101,7 +111,7 @@ class Replicas:
                 # The youngest has the longest way to go.
                 self._remove(self._starting, max(self._starting, key=lambda pod: pod.ready_at_seconds))
                 continue
-            victim = min(self._serving, key=lambda pod: int(self._fleet.replicas[pod.slot].outstanding))
+            victim = min(self._serving, key=lambda pod: int(self._outstanding[pod.slot]))
             self._fleet.close(victim.slot)
             self._serving.remove(victim)
             self._draining.append(victim)
@@ -114,7 +124,7 @@ class Replicas:
     def requests_held(self, now_seconds: float) -> float:
         """Requests in the replicas that serve at `now_seconds`, as a proxy in each would count them."""
         self.advance(now_seconds)
-        return float(self._fleet.replicas.outstanding[self.serving_slots].sum())
+        return float(self._outstanding[self.serving_slots].sum())
 
     def advance(self, until_seconds: float) -> None:
         """Let time pass: starts are completed, requests are served, drained replicas go."""
@@ -124,6 +134,7 @@ class Replicas:
                 break
             self._advance(first.ready_at_seconds)
             self._starting.remove(first)
+            self._starts_seconds.append(first.ready_at_seconds - first.created_seconds)
             self._serve(first)
         self._advance(until_seconds)
 
@@ -148,7 +159,7 @@ class Replicas:
         self._fleet.advance(until_seconds)
         self._now_seconds = until_seconds
         # Seen at the ends of ticks only, so a drained replica is billed for at most one tick too long.
-        for pod in [pod for pod in self._draining if not self._fleet.replicas[pod.slot].outstanding]:
+        for pod in [pod for pod in self._draining if not self._outstanding[pod.slot]]:
             self._remove(self._draining, pod)
 
     def _serve(self, pod: _Pod) -> None:

@@ -6,23 +6,25 @@ the true arrivals; TTFT is known by its buckets. A scrape sees the ready replica
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_operator.domain import Idle, Metrics, Missing, Reason, TtftInterval, Value
-from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, SHARES
+from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, TtftInterval, Value
+from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, SHARES, late_share
 from firsttoken_sizing.simulation.fleet import Fleet
 from firsttoken_sizing.simulation.state import NONE
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile
 
 TTFT_BOUNDS_SECONDS = (
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
     640.0, 2560.0,
 )  # fmt: skip
 """Buckets of vLLM's `time_to_first_token_seconds`."""
+_BUCKETS = (*TTFT_BOUNDS_SECONDS, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,13 @@ class Sample:
 
     at_seconds: float
     first_tokens: int
+    input_tokens: int
+    """Of the prompts that got their first token."""
     ttft_seconds: float
     ttft_buckets: NDArray[np.int64]
+    ended: int
+    output_tokens: int
+    """Of the requests that ended."""
     waiting: int
     running: int
     kv_percent: float
@@ -46,12 +53,15 @@ class Scraper:
         self._fleet, self._kv_cache_tokens, self._window_seconds = fleet, kv_cache_tokens, window_seconds
         # NB: views of the columns, made once: looking a field of a record array up takes longer than summing it.
         self._replica, requests = (records.view(np.ndarray) for records in (fleet.replicas, fleet.requests))
-        self._arrival, self._first_token = requests["arrival"], requests["first_token"]
+        self._arrival, self._first_token, self._finish = (requests[n] for n in ("arrival", "first_token", "finish"))
+        self._prompt, self._output = requests["input"], requests["output"]
         self._samples: deque[Sample] = deque()
         self._metrics: Metrics | None = None
         self._without_first_token = np.empty(0, np.int64)
+        self._running = np.empty(0, np.int64)
         self._sent = 0
-        self._first_tokens, self._ttft_seconds = 0, 0.0
+        self._first_tokens, self._input_tokens, self._ttft_seconds = 0, 0, 0.0
+        self._ended, self._output_tokens = 0, 0
         self._buckets = np.zeros(len(TTFT_BOUNDS_SECONDS) + 1, np.int64)
 
     @property
@@ -74,19 +84,28 @@ class Scraper:
         waiting = max(0, outstanding - running - fresh)
         self._samples.append(
             Sample(
-                now_seconds, self._first_tokens, self._ttft_seconds, self._buckets.copy(), waiting, running + fresh, kv
+                at_seconds=now_seconds,
+                first_tokens=self._first_tokens,
+                input_tokens=self._input_tokens,
+                ttft_seconds=self._ttft_seconds,
+                ttft_buckets=self._buckets.copy(),
+                ended=self._ended,
+                output_tokens=self._output_tokens,
+                waiting=waiting,
+                running=running + fresh,
+                kv_percent=kv,
             )
         )
         while self._samples[0].at_seconds < now_seconds - self._window_seconds - 1e-6:
             self._samples.popleft()
 
-    def metrics(self, percentile: Percentile) -> Metrics:
+    def metrics(self, limit: Limit | None) -> Metrics:
         """What the operator would read now: nothing new until the next scrape."""
         if self._metrics is None:
-            self._metrics = self._read(percentile)
+            self._metrics = self._read(limit)
         return self._metrics
 
-    def _read(self, percentile: Percentile) -> Metrics:
+    def _read(self, limit: Limit | None) -> Metrics:
         first, last = (self._samples[0], self._samples[-1]) if self._samples else (None, None)
         if first is None or last is None or last.at_seconds - first.at_seconds < 0.99 * self._window_seconds:
             why = Missing(Reason.NOT_ENOUGH_SAMPLES, "the rate window is not filled yet")
@@ -104,8 +123,10 @@ class Scraper:
             running=Value(float(last.running)),
             error_share=Idle() if idle else Value(0.0),
             kv_percent=Value(last.kv_percent),
-            ttft=_interval(first, last, percentile),
+            ttft=_interval(first, last, limit),
             window_seconds=self._window_seconds,
+            input_tokens=_mean(last.input_tokens - first.input_tokens, last.first_tokens - first.first_tokens),
+            output_tokens=_mean(last.output_tokens - first.output_tokens, last.ended - first.ended),
         )
 
     def _count_first_tokens(self, now_seconds: float) -> None:
@@ -116,20 +137,35 @@ class Scraper:
         made = (first > 0) & (first <= now_seconds)
         ttft = first[made] - self._arrival[pending[made]]
         self._without_first_token = pending[~made]
-        self._first_tokens += int(made.sum())
+        self._first_tokens += len(ttft)
+        self._input_tokens += int(self._prompt[pending[made]].sum())
+        self._count_ended(np.concatenate((self._running, pending[made])), now_seconds)
         self._ttft_seconds += float(ttft.sum())
         self._buckets += np.bincount(np.searchsorted(TTFT_BOUNDS_SECONDS, ttft), minlength=len(self._buckets))
 
+    def _count_ended(self, running: NDArray[np.int64], now_seconds: float) -> None:
+        finish = self._finish[running]
+        done = (finish > 0) & (finish <= now_seconds)
+        self._running = running[~done]
+        self._ended += int(done.sum())
+        self._output_tokens += int(self._output[running[done]].sum())
 
-def _interval(first: Sample, last: Sample, percentile: Percentile) -> TtftInterval | None:
+
+def _mean(total: int, requests: int) -> Measurement:
+    return Value(total / requests) if requests else Missing(Reason.NOT_ENOUGH_SAMPLES, "no request in the window")
+
+
+def _interval(first: Sample, last: Sample, limit: Limit | None) -> TtftInterval | None:
     requests = last.first_tokens - first.first_tokens
     if requests < MINIMUM_REQUESTS:
         return None
     mean = 1000 * (last.ttft_seconds - first.ttft_seconds) / requests
+    percentile = limit.percentile if limit else Percentile.P95
     if percentile is Percentile.MEAN:
         return TtftInterval(mean, mean, mean, requests)
     cumulative = np.cumsum(last.ttft_buckets - first.ttft_buckets)
     at = int(np.searchsorted(cumulative, SHARES[percentile] * requests * (1 - 1e-9)))
     bounds = (0.0, *TTFT_BOUNDS_SECONDS)
     high = 1000 * bounds[at + 1] if at + 1 < len(bounds) else None
-    return TtftInterval(1000 * bounds[at], high, mean, requests)
+    late = None if limit is None else late_share(_BUCKETS, cumulative.tolist(), limit.milliseconds / 1000)
+    return TtftInterval(1000 * bounds[at], high, mean, requests, late)

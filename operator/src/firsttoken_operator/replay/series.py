@@ -36,6 +36,8 @@ class Series:
     requests_per_second: NDArray[np.float64]
     mean_input_tokens: NDArray[np.float64] | None = None
     mean_output_tokens: NDArray[np.float64] | None = None
+    start_epoch_seconds: float | None = None
+    """When second 0 was, since 1970-01-01T00:00 UTC; None: that is not known."""
 
 
 def header(file: Path, field: str) -> list[str]:
@@ -55,7 +57,11 @@ def read_series(file: Path, field: str) -> Series:
         if not row:
             continue
         for name in wanted:
-            columns[name].append(_number(row, names.index(name), f"{file}, line {line}, column {name}", field))
+            column = names.index(name)
+            if name in _MEANS and columns["rps"][-1] == 0 and not _text(row, column):
+                columns[name].append(math.nan)  # Nothing came, so nothing had a length.
+                continue
+            columns[name].append(_number(row, column, f"{file}, line {line}, column {name}", field))
         at, rates = columns["t"], columns["rps"]
         if len(at) > 1 and at[-1] <= at[-2]:
             raise InvalidInput(field, f"{file}, line {line}, column t: {at[-1]:g} does not rise", "sort the points")
@@ -67,8 +73,10 @@ def read_series(file: Path, field: str) -> Series:
     if len(columns["t"]) < 2:
         raise InvalidInput(field, f"{file} has fewer than two points", f"give lines of {','.join(REQUIRED)}")
     at_seconds, rate = np.array(columns["t"]), np.array(columns["rps"])
-    means = [np.where(rate > 0, columns[name], np.nan) if name in columns else None for name in _MEANS]
-    return Series(at_seconds - at_seconds[0], rate, *means)
+    mean_input, mean_output = (
+        np.where(rate > 0, columns[name], np.nan) if name in columns else None for name in _MEANS
+    )
+    return Series(at_seconds - at_seconds[0], rate, mean_input, mean_output)
 
 
 def arrivals(series: Series, rate_scale: float, rng: np.random.Generator, field: str) -> NDArray[np.float64]:
@@ -126,7 +134,7 @@ def _rows(file: Path, field: str) -> Iterator[list[str]]:
 
 
 def _number(row: list[str], column: int, where: str, field: str) -> float:
-    text = row[column].strip() if column < len(row) else ""
+    text = _text(row, column)
     try:
         value = float(text)
     except ValueError:
@@ -134,3 +142,7 @@ def _number(row: list[str], column: int, where: str, field: str) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise InvalidInput(field, f"{where}: {value:g} is negative or not finite", "use 0 or more")
     return value
+
+
+def _text(row: list[str], column: int) -> str:
+    return row[column].strip() if column < len(row) else ""

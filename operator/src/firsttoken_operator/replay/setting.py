@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.convert import scaling_policy, sizing_request
-from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.gpu_pool import GPUPool, Location
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.api.schedule import Schedule, schedule_of
 from firsttoken_operator.domain import ScalingMode, ScalingPolicy, Sized
 from firsttoken_operator.replay.play import Stage
 from firsttoken_operator.replay.replicas import ColdStart
@@ -31,6 +32,10 @@ class Setting:
     """Requests in one replica at the largest rate inside the SLA."""
     longest_tokens: int
     """Input and output of the longest request that a replica takes: the context window, or all of its KV cache."""
+    schedule: Schedule = ()
+    """The peaks that are declared for windows of time."""
+    on_prem: bool = False
+    """Whether the pool's GPUs are there anyway: a new deployment then begins with those for the peak."""
 
     @property
     def largest_batch(self) -> float:
@@ -45,7 +50,7 @@ class Setting:
             step=self.subject.step,
             settings=replace(self.subject.settings, replicas=slots, seed=seed),
             cold_start=ColdStart(cold_start_seconds),
-            percentile=percentile_of(self.sized.sla),
+            ttft_limit=self.sized.sla.time_to_first_token,
             failures_per_day=failures_per_day,
             seed=seed,
         )
@@ -66,7 +71,8 @@ def setting_of(
     if isinstance(subject, str):
         return subject
     sized = Sized(sizing.configuration, sizing.table, request.sla, sizing.replicas, sizing.replicas_for_average)
-    policy = scaling_policy(deployment, pools.get(deployment.spec.capacity.pool or ""))
+    pool = pools.get(deployment.spec.capacity.pool or "")
+    policy = scaling_policy(deployment, pool)
     model = request.architecture or resolve_model(request.model)
     kv_tokens = subject.settings.kv_cache_tokens
     return Setting(
@@ -76,9 +82,11 @@ def setting_of(
         subject=subject,
         concurrency_per_replica=sizing.concurrency_per_replica,
         longest_tokens=min(model.max_context_tokens, model.max_context_tokens if kv_tokens is None else kv_tokens),
+        schedule=schedule_of(deployment),
+        on_prem=pool is not None and pool.spec.location is Location.ON_PREM,
     )
 
 
 def percentile_of(sla: Sla) -> Percentile:
-    """The percentile of TTFT that a policy reads off the buckets: that of its limit, else P95."""
+    """The statistic of TTFT that a page about it shows: that of its limit, else P95."""
     return sla.time_to_first_token.percentile if sla.time_to_first_token else Percentile.P95

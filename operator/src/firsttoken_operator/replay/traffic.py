@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_operator.replay import series as rates
+from firsttoken_operator.replay.calendar import MONDAY_EPOCH_SECONDS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.simulation.requests import Requests
@@ -42,6 +43,8 @@ class Traffic:
     rate_scale: float
     left_out: int
     """Recorded requests that no replica could hold."""
+    start_epoch_seconds: float = MONDAY_EPOCH_SECONDS
+    """When it began, since 1970-01-01T00:00 UTC; a Monday at 00:00 UTC where that is not known."""
 
 
 def read_traffic(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
@@ -100,7 +103,8 @@ def made_of(series: rates.Series, name: str, declared: Lengths, shaping: Shaping
     columns = (prompt, uncached, np.maximum(1, output))
     input_tokens, uncached_tokens, output_tokens = (column.astype(np.int64) for column in columns)
     requests = Requests(arrival, input_tokens, uncached_tokens, output_tokens)
-    return Traffic(name, requests, shaping.rate_scale, 0)
+    began = series.start_epoch_seconds
+    return Traffic(name, requests, shaping.rate_scale, 0, MONDAY_EPOCH_SECONDS if began is None else began)
 
 
 def _chosen(requests: Requests, which: NDArray[np.bool_]) -> Requests:

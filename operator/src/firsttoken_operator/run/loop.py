@@ -24,11 +24,13 @@ from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.isolation import Decided, decide_isolated
 from firsttoken_operator.run.measuring import Measuring
 from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.ownerships import Ownerships
 from firsttoken_operator.run.rendering import Rendered
+from firsttoken_operator.run.restore import Restoring
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Answer, Sizer
 
@@ -41,6 +43,7 @@ class Parts:
 
     store: Store
     measuring: Measuring
+    histories: Histories
     sizer: Sizer
     writer: ScaleWriter
     publisher: Publisher
@@ -76,6 +79,7 @@ class Loop:
         self._clock = clock
         self._wall = wall
         self._memory = Memory()
+        self._restoring = Restoring()
         self._ownerships = Ownerships(self._timing.foreign_write_window_seconds)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -118,8 +122,10 @@ class Loop:
         sized = {uid: answer.sized for uid, answer in answers.items()}
         snapshot = self._prepare(build_snapshot(parts.store, measured, sized, times))
         claimed = self._ownerships.claim(snapshot)
+        memory = self._restoring.seeded(self._memory, claimed.snapshot, parts.store, wall)
+        memory = parts.histories.seeded(memory, claimed.snapshot, parts.store)
         # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
-        decided = await asyncio.to_thread(decide_isolated, claimed.snapshot, self._memory)
+        decided = await asyncio.to_thread(decide_isolated, claimed.snapshot, memory)
         self._memory = decided.memory
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
         now = datetime.fromtimestamp(wall, UTC)
@@ -212,6 +218,7 @@ class Loop:
     def _finish(self, snapshot: FleetSnapshot, decided: Decided, due_seconds: float) -> None:
         parts, now = self._parts, self._clock()
         parts.metrics.record_tick(snapshot, decided.decisions)
+        parts.metrics.record_scorecards(snapshot, parts.publisher.scorecards)
         parts.metrics.record_failures(len(decided.failed))
         parts.metrics.record_queries(parts.measuring.outcomes())
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
-from firsttoken_operator.domain import Metrics, Reason
+from firsttoken_operator.domain import Metrics, Missing, Reason
+from firsttoken_operator.observe import gateway
 from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.measure import measure
@@ -13,9 +15,26 @@ from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfi
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import target_name
 from firsttoken_operator.run.settings import Settings
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit
 
 _MEBIBYTE = 1024 * 1024
+
+Reading = tuple[SourceReading, gateway.GatewayReading]
+"""What the pods and the gateway of one source said at one tick."""
+
+
+def source_configs(settings: Settings) -> dict[str, SourceConfig]:
+    """How each source is reached, by its name."""
+    return {
+        name: SourceConfig(
+            name=name,
+            url=source.url,
+            bearer_token_file=source.bearer_token_file,
+            certificate_authority_file=source.certificate_authority_file,
+            byte_cap=source.response_limit_mebibytes * _MEBIBYTE,
+        )
+        for name, source in settings.prometheus.items()
+    }
 
 
 class Measuring:
@@ -27,18 +46,10 @@ class Measuring:
             window_seconds=timing.rate_window_seconds,
             scrape_interval_seconds=timing.scrape_interval_seconds,
         )
+        self._counters = {name: source.gateway_counter for name, source in settings.prometheus.items()}
         self._sources = {
-            name: PrometheusSource(
-                SourceConfig(
-                    name=name,
-                    url=source.url,
-                    bearer_token_file=source.bearer_token_file,
-                    certificate_authority_file=source.certificate_authority_file,
-                    byte_cap=source.response_limit_mebibytes * _MEBIBYTE,
-                ),
-                deadline_seconds=query_deadline_seconds(timing.tick_seconds),
-            )
-            for name, source in settings.prometheus.items()
+            name: PrometheusSource(config, deadline_seconds=query_deadline_seconds(timing.tick_seconds))
+            for name, config in source_configs(settings).items()
         }
 
     def outcomes(self) -> dict[tuple[str, str], int]:
@@ -61,22 +72,34 @@ class Measuring:
             deployment = store.deployment(stored.namespace, target_name(stored.parsed))
             if deployment is None:
                 continue
-            source = spec.metrics.source
-            reading = readings.get(source)
-            if reading is None:
-                text = f"no Prometheus is called {source!r}; the administrator names them in the chart"
-                reading = unavailable(Reason.SOURCE_NOT_CONFIGURED, text)
+            pods, gateway_reading = readings.get(spec.metrics.source) or _not_configured(spec.metrics.source)
             limit = spec.sla.time_to_first_token
-            measured[stored.uid] = measure(
-                reading,
-                store.live_pods(deployment.uid, wall_seconds),
-                limit.percentile if limit else Percentile.P95,
-                self._settings,
+            measured[stored.uid] = replace(
+                measure(
+                    pods,
+                    store.live_pods(deployment.uid, wall_seconds),
+                    Limit(limit.milliseconds, limit.percentile) if limit else None,
+                    self._settings,
+                ),
+                gateway_arrivals=gateway.arrivals(gateway_reading, (stored.namespace, deployment.name), self._settings),
             )
         return measured
 
-    async def _read(self) -> dict[str, SourceReading]:
-        readings = await asyncio.gather(
-            *(collect(source, window_seconds=self._settings.window_seconds) for source in self._sources.values())
-        )
+    async def _read(self) -> dict[str, Reading]:
+        readings = await asyncio.gather(*(self._read_one(name) for name in self._sources))
         return dict(zip(self._sources, readings, strict=True))
+
+    async def _read_one(self, name: str) -> Reading:
+        source, window_seconds = self._sources[name], self._settings.window_seconds
+        return await asyncio.gather(
+            collect(source, window_seconds=window_seconds),
+            gateway.ask(source, self._counters[name], window_seconds),
+        )
+
+
+def _not_configured(name: str) -> Reading:
+    text = f"no Prometheus is called {name!r}; the administrator names them in the chart"
+    return (
+        unavailable(Reason.SOURCE_NOT_CONFIGURED, text),
+        gateway.GatewayReading(failure=Missing(Reason.SOURCE_NOT_CONFIGURED, text)),
+    )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from firsttoken_operator.act.pool_status import pool_figures
+from firsttoken_operator.act.scorecard import NOTHING, Scorecard, Tally
 from firsttoken_operator.domain import Decision, FleetSnapshot, Reason, ResourceSnapshot, Sized, Target
 from firsttoken_sizing.workload import Percentile, Sla
 
@@ -32,6 +33,13 @@ class OperatorMetrics:
         self.predicted = gauge("predicted_ttft_seconds", "TTFT at the SLA's percentile at the replicas decided")
         self.observed = gauge("observed_ttft_seconds", "Upper bound of the measured TTFT at the SLA's percentile")
         self.arrivals = gauge("arrival_requests_per_second", "Requests that arrived, over the rate window")
+        self.attainment = gauge("slo_attainment_ratio", "Share of first tokens inside the TTFT limit, in seven days")
+        self.calibration_error = gauge("calibration_error_ratio", "Error of the predicted mean TTFT, in seven days")
+        self.saved = gauge("gpu_hours_saved_versus_peak", "GPU-hours below the declared peak's fleet, in seven days")
+        self.gpu_hours = self._counter("gpu_hours", "GPU time of the pods that held GPUs")
+        self.judged = self._counter("slo_requests", "Requests whose first token was judged against the TTFT limit")
+        self.late = self._counter("slo_late_requests", "Those whose first token came after it")
+        self.flaps = self._counter("flaps", "Changes of direction within 15 minutes of the change before")
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
         self.leader = gauge("leader", "1 while this process may write", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
@@ -46,6 +54,7 @@ class OperatorMetrics:
         self._queries: dict[tuple[str, str], int] = {}
         self._seen: set[tuple[str, str]] = set()
         self._pools: set[str] = set()
+        self._counted: dict[tuple[str, str], tuple[str, Tally]] = {}
 
     def render(self) -> bytes:
         """The exposition text."""
@@ -61,10 +70,18 @@ class OperatorMetrics:
             present.add(key)
             self._record_resource(key, resource, by_uid.get(resource.uid))
         for key in self._seen - present:
-            for gauge in self._per_resource():
-                _forget(gauge, key)
+            for metric in self._per_resource():
+                _forget(metric, key)
+            self._counted.pop(key, None)
         self._seen = present
         self._record_pools(snapshot, decisions)
+
+    def record_scorecards(self, snapshot: FleetSnapshot, cards: Mapping[str, Scorecard]) -> None:
+        """Publish what was counted so far of every resource of the snapshot, by uid."""
+        for resource in snapshot.resources:
+            card = cards.get(resource.uid)
+            if card is not None:
+                self._record_scorecard((resource.namespace, resource.name), resource.uid, card)
 
     def record_failures(self, count: int) -> None:
         """Count resources that could not be decided."""
@@ -96,6 +113,22 @@ class OperatorMetrics:
         milliseconds = predicted.ttft.at(ttft_percentile(sized.sla)) if predicted and isinstance(sized, Sized) else None
         _set(self.predicted, key, milliseconds / 1000 if milliseconds is not None else None)
 
+    def _record_scorecard(self, key: tuple[str, str], uid: str, card: Scorecard) -> None:
+        total, counted = card.total, card.counted
+        _set(self.attainment, key, total.attainment)
+        _set(self.calibration_error, key, total.calibration_error)
+        _set(self.saved, key, total.saved_gpu_hours)
+        # NB: one that was deleted and made anew begins at nothing, and a counter goes on.
+        last_uid, last = self._counted.get(key, (uid, NOTHING))
+        before = last if last_uid == uid else NOTHING
+        if counted.hours > 0:
+            self.gpu_hours.labels(*key).inc(max(0.0, counted.gpu_hours - before.gpu_hours))
+            self.flaps.labels(*key).inc(counted.flaps - before.flaps)
+        if counted.requests > 0:
+            self.judged.labels(*key).inc(max(0.0, counted.requests - before.requests))
+            self.late.labels(*key).inc(max(0.0, counted.late_requests - before.late_requests))
+        self._counted[key] = (uid, counted)
+
     def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
         for name, pool in snapshot.pools.items():
             figures = pool_figures(pool, snapshot, decisions)
@@ -107,11 +140,16 @@ class OperatorMetrics:
                 _forget(self.pool_gpus, (name, state))
         self._pools = set(snapshot.pools)
 
-    def _per_resource(self) -> tuple[Gauge, ...]:
-        return (self.desired, self.ready, self.sized, self.unmet, self.predicted, self.observed, self.arrivals)
+    def _per_resource(self) -> tuple[Gauge | Counter, ...]:
+        state = (self.desired, self.ready, self.sized, self.unmet, self.predicted, self.observed, self.arrivals)
+        scorecard = (self.attainment, self.calibration_error, self.saved)
+        return (*state, *scorecard, self.gpu_hours, self.judged, self.late, self.flaps)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Gauge:
         return Gauge(f"firsttoken_{name}", text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"firsttoken_{name}", text, _RESOURCE, registry=self.registry)
 
     def _histogram(self, name: str, text: str) -> Histogram:
         return Histogram(f"firsttoken_{name}", text, registry=self.registry, buckets=_SECONDS)
@@ -130,8 +168,8 @@ def _set(gauge: Gauge, labels: tuple[str, ...], value: float | None) -> None:
         gauge.labels(*labels).set(value)
 
 
-def _forget(gauge: Gauge, labels: tuple[str, ...]) -> None:
+def _forget(metric: Gauge | Counter, labels: tuple[str, ...]) -> None:
     try:
-        gauge.remove(*labels)
+        metric.remove(*labels)
     except KeyError:
         return

@@ -29,8 +29,9 @@ from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import kopf_wiring
 from firsttoken_operator.run.health import HealthServer, Heartbeats
+from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
-from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
@@ -52,7 +53,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     Raises `kubernetes.aio.config.ConfigException` without usable credentials, OSError where the port is taken.
     """
     cluster = KubernetesCluster(client.ApiClient(await load_configuration(kubeconfig)))
-    measuring = Measuring(settings)
+    measuring, histories = Measuring(settings), Histories(source_configs(settings), settings.timing)
     store, metrics = Store(), OperatorMetrics()
     heartbeats = Heartbeats(settings.timing.tick_seconds)
     health = HealthServer(heartbeats, metrics.render, time.monotonic)
@@ -60,11 +61,12 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         port = await health.start(settings.host, settings.port)
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
-        loop = Loop(settings, _parts(settings, cluster, store, measuring, metrics, heartbeats))
+        loop = Loop(settings, _parts(settings, cluster, store, measuring, histories, metrics, heartbeats))
         sync = CacheSync(cluster, _feed(store), WATCHED, settings.namespaces)
         return await _run(settings, kubeconfig, loop, sync, heartbeats, metrics)
     finally:
         await health.stop()
+        histories.close()
         measuring.close()
         await cluster.close()
 
@@ -74,6 +76,7 @@ def _parts(
     cluster: KubernetesCluster,
     store: Store,
     measuring: Measuring,
+    histories: Histories,
     metrics: OperatorMetrics,
     heartbeats: Heartbeats,
 ) -> Parts:
@@ -86,6 +89,7 @@ def _parts(
     return Parts(
         store=store,
         measuring=measuring,
+        histories=histories,
         sizer=Sizer(settings.timing.tick_seconds / 2),
         writer=ScaleWriter(cluster),
         publisher=Publisher(cluster, recorder),

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
-from firsttoken_operator.act.render import Renderer, RenderResult, initial_replicas
+from firsttoken_operator.act.render import Renderer, RenderResult
 from firsttoken_operator.api import InferenceDeployment
 from firsttoken_operator.decide import charged_together
+from firsttoken_operator.decide.initial import initial_replicas
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -113,7 +114,8 @@ class Rendered:
         wanted = self._fingerprint(rendering)
         if not is_new and self._applied.get(resource.uid) == wanted:
             return None
-        replicas = initial_replicas(resource.policy, sized, on_prem=pool is not None and pool.on_prem)
+        scheduled = resource.scheduled_requests_per_second
+        replicas = initial_replicas(resource.policy, sized, scheduled, on_prem=pool is not None and pool.on_prem)
         gpus = sized.configuration.gpus_per_replica
         if is_new and resource.pool is not None:
             room = free.get(resource.pool)

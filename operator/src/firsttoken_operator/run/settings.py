@@ -13,20 +13,45 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
+
+from firsttoken_operator.observe.gateway import GatewayCounter
 
 SCRAPES_PER_RATE_WINDOW = 4
 """A rate over fewer scrapes is noise, and empty below two."""
 TEN_MINUTES = 600.0
+METRIC_NAME = "^[a-zA-Z_:][a-zA-Z0-9_:]*$"
+LabelName = Annotated[str, Field(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
 
 class SettingsError(Exception):
     """The configuration cannot be used: one line that names the key and the fix."""
+
+
+class GatewaySettings(BaseModel):
+    """A counter of requests as they come, kept by a gateway in front of the inference pods.
+
+    `name_label` holds the name of the Deployment that is scaled, `namespace_label` its namespace. `selector`: labels
+    with the values that they must have. It keeps out what is not the gateway's own: any pod may expose any metric.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    requests_total: str = Field(pattern=METRIC_NAME)
+    namespace_label: LabelName = "namespace"
+    name_label: LabelName
+    selector: dict[LabelName, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> GatewaySettings:
+        if self.namespace_label == self.name_label:
+            raise ValueError(f"{self.name_label!r} cannot hold the namespace and the name; name two labels")
+        return self
 
 
 class PrometheusSettings(BaseModel):
@@ -38,6 +63,15 @@ class PrometheusSettings(BaseModel):
     bearer_token_file: Path | None = None
     certificate_authority_file: Path | None = None
     response_limit_mebibytes: int = Field(default=64, ge=1, le=1024)
+    gateway: GatewaySettings | None = None
+
+    @property
+    def gateway_counter(self) -> GatewayCounter | None:
+        """The gateway's counter as it is asked for."""
+        named = self.gateway
+        if named is None:
+            return None
+        return GatewayCounter(named.requests_total, named.namespace_label, named.name_label, named.selector)
 
     @field_validator("url")
     @classmethod

@@ -19,6 +19,7 @@ from firsttoken_sizing.performance import curve, measured, poisson, static_batch
 from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.performance.pipeline import Placement, pipelined
 from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, step_for
@@ -79,6 +80,8 @@ def table_of(evaluation: Evaluation, question: Question, replicas: int) -> Capac
         lengths=question.lengths,
         kv_cache_tokens=evaluation.memory.kv_cache_tokens,
     )
+    work = work_of(evaluation.step, question.lengths, evaluation.point.concurrency or 1.0)
+    table = replace(table, work=work)
     if evaluation.alone is None:
         return table
     return replace(table, capacity_alone_requests_per_second=evaluation.alone.capacity, sized_replicas=replicas)

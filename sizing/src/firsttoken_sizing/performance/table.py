@@ -7,12 +7,19 @@ seconds a tick for a thousand resources.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.profile import Latency
+
+if TYPE_CHECKING:
+    # NB: a step model is made from a request, and a request may carry a table.
+    from firsttoken_sizing.performance.work import Work
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
@@ -28,6 +35,23 @@ class Operating:
     kv_percent: float
     saturated: bool
     """The rate is above all that the table covers: latencies grow without bound, the ones shown are lower bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The columns of a table side by side, in lists: one look-up is a dozen times faster than numpy's for each."""
+
+    rates: list[float]
+    values: list[list[float]]
+    """One list a rate: TTFT, ITL, end to end, KV use."""
+    slopes: list[list[float]]
+    """From each rate to the next; one less."""
+
+    def place(self, rate: float) -> tuple[int, float]:
+        """The row at or below a rate, and how far above that row it is; clamped to the ends."""
+        at = min(max(rate, self.rates[0]), self.rates[-1])
+        row = bisect_right(self.rates, at) - 1
+        return row, at - self.rates[row]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +75,8 @@ class CapacityTable:
     """Where a router evens out arrivals: what one replica carries alone. What one of `sized_replicas` carries is
     `capacity_requests_per_second`. None: the capacity does not depend on the number."""
     sized_replicas: int = 1
+    work: Work | None = None
+    """What requests of other lengths cost; None: only the rate is known to count."""
 
     def at(self, requests_per_second: float, replicas: int | None = None) -> Operating:
         """Interpolate the table at one replica's rate (clamped to its ends).
@@ -58,17 +84,37 @@ class CapacityTable:
         `replicas`: how many share the arrivals, where that is not `sized_replicas`. Fewer even them out less: each is
         read at the rate that uses as much of the capacity of one of `sized_replicas`.
         """
-        x = float(requests_per_second)
-        if replicas is not None and self.capacity_requests_per_second > 0:
-            x *= self.capacity_requests_per_second / self.capacity_of_one_among(replicas)
+        lines, x = self._lines, self._read_at(requests_per_second, replicas)
+        i, step = lines.place(x)
+        numbers = lines.values[i]
+        if step:
+            numbers = [value + slope * step for value, slope in zip(numbers, lines.slopes[i], strict=True)]
+        known = [None if math.isnan(number) else number for number in numbers]
         return Operating(
             requests_per_second=float(requests_per_second),
-            ttft=self._row(self.ttft, x),
-            itl=self._row(self.itl, x),
-            end_to_end=self._row(self.end_to_end, x),
-            kv_percent=float(np.interp(x, self.rates, self.kv_percent)),
-            saturated=x > float(self.rates[-1]) or x >= self.saturation_requests_per_second,
+            ttft=Latency(*known[0:5]),
+            itl=Latency(*known[5:10]),
+            end_to_end=Latency(*known[10:15]),
+            kv_percent=numbers[15],
+            saturated=x > lines.rates[-1] or x >= self.saturation_requests_per_second,
         )
+
+    def means_at(self, requests_per_second: float, replicas: int | None = None) -> tuple[float | None, float | None]:
+        """Mean TTFT and mean ITL (milliseconds) as `at` has them, for who looks many rates up in a row."""
+        lines = self._lines
+        i, step = lines.place(self._read_at(requests_per_second, replicas))
+        values = lines.values[i]
+        ttft, itl = values[0], values[len(STATISTICS)]
+        if step:
+            slopes = lines.slopes[i]
+            ttft, itl = ttft + slopes[0] * step, itl + slopes[len(STATISTICS)] * step
+        return None if math.isnan(ttft) else ttft, None if math.isnan(itl) else itl
+
+    def _read_at(self, requests_per_second: float, replicas: int | None) -> float:
+        """The rate of the table that stands for this one."""
+        if replicas is None or self.capacity_requests_per_second <= 0:
+            return float(requests_per_second)
+        return requests_per_second * (self.capacity_requests_per_second / self.capacity_of_one_among(replicas))
 
     def replicas_for(self, requests_per_second: float, capacity_factor: float = 1.0) -> int:
         """Fewest replicas that serve this total rate inside the SLA.
@@ -83,14 +129,22 @@ class CapacityTable:
             raise ValueError("no number of replicas meets the SLA: the capacity of one is 0")
         fewest = _whole(requests_per_second / capacity)
         alone = self.capacity_alone_requests_per_second
-        if alone is None or not 0 < alone < self.capacity_requests_per_second:
+        if alone is None or not 0 < alone < self.capacity_requests_per_second or self.sized_replicas < 2:
             return fewest
-        low, high = fewest, _whole(requests_per_second / (alone * capacity_factor))
-        while low < high:
-            middle = (low + high) // 2
-            enough = _whole(requests_per_second / (self.capacity_of_one_among(middle) * capacity_factor)) <= middle
-            low, high = (low, middle) if enough else (middle + 1, high)
-        return low
+
+        def enough(replicas: int) -> bool:
+            each = self.capacity_of_one_among(replicas) * capacity_factor
+            return _whole(requests_per_second / each) <= replicas
+
+        # Up to `sized_replicas` of them carry N x alone + (N - 1) x gain together, a line; the loops only settle what
+        # rounding leaves open, and fleets above it.
+        gain = (self.capacity_requests_per_second - alone) / (1 - 1 / self.sized_replicas)
+        replicas = max(fewest, _whole((requests_per_second / capacity_factor + gain) / (alone + gain)))
+        while not enough(replicas):
+            replicas += 1
+        while replicas > fewest and enough(replicas - 1):
+            replicas -= 1
+        return replicas
 
     def capacity_of_one_among(self, replicas: int) -> float:
         """Largest rate of one of so many replicas inside the SLA, requests a second."""
@@ -102,9 +156,11 @@ class CapacityTable:
         gained = min(1.0, (1 - 1 / max(1, replicas)) / (1 - 1 / self.sized_replicas))
         return alone + gained * (self.capacity_requests_per_second - alone)
 
-    def _row(self, columns: NDArray[np.float64], x: float) -> Latency:
-        values = [float(np.interp(x, self.rates, columns[:, i])) for i in range(len(STATISTICS))]
-        return Latency(**{s: None if math.isnan(v) else v for s, v in zip(STATISTICS, values, strict=True)})
+    @cached_property
+    def _lines(self) -> _Lines:
+        values = np.column_stack((self.ttft, self.itl, self.end_to_end, self.kv_percent))
+        slopes = np.diff(values, axis=0) / np.diff(self.rates)[:, np.newaxis]
+        return _Lines(self.rates.tolist(), values.tolist(), slopes.tolist())
 
 
 def _whole(replicas: float) -> int:

@@ -84,6 +84,10 @@ class Fleet:
             self.requests.draw = among_all + settings.replicas * rng.integers(_DRAWS, size=len(requests))
         self.requests[["arrival", "pause"][self.is_closed]] = requests.arrival_s
         self.replicas, self._slots = state.new_fleet(settings.replicas, step.max_batch)
+        # NB: the event loop gets plain arrays of the same records: what numba has to find out about a `recarray` at
+        # every call takes longer than a tick without traffic.
+        self._work, self._fleet = self.requests.view(np.ndarray), self.replicas.view(np.ndarray)
+        self._used = 0
         self._clients = state.new_clients(requests.arrival_s, requests.concurrency or 0)
         self._step, self._rules = _coefficients(step), _rules(step, settings)
         self._open = np.empty(0, np.int64)
@@ -92,6 +96,7 @@ class Fleet:
         """From now on a replica takes requests."""
         self.replicas[replica].opens = now_s
         self._open = np.union1d(self._open, [replica])
+        self._used = max(self._used, replica + 1)
 
     def close(self, replica: int) -> None:
         """A replica takes no more requests; those that it has it answers."""
@@ -119,10 +124,11 @@ class Fleet:
         # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
         from firsttoken_sizing.simulation import kernel
 
+        # Replicas that were never open are idle; the loop looks at all that it gets for what ends next.
+        fleet = self._fleet[: max(1, self._used)]
         kernel.run(
-            self._step, self._rules, self.requests, self.replicas, self._slots, self._clients, self.is_closed,
-            self._open, until_s,
-        )  # fmt: skip
+            self._step, self._rules, self._work, fleet, self._slots, self._clients, self.is_closed, self._open, until_s
+        )
 
 
 def _coefficients(step: StepModel) -> state.Coefficients:

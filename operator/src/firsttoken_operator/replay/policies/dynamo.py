@@ -3,7 +3,8 @@
 Its own are the load predictors, the throughput scaling of its SLA target, the engine performance model and the pipeline
 around them (`benchmarks/peers/dynamo/bridge.py` names the classes); its defaults but for the predictor. Replaced are
 its metrics source, by `View.gateway` (its frontend counts requests as they start), its connector, by the replay, and
-the profile of the engine, by forward passes of the step model.
+the profile of the engine, by forward passes of the step model. While metrics are out it is not asked, as it skips an
+interval without traffic data. NB: that is the kind reading: outages that it took for zeros are in its issues.
 
 Not replayed: its load scaling, which is off by default, and its tuning on live forward passes. Give it the step model
 that the replicas really have, which is what that tuning would find.
@@ -134,7 +135,7 @@ class Dynamo:
         }
         self._process: subprocess.Popen[str] | None = None
         self.reasons: list[str | None] = []
-        """Why it decided what it did, in its own words, one a tick."""
+        """Why it decided what it did, in its own words, one a tick; None where it said nothing."""
 
     def initial(self) -> int:
         """The replicas of the manifest."""
@@ -142,6 +143,9 @@ class Dynamo:
 
     def desired(self, view: View) -> int:
         """One adjustment interval; where the planner has no target, what is there."""
+        if view.is_blind:
+            self.reasons.append(None)
+            return view.replicas
         if view.gateway is None:
             raise InvalidInput("view.gateway", "is missing", "Dynamo scales on what its frontend counts")
         seen = view.gateway.seen(self.interval_seconds)

@@ -3,6 +3,10 @@
 Written from the documented algorithm: ratio with tolerance, pods that are not ready count as idle when it would scale
 up, stabilization window and policies of `spec.behavior`. Defaults are those of Kubernetes 1.36: 15 s between two looks,
 tolerance 0.1, up by max(100 %, 4 pods) in 15 s without a window, down by 100 % in 15 s after 300 s.
+
+Without the metric an HPA does nothing, and remembers nothing. So does KEDA's where the Prometheus scaler gets an error,
+unless a `fallback` is set. NB: KEDA takes an empty answer for 0 (`ignoreNullValues`, on by default), so a Prometheus
+that answers and has lost its targets scales a fleet down; that is not replayed.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ class Hpa:
 
     def desired(self, view: View) -> int:
         """One sync: the ratio of usage to target over the ready pods, then the limits of `behavior`."""
-        if not view.ready:
+        if not view.ready or view.running_requests is None or view.waiting_requests is None:
             return view.replicas
         usage = view.running_requests + view.waiting_requests
         wanted = self._of_ratio(view, usage / (view.ready * self._target), usage)
@@ -68,6 +72,8 @@ class KedaQueue:
 
     def desired(self, view: View) -> int:
         """One sync: the total over the target, whatever is ready; then the limits of `behavior`."""
+        if view.waiting_requests is None:
+            return view.replicas
         ratio = view.waiting_requests / (self._target * view.replicas)
         inside = abs(ratio - 1) <= TOLERANCE
         wanted = view.replicas if inside else math.ceil(view.waiting_requests / self._target)

@@ -3,6 +3,9 @@
 Written from the documented algorithm with its defaults: look every 2 s, stable window 60 s, panic window 10 % of it,
 panic above 200 % of the ready pods, at most 1000 times up and half down at once; it does not scale down while it
 panics. Concurrency counts requests in the pod and those that wait for it, as its queue proxy does.
+
+Without data the KPA's result is not valid, and nothing is scaled. NB: it asks its queue proxies itself, so an outage of
+Prometheus alone would not reach it; one that is replayed takes the proxies with it.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ class Knative:
 
     def desired(self, view: View) -> int:
         """One look: both windows, panic while the short one asks for twice what is ready."""
+        if view.is_blind:
+            return view.replicas
         now, ready = view.now_seconds, max(1, view.ready)
         assert view.requests_in_pods is not None, "Knative's queue proxy is in every pod"
         self._samples.append((now, view.requests_in_pods()))

@@ -3,6 +3,9 @@
 Written from the llm-d documentation (guide "SLO-aware autoscaling with KEDA and predicted latency" and the derivation
 of its control law), with the values that it was benchmarked with. The signal is the documented fallback, the measured
 latencies: the trained latency predictor of its endpoint picker, which would rise a little earlier, is not replayed.
+
+While metrics are out it holds, as the HPA of KEDA does on an error of the trigger. NB: that is the kind reading. Its
+recording rules map no data to 0 as they do no traffic, which sheds replicas, and the `fallback` of its example is 1.
 """
 
 from __future__ import annotations
@@ -87,6 +90,8 @@ class LlmD:
 
     def desired(self, view: View) -> int:
         """One evaluation: recording rules, KEDA's formula, the HPA's tolerance and `behavior`."""
+        if view.is_blind:
+            return view.replicas
         if view.gateway is None:
             raise InvalidInput("view.gateway", "is missing", "llm-d scales on what its endpoint picker measures")
         saturation = self._averaged(view.now_seconds, self._saturation(view.gateway.seen(RATE_WINDOW_SECONDS)))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from firsttoken_operator.domain import ScalingPolicy, Sized
+from firsttoken_operator.replay.calendar import Calendar
 from firsttoken_operator.replay.policies.dynamo import Dynamo, Engine
 from firsttoken_operator.replay.policies.hpa import Hpa, KedaQueue
 from firsttoken_operator.replay.policies.knative import Knative
@@ -54,12 +55,16 @@ class Context:
     initial: int
     """Replicas that every policy without a size of its own begins with."""
     maximum: int
-    """Replicas that no policy may exceed: the upper bound of ours."""
+    """Replicas that no policy may exceed: the upper bound of ours, in the window with the largest declared peak."""
     static_peak: int
     """Replicas for the highest load of a minute."""
     static_p95: int
     """Replicas for the 95th percentile of the loads of all minutes."""
     cold_start_seconds: float
+    calendar: Calendar
+    """When the traffic happens, and what the resource declares for then."""
+    on_prem: bool
+    """Whether the GPUs of the resource's pool are there anyway."""
 
 
 Factory = Callable[[Context], Policy]
@@ -101,7 +106,9 @@ def _dynamo(context: Context) -> Policy:
 
 
 POLICIES: dict[str, Factory] = {
-    "firsttoken": lambda context: Ours(context.sized, context.policy),
+    "firsttoken": lambda context: Ours(
+        context.sized, context.policy, calendar=context.calendar, on_prem=context.on_prem
+    ),
     "hpa": lambda context: Hpa(context.concurrency_per_replica, context.initial, context.maximum),
     "keda": lambda context: KedaQueue(KEDA_WAITING_PER_REPLICA, context.initial, context.maximum),
     "knative": _knative,

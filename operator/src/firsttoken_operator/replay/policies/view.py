@@ -1,6 +1,7 @@
 """What a policy sees at one of its ticks, and what a policy is. True arrivals are not here; only a gateway counts them.
 
 Every policy gets the same: pods as Kubernetes shows them, and samples as Prometheus scraped them, late by the lag.
+While metrics are out (`Stage.metric_outages`) they are out for all of them, whoever brings them along.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from firsttoken_operator.domain import Metrics
+from firsttoken_operator.domain import Metrics, Reason
 from firsttoken_operator.replay.gateway import Gateway
 from firsttoken_sizing.errors import SizingError
 
@@ -20,7 +21,7 @@ class Unavailable(SizingError):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One deployment at one tick. Gauges are sums over the ready pods at the last scrape."""
+    """One deployment at one tick. Gauges are sums over the ready pods at the last scrape, None where none is known."""
 
     now_seconds: float
     replicas: int
@@ -28,8 +29,8 @@ class View:
     ready: int
     starting: int
     terminating: int
-    running_requests: float
-    waiting_requests: float
+    running_requests: float | None
+    waiting_requests: float | None
     metrics: Metrics
     """The same samples as the operator reads them: rates, backlog, TTFT, with their health."""
     gateway: Gateway | None = None
@@ -37,6 +38,13 @@ class View:
     requests_in_pods: Callable[[], float] | None = None
     """Requests that the ready pods hold at this moment, for a policy that brings a proxy into every pod to count them
     (Knative). NB: nothing is counted before a policy asks."""
+    time_to_ready_seconds: float | None = None
+    """90th percentile of the last starts of this deployment, from created to Ready; None: none was seen yet."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Metrics are out: nothing that is measured is known, only what Kubernetes shows."""
+        return self.metrics.health is Reason.MISSING
 
 
 class Policy(Protocol):
@@ -57,5 +65,5 @@ class Policy(Protocol):
         ...
 
     def desired(self, view: View) -> int:
-        """Replicas to ask for now, at least 1."""
+        """Replicas to ask for now. 0 only of a policy that comes back from it by itself."""
         ...

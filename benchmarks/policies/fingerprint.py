@@ -1,0 +1,61 @@
+"""What a figure depends on, as a hash: the sources of the simulator, of the policy that played, and the scenario.
+
+Our law changes often and a peer's play takes as long as ours, so a peer's figures stand while only our law changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import firsttoken_operator
+import firsttoken_sizing
+from policies.cells import Cell
+from policies.scenarios import SCENARIOS
+
+OURS = "firsttoken"
+_OPERATOR, _SIZING = (Path(str(package.__file__)).parent for package in (firsttoken_operator, firsttoken_sizing))
+_HERE = Path(__file__).resolve().parent
+_SHOWN_ONLY = {"report.py", "picture.py", "history.py"}
+"""Of `replay`: what no play depends on."""
+_STAGE = ("playing.py", "players.py", "traffic.py", "deployment.yaml")
+"""Of this folder: what every play depends on."""
+
+
+def fingerprint(cell: Cell) -> str:
+    """Changes with everything that the figures of a cell depend on and that the cell does not say."""
+    code = _law() if cell.policy == OURS else _stage()
+    return hashlib.sha256(f"{code}\n{SCENARIOS[cell.scenario]!r}".encode()).hexdigest()[:16]
+
+
+@cache
+def _stage() -> str:
+    replay = [
+        file
+        for file in sources(_OPERATOR / "replay")
+        if file.name not in _SHOWN_ONLY and file.relative_to(_OPERATOR) != Path("replay/policies/ours.py")
+    ]
+    sizing = [file for file in sources(_SIZING) if file.relative_to(_SIZING).parts[0] not in {"report", "benchmarks"}]
+    return digest([*replay, *sizing, _OPERATOR / "decide/bounds.py", *(_HERE / name for name in _STAGE)])
+
+
+@cache
+def _law() -> str:
+    files = [_OPERATOR / name for name in ("replay/policies/ours.py", "observe/ttft.py")]
+    own = [*sources(_OPERATOR / "decide"), *sources(_OPERATOR / "domain"), *files]
+    return f"{_stage()}\n{digest(own)}"
+
+
+def sources(folder: Path) -> Iterator[Path]:
+    """Python and data files below a folder, in a fixed order."""
+    yield from sorted(file for file in folder.rglob("*") if file.suffix in {".py", ".json"})
+
+
+def digest(files: list[Path]) -> str:
+    """Of names and contents."""
+    total = hashlib.sha256()
+    for file in files:
+        total.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
+    return total.hexdigest()

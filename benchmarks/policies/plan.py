@@ -1,0 +1,127 @@
+"""Which cells are played: all of what the bar names, and of the rest as much as an hour on two cores allows.
+
+The peers' knobs are chosen on seed 1, by the whole trace, in hindsight; only the best one plays the other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from policies.cells import Cell
+from policies.fingerprint import OURS
+from policies.players import CLAIRVOYANT, KNOBS, NAMES, STATIC_PEAK
+from policies.results import Outcome
+from policies.scenarios import SCENARIOS, Kind
+
+FIRST_SEED = 1
+SEEDS_OF_OURS, SEEDS_OF_OTHERS, SEEDS_OF_VARIANTS = (1, 2, 3, 4, 5), (1, 2, 3), (1, 2)
+OTHER_STARTS = (60.0, 600.0)
+CAPACITY_ERRORS = (-30, 30)
+QUICK_SCENARIOS = ("conv-week", "code", "mooncake")
+QUICK_DAYS = 2
+TARGET_PERCENT = 99.0
+REACHABLE_PERCENT = 99.5
+"""Where a static fleet for the peak reaches this, the target is asked for; elsewhere to be within a point of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is played."""
+
+    scenarios: tuple[str, ...] = tuple(SCENARIOS)
+    policies: tuple[str, ...] = NAMES
+    seeds: tuple[int, ...] | None = None
+    """None: as many as the policy gets."""
+    days: int | None = None
+    quick: bool = False
+    """Two knobs, one seed, no variants."""
+
+    def seeds_of(self, policy: str, kind: Kind) -> tuple[int, ...]:
+        """Under the usual cold start and the right capacity."""
+        if self.seeds is not None:
+            return self.seeds
+        if self.quick:
+            return (FIRST_SEED,)
+        return SEEDS_OF_OURS if policy == OURS and kind is Kind.WEEK else SEEDS_OF_OTHERS
+
+    def days_of(self, kind: Kind) -> int | None:
+        """Only weeks are shortened, so that the other plays are the same ones in every run."""
+        return self.days if kind is Kind.WEEK else None
+
+
+def first_cells(extent: Extent) -> list[Cell]:
+    """All that does not depend on a knob: ours and the references on every seed, the peers at every knob on one."""
+    cells: list[Cell] = []
+    for scenario in extent.scenarios:
+        kind = SCENARIOS[scenario].kind
+        days = extent.days_of(kind)
+        for policy in extent.policies:
+            seeds = extent.seeds_of(policy, kind)
+            if policy in KNOBS:
+                knob = KNOBS[policy]
+                cells += [
+                    Cell(scenario, policy, value, seeds[0], days=days)
+                    for value in (knob.quick if extent.quick else knob.values)
+                ]
+                continue
+            cells += [Cell(scenario, policy, seed=seed, days=days) for seed in seeds]
+            if kind is Kind.WEEK and not extent.quick and extent.seeds is None:
+                cells += _variants(scenario, policy, days)
+    return cells
+
+
+def _variants(scenario: str, policy: str, days: int | None) -> Iterator[Cell]:
+    """Other cold starts, for ours and for the clairvoyant; a wrong capacity, for ours."""
+    if policy not in (OURS, CLAIRVOYANT):
+        return
+    seeds = SEEDS_OF_VARIANTS if policy == OURS else (FIRST_SEED,)
+    for seed in seeds:
+        for start in OTHER_STARTS:
+            yield Cell(scenario, policy, seed=seed, cold_start_seconds=start, days=days)
+        if policy == OURS:
+            for error in CAPACITY_ERRORS:
+                yield Cell(scenario, policy, seed=seed, capacity_error_percent=error, days=days)
+
+
+def asked_percent(static_peak_percent: float) -> float:
+    """The attainment that the bar asks for where the static fleet reaches this."""
+    return TARGET_PERCENT if static_peak_percent >= REACHABLE_PERCENT else min(TARGET_PERCENT, static_peak_percent - 1)
+
+
+def best_knob(outcomes: Sequence[Outcome], asked: float) -> Outcome:
+    """In hindsight: the fewest GPU-hours among those that reach what is asked, else the highest attainment."""
+    reaching = [outcome for outcome in outcomes if outcome.figures.attainment_percent >= asked]
+    if reaching:
+        return min(reaching, key=lambda outcome: outcome.figures.gpu_hours)
+    return max(outcomes, key=lambda outcome: (outcome.figures.attainment_percent, -outcome.figures.gpu_hours))
+
+
+def best_knobs(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], float]:
+    """The peers' best knob by scenario and policy, from the first seed that was played of each."""
+    tried: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.cell.knob is not None:
+            tried.setdefault((outcome.cell.scenario, outcome.cell.policy), []).append(outcome)
+    ceilings = {
+        outcome.cell.scenario: outcome.figures.attainment_percent
+        for outcome in reversed(outcomes)
+        if outcome.cell.policy == STATIC_PEAK
+    }
+    best = {}
+    for (scenario, policy), those in tried.items():
+        seed = min(outcome.cell.seed for outcome in those)
+        asked = asked_percent(ceilings[scenario]) if scenario in ceilings else TARGET_PERCENT
+        chosen = best_knob([outcome for outcome in those if outcome.cell.seed == seed], asked)
+        assert chosen.cell.knob is not None
+        best[scenario, policy] = chosen.cell.knob
+    return best
+
+
+def later_cells(extent: Extent, knobs: Mapping[tuple[str, str], float]) -> list[Cell]:
+    """The peers at their best knob on the other seeds."""
+    return [
+        Cell(scenario, policy, knob, seed, days=extent.days_of(SCENARIOS[scenario].kind))
+        for (scenario, policy), knob in knobs.items()
+        for seed in extent.seeds_of(policy, SCENARIOS[scenario].kind)[1:]
+    ]

@@ -1,0 +1,139 @@
+"""Who plays: every policy by name, with its knob, and the values among which the knob is chosen in hindsight.
+
+Ours has none: it is the shipped default. A peer's knob is the one that its users turn; its other settings are those of
+the replay's registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from firsttoken_operator.domain import Sized
+from firsttoken_operator.replay import clairvoyant
+from firsttoken_operator.replay.policies.dynamo import Dynamo, Engine, planner_command
+from firsttoken_operator.replay.policies.hpa import Hpa, KedaQueue
+from firsttoken_operator.replay.policies.knative import Knative
+from firsttoken_operator.replay.policies.llm_d import LlmD
+from firsttoken_operator.replay.policies.registry import POLICIES, Context
+from firsttoken_operator.replay.policies.view import Policy, Unavailable
+from firsttoken_sizing.workload import Workload
+from policies.fingerprint import OURS
+
+CLAIRVOYANT = clairvoyant.NAME
+STATIC_PEAK, STATIC_P95 = "static-peak", "static-p95"
+DYNAMO = "dynamo"
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """What a peer's users turn, and to what."""
+
+    what: str
+    values: tuple[float, ...]
+    quick: tuple[float, ...]
+    """Two of them."""
+
+
+KNOBS: Mapping[str, Knob] = MappingProxyType(
+    {
+        "hpa": Knob("requests a pod, of those at the rated load", (0.4, 0.55, 0.7, 0.85, 1.0), (0.55, 0.7)),
+        "keda": Knob("waiting requests a replica", (1.0, 2.0, 5.0, 10.0), (1.0, 5.0)),
+        "knative": Knob("target utilization", (0.35, 0.5, 0.6, 0.75), (0.5, 0.6)),
+        "llm-d": Knob("TTFT objective, of the SLA's limit", (0.5, 0.75, 1.0, 1.5), (1.0, 1.5)),
+        DYNAMO: Knob(
+            "ITL limit, from that of an idle replica (0) to that at the rated load (1)",
+            (0.15, 0.3, 0.5, 0.75, 1.0),
+            (0.3, 0.75),
+        ),
+    }
+)
+PEERS = tuple(KNOBS)
+REFERENCES = (STATIC_PEAK, STATIC_P95, CLAIRVOYANT)
+NAMES = (OURS, *PEERS, *REFERENCES)
+
+
+def missing() -> dict[str, str]:
+    """The policies that cannot play here, and why."""
+    try:
+        planner_command()
+    except Unavailable as why:
+        return {DYNAMO: str(why)}
+    return {}
+
+
+def player(name: str, knob: float | None, context: Context) -> Policy:
+    """A policy, made anew. Raises KeyError for a name that is none, or for the clairvoyant."""
+    return POLICIES[name](context) if knob is None else _PEERS[name](knob, context)
+
+
+def _hpa(knob: float, context: Context) -> Policy:
+    return Hpa(knob * context.concurrency_per_replica, context.initial, context.maximum)
+
+
+def _keda(knob: float, context: Context) -> Policy:
+    return KedaQueue(knob, context.initial, context.maximum)
+
+
+def _knative(knob: float, context: Context) -> Policy:
+    return Knative(knob * context.concurrency_per_replica, context.initial, context.maximum)
+
+
+def _llm_d(knob: float, context: Context) -> Policy:
+    return LlmD(knob * _ttft_milliseconds(context) / 1000, None, context.initial, context.maximum)
+
+
+def _dynamo(knob: float, context: Context) -> Policy:
+    # NB: its TTFT limit is no knob: it knows of no queue, so any limit above a bare prefill gives the same fleet.
+    engine = Engine(
+        context.step,
+        context.settings.scheduler.tokens_per_step,
+        context.settings.kv_cache_tokens,
+        context.traffic.input_tokens,
+        context.traffic.output_tokens,
+    )
+    table = context.table
+    idle, rated = (table.at(rate).itl.mean for rate in (0.0, table.capacity_requests_per_second))
+    assert idle is not None, "the table of a Poisson sizing has every mean"
+    assert rated is not None, "the table of a Poisson sizing has every mean"
+    itl = idle + knob * (rated - idle)
+    return Dynamo(engine, _ttft_milliseconds(context), itl, context.initial, context.maximum)
+
+
+_PEERS: Mapping[str, Callable[[float, Context], Policy]] = MappingProxyType(
+    {"hpa": _hpa, "keda": _keda, "knative": _knative, "llm-d": _llm_d, DYNAMO: _dynamo}
+)
+
+
+def _ttft_milliseconds(context: Context) -> float:
+    limit = context.sized.sla.time_to_first_token
+    assert limit is not None, "every scenario is judged by its TTFT"
+    return limit.milliseconds
+
+
+def misjudged(sized: Sized, workload: Workload, error_percent: int) -> Sized:
+    """What a policy believes where a replica's capacity is taken for so much more than it is.
+
+    Latencies are believed at rates that are as much higher, so a table with 30 % too much says of 1.3 requests a second
+    what is true of 1. Declared sizes follow.
+    """
+    if not error_percent:
+        return sized
+    factor, table = 1 + error_percent / 100, sized.table
+    alone = table.capacity_alone_requests_per_second
+    believed = replace(
+        table,
+        rates=table.rates * factor,
+        capacity_requests_per_second=table.capacity_requests_per_second * factor,
+        saturation_requests_per_second=table.saturation_requests_per_second * factor,
+        capacity_alone_requests_per_second=None if alone is None else alone * factor,
+    )
+    average, peak = workload.average_requests_per_second, workload.peak_requests_per_second
+    assert peak is not None, "every scenario declares a peak"
+    return replace(
+        sized,
+        table=believed,
+        replicas_for_declared_peak=max(1, believed.replicas_for(peak)),
+        replicas_for_declared_average=None if average is None else max(1, believed.replicas_for(average)),
+    )

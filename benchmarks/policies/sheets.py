@@ -1,0 +1,170 @@
+"""What is printed: one sheet a scenario, the means, the variants, the bar. The same for a terminal and for a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from policies.fingerprint import OURS
+from policies.intervals import Interval
+from policies.plan import CAPACITY_ERRORS
+from policies.players import KNOBS, NAMES
+from policies.scenarios import SCENARIOS, Kind, Scenario
+from policies.summary import Line, Summary
+from policies.verdict import Verdict, condition, more_percent, pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A title, headings, rows of text."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def for_terminal(self) -> Table:
+        """For rich."""
+        table = Table(title=self.title, title_justify="left")
+        for number, heading in enumerate(self.headings):
+            table.add_column(heading, justify="left" if not number else "right", no_wrap=not number)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def for_page(self) -> str:
+        """For Markdown."""
+        lines = [self.headings, tuple("---" if not number else "---:" for number in range(len(self.headings)))]
+        table = "\n".join(f"| {' | '.join(row)} |" for row in (*lines, *self.rows))
+        return f"### {self.title}\n\n{table}\n"
+
+
+_FIGURES = ("inside SLA %", "5 min < 95 in %", "GPU-hours", "over clairvoyant %", "changes", "worst hour %", "seeds")
+
+
+def sheets(summary: Summary, verdicts: list[Verdict]) -> list[Sheet]:
+    """All of a run; those that would be empty are left out."""
+    every = [
+        *(_scenario(summary, name) for name in summary.scenarios(*Kind)),
+        _knobs(summary),
+        _means(summary),
+        _conditions(summary),
+        _learning(summary),
+        _speed(summary),
+        _bar(verdicts),
+    ]
+    return [sheet for sheet in every if sheet.rows]
+
+
+def shown(value: Interval | None, digits: int = 2, sign: str = "") -> str:
+    """The mean, and half of its interval."""
+    if value is None:
+        return "-"
+    mean = f"{value.mean:{sign}.{digits}f}"
+    return mean if value.half_width is None else f"{mean} ± {value.half_width:.{digits}f}"
+
+
+def _figures(line: Line) -> tuple[str, ...]:
+    return (
+        shown(line.attainment_percent),
+        shown(line.windows_under_95_percent),
+        shown(line.gpu_hours, 1),
+        shown(line.over_clairvoyant_percent, 1, "+"),
+        f"{line.scale_events:.0f}",
+        f"{line.worst_hour_percent:.1f}",
+        str(len(line.plays)),
+    )
+
+
+def _scenario(summary: Summary, name: str) -> Sheet:
+    lines = sorted(summary.lines(name, usual=True), key=lambda line: NAMES.index(line.policy))
+    rows = []
+    for line in lines:
+        knob = "" if line.knob is None else f"{line.knob:g}"
+        rows.append((line.policy, knob, *_figures(line)))
+    requests = max((line.plays[0].figures.requests for line in lines), default=0)
+    static = max((line.plays[0].figures.static_peak_replicas for line in lines), default=0)
+    return Sheet(
+        f"{name}: {what(SCENARIOS[name])}; {requests:,} requests scored, static peak {static} replicas",
+        ("policy", "knob", *_FIGURES),
+        tuple(rows),
+    )
+
+
+def what(scenario: Scenario) -> str:
+    """Which trace, and how it was scaled."""
+    made = "" if scenario.episode is None else scenario.episode.what
+    return f"{scenario.file or made}; {scenario.scaling}"
+
+
+def _knobs(summary: Summary) -> Sheet:
+    """What a knob is, which values were tried, and which of them is in the sheets."""
+    rows = []
+    for name, knob in KNOBS.items():
+        tried = {o.cell.knob for o in summary.outcomes if o.cell.policy == name and o.cell.knob is not None}
+        if tried:
+            lines = [line for scenario in summary.scenarios(*Kind) if (line := summary.line(scenario, name))]
+            best = ", ".join(f"{line.scenario} {line.knob:g}" for line in lines)
+            rows.append((name, knob.what, ", ".join(f"{value:g}" for value in sorted(tried)), best))
+    return Sheet("Knobs of the peers, the best in hindsight", ("policy", "knob", "tried", "best"), tuple(rows))
+
+
+def _means(summary: Summary) -> Sheet:
+    weeks, recorded = summary.scenarios(Kind.WEEK), summary.scenarios(Kind.WEEK, Kind.HOUR)
+    rows = []
+    for name in NAMES:
+        cells = []
+        for scenarios in (weeks, recorded):
+            mean = summary.mean_over(scenarios, name)
+            cells += ["-", "-"] if mean is None else [f"{mean[0]:.2f}", f"{mean[1]:+.1f}"]
+        if cells != ["-"] * 4:
+            rows.append((name, *cells))
+    headings = ("weeks: inside SLA %", "over clairvoyant %", "all recorded: inside SLA %", "over clairvoyant %")
+    return Sheet("Mean over the traces", ("policy", *headings), tuple(rows))
+
+
+def _conditions(summary: Summary) -> Sheet:
+    rows = [
+        (f"{name}, {condition(line)}", line.policy, *_figures(line))
+        for name in summary.scenarios(Kind.WEEK)
+        for line in summary.lines(name, usual=False)
+    ]
+    return Sheet("Other cold starts, and a wrong capacity", ("condition", "policy", *_FIGURES), tuple(rows))
+
+
+def _learning(summary: Summary) -> Sheet:
+    rows = []
+    for name in summary.scenarios(Kind.WEEK):
+        right = summary.line(name, OURS)
+        for error in CAPACITY_ERRORS:
+            wrong = summary.line(name, OURS, capacity_error=error)
+            for bad, good in pairs(wrong, right) if wrong and right else []:
+                factor = bad.figures.capacity_factor
+                spans = ((bad.figures.first_hour, good.figures.first_hour), (bad.figures.later, good.figures.later))
+                cells = [
+                    text
+                    for span, other in spans
+                    for text in (
+                        f"{span.attainment_percent:.2f} ({other.attainment_percent:.2f})",
+                        f"{more_percent(span, other):+.1f}",
+                    )
+                ]
+                rows.append(
+                    (f"{name}, {error:+d} %, seed {bad.cell.seed}", *cells, "-" if factor is None else f"{factor:.2f}")
+                )
+    return Sheet(
+        "A wrong capacity is learned (in brackets: with the right one)",
+        ("trace", "first hour %", "GPU-hours, more %", "later %", "GPU-hours, more %", "factor after an hour"),
+        tuple(rows),
+    )
+
+
+def _speed(summary: Summary) -> Sheet:
+    seconds = summary.seconds_a_week()
+    rows = tuple((name, f"{seconds[name]:.0f}") for name in NAMES if name in seconds)
+    return Sheet("Seconds of one core for the longest week", ("policy", "s"), rows)
+
+
+def _bar(verdicts: list[Verdict]) -> Sheet:
+    rows = tuple((verdict.asks, "yes" if verdict.holds else "NO", verdict.found) for verdict in verdicts)
+    return Sheet("The bar", ("line", "holds", "found"), rows)

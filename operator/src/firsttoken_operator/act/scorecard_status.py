@@ -1,0 +1,124 @@
+"""The scorecard as the status shows it, and back: the status is what a restarted operator goes on from. Pure.
+
+It is written at most once an hour, and when a figure is known for the first time. What was counted after the last
+writing is lost with the process; `hours` says how much time the figures really cover.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta
+
+from firsttoken_operator.act.conditions import timestamp
+from firsttoken_operator.act.scorecard import Change, Day, Scorecard, Tally
+from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
+from firsttoken_operator.api.scorecard import MAX_REQUESTS, ScorecardDay, ScorecardFigures, ScorecardStatus
+from firsttoken_operator.api.status import InferenceDeploymentStatus
+
+REFRESH = timedelta(hours=1)
+
+
+def shown(previous: ScorecardStatus | None, card: Scorecard | None, now: datetime) -> ScorecardStatus | None:
+    """What the status says now: `previous` until it is an hour old or lacks a figure that is known by now."""
+    if card is None or not card.days:
+        return previous
+    days = tuple(ScorecardDay.model_validate({"date": d.date.isoformat(), **_figures(d.tally)}) for d in card.days)
+    about = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
+    fresh = ScorecardStatus.model_validate(about | _figures(card.total))
+    return fresh if previous is None or _is_due(previous, fresh, now) else previous
+
+
+def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
+    """The scorecard to go on with from a status that an operator wrote before; a new one where there is none."""
+    written = status.scorecard or ScorecardStatus()
+    found = ((_day(day.date), day) for day in written.days)
+    days = {at: Day(at, _tally(day)) for at, day in found if at is not None}
+    return Scorecard(
+        since=_instant(written.since) or now,
+        days=tuple(days[at] for at in sorted(days, reverse=True)),
+        last_change=_last_change(status),
+    )
+
+
+def _is_due(previous: ScorecardStatus, fresh: ScorecardStatus, now: datetime) -> bool:
+    written = _instant(previous.last_update_time)
+    # NB: a clock that was set back must not keep the figures from being written until it has caught up.
+    if written is None or not timedelta() <= now - written < REFRESH:
+        return True
+    names = ScorecardFigures.model_fields
+    return any(getattr(previous, name) is None and getattr(fresh, name) is not None for name in names)
+
+
+def _figures(tally: Tally) -> dict[str, object]:
+    """The fields of `ScorecardFigures`; what nothing is known of is None."""
+    watched, judged, compared = tally.hours > 0, tally.requests > 0, tally.compared_requests > 0
+    error = tally.calibration_error
+    return {
+        "hours": _amount(tally.hours) if watched else None,
+        "attainment_percent": None if tally.attainment is None else _percent_down(tally.attainment),
+        "requests": _whole(tally.requests) if judged else None,
+        "late_requests": _whole(tally.late_requests) if judged else None,
+        "late_requests_at_most": _whole(tally.late_requests_at_most) if judged else None,
+        "gpu_hours": _amount(tally.gpu_hours) if watched else None,
+        "gpu_hours_saved_versus_peak": None if tally.saved_gpu_hours is None else _amount(tally.saved_gpu_hours),
+        "calibration_error_percent": None if error is None else _amount(100 * error, 1),
+        "compared_requests": _whole(tally.compared_requests) if compared else None,
+        "flaps": min(tally.flaps, MAX_INTEGER) if watched or tally.flaps else None,
+    }
+
+
+def _tally(day: ScorecardDay) -> Tally:
+    requests, compared = float(day.requests or 0), float(day.compared_requests or 0)
+    late = float(day.late_requests or 0)
+    at_most = late if day.late_requests_at_most is None else float(day.late_requests_at_most)
+    saved = day.gpu_hours_saved_versus_peak
+    return Tally(
+        hours=number(day.hours) or 0.0,
+        gpu_hours=number(day.gpu_hours) or 0.0,
+        saved_gpu_hours=None if saved is None else float(saved),
+        requests=requests,
+        late_requests=min(late, requests),
+        late_requests_at_most=min(at_most, requests),
+        compared_requests=compared,
+        error_requests=compared * (number(day.calibration_error_percent) or 0.0) / 100,
+        flaps=day.flaps or 0,
+    )
+
+
+def _last_change(status: InferenceDeploymentStatus) -> Change | None:
+    if not status.decisions:
+        return None
+    last = status.decisions[0]
+    at = _instant(last.time)
+    return Change(at, last.to_replicas > last.from_replicas) if at else None
+
+
+def _percent_down(share: float) -> str:
+    """In percent with two decimals, rounded down: 99.996 % is not 100 %."""
+    return decimal_string(max(0.0, math.floor(1e4 * share + 1e-6) / 100), 2)
+
+
+def _amount(value: float, decimals: int = 3) -> str:
+    bounded = max(-float(MAX_INTEGER), min(float(MAX_INTEGER), value))
+    # NB: adding 0.0 takes the sign from what rounds to zero: "-0" is no saving.
+    return decimal_string(round(bounded, decimals) + 0.0, decimals)
+
+
+def _whole(requests: float) -> int:
+    return min(round(requests), MAX_REQUESTS)
+
+
+def _instant(text: str | None) -> datetime | None:
+    """A time that was written before; None where somebody made something else of it."""
+    try:
+        at = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

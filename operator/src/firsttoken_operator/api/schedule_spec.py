@@ -1,0 +1,115 @@
+"""`spec.traffic.schedule`: peaks that are known beforehand, by local time of the day and day of the week.
+
+What a window may contain and how it is refused; what it means at a given second is in `schedule`.
+"""
+
+from __future__ import annotations
+
+import zoneinfo
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from firsttoken_operator.api.base import ApiModel, Rule, described, refusal
+from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, Rate, decimal
+
+MAX_WINDOWS = 50
+# NB: every name of the IANA database begins with a capital; what a host adds (localtime, right/...) does not, and would
+# mean another thing on another machine.
+ZONE_PATTERN = r"^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"
+START_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+END_PATTERN = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
+
+
+class Day(StrEnum):
+    """A day of the week, Monday first."""
+
+    MON = "Mon"
+    TUE = "Tue"
+    WED = "Wed"
+    THU = "Thu"
+    FRI = "Fri"
+    SAT = "Sat"
+    SUN = "Sun"
+
+
+def _known_zone(name: str) -> str:
+    """The name, where this machine knows the time zone. CEL has no such list, so the API server accepts any."""
+    if name == "UTC":
+        return name  # Needs no database, and is the default.
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise refusal(f"{name} is not a known time zone", _advice(name)) from None
+    return name
+
+
+def _advice(name: str) -> str:
+    known = zoneinfo.available_timezones()
+    if not known:
+        return "install the Python package tzdata: this machine has no time zones but UTC"
+    near = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    return f"did you mean {near[0]}?" if near else "use a name of the IANA database such as Europe/Berlin, or UTC"
+
+
+class ScheduleWindow(ApiModel):
+    """A time of the day with a peak of its own."""
+
+    RULES = (
+        Rule(
+            cel="self.start != self.end",
+            problem="end is the same as start",
+            fix="write another end (an earlier one is on the next day), or 00:00 and 24:00 for the whole day",
+            holds=lambda w: w.start != w.end,
+            field="end",
+        ),
+        Rule(
+            cel="!has(self.days) || self.days.all(d, self.days.exists_one(e, e == d))",
+            problem="days lists a day twice",
+            fix="remove the duplicate",
+            holds=lambda w: len(set(w.days)) == len(w.days),
+            field="days",
+        ),
+        Rule(
+            cel=(
+                "quantity(string(self.peakRequestsPerSecond)).isGreaterThan(quantity('0')) && "
+                f"!quantity(string(self.peakRequestsPerSecond)).isGreaterThan(quantity('{MAX_REQUESTS_PER_SECOND}'))"
+            ),
+            problem=f"peakRequestsPerSecond of a window must be above 0 and at most {MAX_REQUESTS_PER_SECOND}",
+            fix='write requests per second, such as "28.54"',
+            holds=lambda w: 0 < decimal(w.peak_requests_per_second) <= MAX_REQUESTS_PER_SECOND,
+            field="peakRequestsPerSecond",
+        ),
+    )
+
+    time_zone: Annotated[
+        str,
+        Field(max_length=64, pattern=ZONE_PATTERN),
+        AfterValidator(_known_zone),
+        described("Whose clock start and end are read from: a name of the IANA database such as Europe/Berlin."),
+    ] = "UTC"
+    days: Annotated[
+        tuple[Day, ...],
+        Field(max_length=len(Day)),
+        described("Days on which the window begins.", absent="every day"),
+    ] = ()
+    start: Annotated[
+        str,
+        Field(max_length=5, pattern=START_PATTERN),
+        described("When the window begins, HH:MM; the replicas for it are to be ready by then."),
+    ]
+    end: Annotated[
+        str,
+        Field(max_length=5, pattern=END_PATTERN),
+        described("When it ends, HH:MM or 24:00; one that is before start is on the next day."),
+    ]
+    peak_requests_per_second: Annotated[
+        Rate,
+        described(
+            'Declared peak while the window is open; quote decimals ("28.54"). Of several open windows the largest '
+            "counts.",
+            unit="requests per second",
+        ),
+    ]

@@ -1,0 +1,102 @@
+"""The part of the status that says whether the operator is worth its place, for the last days together and one by one.
+
+The days are what a restarted operator goes on from, so every figure of the sum can be computed from theirs. Decimals
+are strings, as everywhere in the API; what was not measured is absent.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from firsttoken_operator.api.base import ApiModel, Int, described
+from firsttoken_operator.api.quantities import MAX_INTEGER, Amount, Date, SignedAmount, Timestamp
+
+MAX_REQUESTS = 1_000_000_000_000
+KEPT_DAYS = 7
+"""Days of UTC, the present one included: long enough for a weekend, short enough for what changed to show."""
+
+Requests = Annotated[Int, Field(ge=0, le=MAX_REQUESTS)]
+Times = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
+
+
+class ScorecardFigures(ApiModel):
+    """What is counted over some time."""
+
+    hours: Annotated[Amount | None, described("Time in which the operator watched the target.", unit="hours")] = None
+    attainment_percent: Annotated[
+        Amount | None,
+        described(
+            "Share of the requests whose first token came inside sla.timeToFirstToken; with a limit on the mean, of "
+            "those in rate windows whose mean was inside. Rounded down.",
+            unit="percent",
+            absent="nothing was measured, or no such limit is declared",
+        ),
+    ] = None
+    requests: Annotated[
+        Requests | None, described("Requests that were judged: those that got a first token.", unit="requests")
+    ] = None
+    late_requests: Annotated[
+        Requests | None,
+        described("Requests whose first token came after the limit, as far as histograms tell.", unit="requests"),
+    ] = None
+    late_requests_at_most: Annotated[
+        Requests | None,
+        described(
+            "Requests whose first token may have come after the limit: more than lateRequests where the limit lies "
+            "inside a histogram bucket.",
+            unit="requests",
+        ),
+    ] = None
+    gpu_hours: Annotated[
+        Amount | None,
+        described("GPU time of all pods that held GPUs: ready, starting, failing and terminating.", unit="GPU-hours"),
+    ] = None
+    gpu_hours_saved_versus_peak: Annotated[
+        SignedAmount | None,
+        described(
+            "GPU time that replicasForDeclaredPeak, standing all the time, would have taken beyond that; negative "
+            "where it would have taken less.",
+            unit="GPU-hours",
+            absent="there is no size for the declared peak",
+        ),
+    ] = None
+    calibration_error_percent: Annotated[
+        Amount | None,
+        described(
+            "Mean of |observed - predicted| / observed of the mean TTFT of rate windows in which the fleet was "
+            "settled, weighted by requests.",
+            unit="percent",
+            absent="no window was comparable",
+        ),
+    ] = None
+    compared_requests: Annotated[
+        Requests | None, described("Requests of the windows that were compared.", unit="requests")
+    ] = None
+    flaps: Annotated[
+        Times | None, described("Changes of direction within 15 minutes of the change before.", unit="times")
+    ] = None
+
+
+class ScorecardDay(ScorecardFigures):
+    """The figures of one day."""
+
+    date: Annotated[Date, described("The day.", unit="date in UTC")]
+
+
+class ScorecardStatus(ScorecardFigures):
+    """The figures of the last seven days together: the present one and the six before."""
+
+    since: Annotated[Timestamp | None, described("Start of what is counted.", unit="RFC 3339 time")] = None
+    last_update_time: Annotated[Timestamp | None, described("When the figures were written.", unit="RFC 3339 time")] = (
+        None
+    )
+    days: Annotated[
+        tuple[ScorecardDay, ...],
+        Field(
+            max_length=KEPT_DAYS,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["date"]},
+        ),
+        described("The same of each day, newest first.", absent="nothing was counted yet"),
+    ] = ()

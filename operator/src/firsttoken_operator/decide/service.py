@@ -1,0 +1,63 @@
+"""How fast the replicas really are: the requests inside them tell, at any load, within minutes.
+
+By Little's law a replica holds `rate x time in it` requests. Where every step takes `s` times as long as the model
+says, a replica at rate x is the modeled one at rate x*s with all its times stretched by s, so that it holds
+
+    rate * s * (TTFT(x*s) + (output tokens - 1) * ITL(x*s))
+
+requests. The `s` at which that is what was counted is the replicas' slowness; 1 / s is what is kept. It says nothing of
+the tail of TTFT: that is `capacity`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from firsttoken_operator.decide.demand import Demand
+from firsttoken_operator.decide.memory import Calibration
+from firsttoken_operator.domain import Metrics, Target, Value
+from firsttoken_sizing.performance.table import CapacityTable
+
+LOWEST_SPEED, HIGHEST_SPEED = 0.4, 2.5
+"""What is measured outside of these is an outlier: metrics that do not belong together, no replica of that kind."""
+FEWEST_REQUESTS = 8.0
+"""Requests in all replicas: fewer are a matter of chance."""
+QUEUED_SHARE = 0.1
+"""More waiting requests than this share of the running ones are an overload, to which Little's law does not apply."""
+MEMORY_TICKS = 240.0
+"""An hour of ticks is remembered."""
+_HALVINGS = 10
+
+
+def measured_speed(metrics: Metrics, target: Target, load: Demand, table: CapacityTable) -> float | None:
+    """Speed of a replica as a multiple of the modeled one; None where this tick does not say it."""
+    running, waiting = metrics.running, metrics.waiting
+    if not (isinstance(running, Value) and isinstance(waiting, Value)) or load.arrivals_per_second <= 0:
+        return None
+    if running.value < FEWEST_REQUESTS or waiting.value > QUEUED_SHARE * running.value or table.work is None:
+        return None
+    inside = (running.value + waiting.value) / target.ready
+    output = metrics.output_tokens.value if isinstance(metrics.output_tokens, Value) else table.work.output_tokens
+    rate, like = load.arrivals_per_second / target.ready, load.arriving_load / target.ready
+
+    def held(slowness: float) -> float:
+        ttft, itl = table.means_at(like * slowness, target.ready)
+        if ttft is None or itl is None:
+            return math.nan
+        return rate * slowness * (ttft + max(output - 1, 0.0) * itl) / 1000
+
+    low, high = 1 / HIGHEST_SPEED, 1 / LOWEST_SPEED
+    if not held(low) < inside < held(high):  # NB: also where a mean is not known, which is NaN here
+        return None
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if held(middle) < inside else (low, middle)
+    return 1 / math.sqrt(low * high)
+
+
+def with_speed(known: Calibration, speed: float) -> Calibration:
+    """The average of the logarithms of what was measured: of all of it at first, later of about the last hour."""
+    ticks = min(known.speed_ticks + 1, MEMORY_TICKS)
+    log_speed = known.log_speed + (math.log(speed) - known.log_speed) / ticks
+    return replace(known, log_speed=log_speed, speed_ticks=ticks)

@@ -1,0 +1,134 @@
+"""Requests that a gateway counted as they came: arrivals without queue arithmetic, and without a single ready pod.
+
+The cluster's administrator names the counter, for each source; one query asks for all deployments. The label that names
+a backend holds the name of the scaled Deployment (for `spec.runtime` that of the resource itself). What the gateway
+says stands beside what the pods say and is no part of the health of their data: a gateway that is not seen is Missing
+here and nowhere else.
+
+NB: a replica of the gateway that is no longer scraped goes unnoticed while another one answers; its requests are then
+missing from the sum. A counter that first appears with a request does not show that request: only an increase is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
+from firsttoken_operator.observe.families import labelled, windowed
+from firsttoken_operator.observe.freshness import MeasureSettings
+from firsttoken_operator.observe.source import MetricsSource
+
+DUPLICATES = "job, prometheus, prometheus_replica"
+"""Labels in which two scrapes of one series differ (two jobs, a pair of Prometheus servers): folded, never added up."""
+
+PART = "firsttoken_part"
+"""Label that tells the parts of the answer apart."""
+
+INCOMPLETE_COVERAGE = 0.99
+"""Most that an answer can claim which does not cover the whole window, or is partial by its own words."""
+
+Backend = tuple[str, str]
+"""Namespace and name of a Deployment."""
+
+
+class Part(StrEnum):
+    """One number by backend."""
+
+    RATE = "rate"
+    """Requests a second."""
+    AGE = "age"
+    """Seconds since the newest sample, of the series where that is longest ago."""
+    START_AGE = "age at window start"
+    """Seconds from now back to the newest sample that was there when the rate window began."""
+    SAMPLES = "samples"
+    """Samples inside the rate window."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCounter:
+    """The counter of one source: names of the metric and of the labels, and exact values of further labels."""
+
+    metric: str
+    namespace_label: str
+    name_label: str
+    selector: Mapping[str, str] = field(default_factory=dict)
+
+    def query(self, window_seconds: float) -> str:
+        """The PromQL of all parts, for all backends."""
+        # NB: JSON and PromQL escape strings alike.
+        matchers = [f'{self.name_label}!=""', *(f"{label}={json.dumps(v)}" for label, v in self.selector.items())]
+        series = f"{self.metric}{{{','.join(matchers)}}}"
+        by = f"by ({self.namespace_label}, {self.name_label})"
+        parts = {
+            Part.RATE: f"sum {by} (max without ({DUPLICATES}) (rate({series}[WINDOW])))",
+            Part.AGE: f"max {by} (min without ({DUPLICATES}) (time() - timestamp({series})))",
+            Part.START_AGE: f"min {by} (time() - timestamp({series} offset WINDOW))",
+            Part.SAMPLES: f"max {by} (count_over_time({series}[WINDOW]))",
+        }
+        return windowed(" or ".join(labelled(inner, PART, part) for part, inner in parts.items()), window_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayReading:
+    """What a gateway's counter said at one tick, by backend; `failure` where it was not or could not be asked."""
+
+    backends: Mapping[Backend, Mapping[str, float]] = field(default_factory=dict)
+    failure: Missing | None = None
+    partial: bool = False
+    """Prometheus itself calls the answer incomplete."""
+
+
+NO_GATEWAY = GatewayReading(failure=Missing(Reason.NO_SERIES, "no gateway counter is named for this source"))
+
+
+async def ask(source: MetricsSource, counter: GatewayCounter | None, window_seconds: float) -> GatewayReading:
+    """Ask a source for its gateway's counter; None: it has none. Never raises for a failing source."""
+    if counter is None:
+        return NO_GATEWAY
+    answer = await source.query(counter.query(window_seconds))
+    if isinstance(answer, Missing):
+        return GatewayReading(failure=answer)
+    backends: dict[Backend, dict[str, float]] = defaultdict(dict)
+    for sample in answer.samples:
+        backend = (sample.labels.get(counter.namespace_label, ""), sample.labels.get(counter.name_label, ""))
+        backends[backend][sample.labels.get(PART, "")] = sample.value
+    return GatewayReading(backends, partial=bool(answer.warnings))
+
+
+def arrivals(reading: GatewayReading, backend: Backend, settings: MeasureSettings) -> Measurement:
+    """Requests a second that the gateway counted for one Deployment.
+
+    0 is said only of a counter that is there, is current and covers the window. One that covers a part of it gives a
+    lower bound with coverage < 1 where it moved, and nothing where it did not.
+    """
+    if reading.failure is not None:
+        return reading.failure
+    parts = reading.backends.get(backend)
+    if parts is None:
+        return Missing(Reason.NO_SERIES, f"the gateway's counter has no series of {'/'.join(backend)}")
+    age = parts.get(Part.AGE, math.nan)
+    # NB: an age that is NaN or absent fails the comparison.
+    if not abs(age) <= settings.maximum_age_seconds:
+        return Missing(Reason.STALE, "the gateway's counter has no current sample")
+    if Part.RATE not in parts:
+        return Missing(Reason.NOT_ENOUGH_SAMPLES, "the gateway's counter has one sample")
+    rate = measured(parts[Part.RATE], abs(age), _coverage(parts, settings, partial=reading.partial))
+    if isinstance(rate, Value) and rate.value == 0 and rate.coverage < 1:
+        why = Reason.PARTIAL_RESPONSE if reading.partial else Reason.NOT_ENOUGH_SAMPLES
+        return Missing(why, "the gateway's counter stands still, but not for the whole window")
+    return rate
+
+
+def _coverage(parts: Mapping[str, float], settings: MeasureSettings, *, partial: bool) -> float:
+    """Share of the window that the counter speaks for."""
+    count = parts.get(Part.SAMPLES, 0.0)
+    count = count if math.isfinite(count) and count > 0 else 0.0
+    start = parts.get(Part.START_AGE, math.inf) - settings.window_seconds
+    if abs(start) <= settings.maximum_age_seconds and count >= settings.complete_samples:
+        return INCOMPLETE_COVERAGE if partial else 1.0
+    return min(INCOMPLETE_COVERAGE, count / settings.expected_samples)

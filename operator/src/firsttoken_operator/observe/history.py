@@ -1,0 +1,144 @@
+"""What a Prometheus remembers of arrivals: the PromQL and how a range of time is asked for, piece by piece.
+
+Arrivals are what the operator takes for them: first tokens plus the growth of the queue. Pods are found by name (those
+of a Deployment are called `<deployment>-<template hash>-<suffix>`), because the ones of last week are in no cluster any
+more. The command `replay` asks for one Deployment, the operator at its start for all of them at once.
+
+NB: Kubernetes cuts the names of pods at 63 characters, so a Deployment with a name of more than 46 is not told apart
+from its template hash: it has no history among all, and one when it is asked for by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from firsttoken_operator.domain import Reason
+from firsttoken_operator.observe.session import BoundedSession, RequestFailed
+
+FAMILY_PREFIXES = {"vLLM": "vllm:", "NIM 1.x": ""}
+"""Metric families: what the past is read from has names that differ by this only."""
+
+EVERY_POD = 'pod!=""'
+"""Matcher of whatever runs in a pod."""
+
+DEPLOYMENT_LABEL = "deployment"
+"""Made by the queries below: the name of the Deployment that a pod's name tells."""
+
+CHUNK_SECONDS = 86400.0
+"""One query asks for a day at most: a bounded answer, and progress to report."""
+
+_ENGINES = "namespace, pod, engine, model_name"
+_POD_OF_DEPLOYMENT = "(.+)-[a-z0-9]+-[a-z0-9]+"
+WARNING_CHARACTERS = 200
+
+
+def pods_of(namespace: str, deployment: str) -> str:
+    """Label matchers of the pods that a Deployment has or had."""
+    name = deployment.replace(".", "[.]")
+    return f'namespace="{namespace}",pod=~"{name}(-[a-z0-9]+){{1,2}}"'
+
+
+@dataclass(frozen=True, slots=True)
+class PastQueries:
+    """What is asked of one metric family. Duplicate scrapes of one engine are folded, as the operator does.
+
+    `window` is what a rate is over, as PromQL writes it. `by_deployment` keeps the Deployments apart, in the labels
+    `namespace` and `deployment`; otherwise everything that `matchers` select is added up.
+    """
+
+    prefix: str
+    matchers: str
+    window: str
+    by_deployment: bool = False
+
+    @property
+    def arrivals(self) -> str:
+        """Requests a second that arrived."""
+        waiting = f"deriv({self.prefix}num_requests_waiting{{{self.matchers}}}[{self.window}])"
+        first_tokens = self.rate("time_to_first_token_seconds_count")
+        return f"clamp_min({first_tokens} + {self.summed(waiting)}, 0)"
+
+    def rate(self, metric: str) -> str:
+        """Increase a second of a counter."""
+        return self.summed(f"rate({self.prefix}{metric}{{{self.matchers}}}[{self.window}])")
+
+    def summed(self, inner: str) -> str:
+        """The sum over all engines, of each Deployment or of all."""
+        folded = f"max by ({_ENGINES}) ({inner})"
+        if not self.by_deployment:
+            return f"sum({folded})"
+        named = f'label_replace({folded}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{_POD_OF_DEPLOYMENT}")'
+        return f"sum by (namespace, {DEPLOYMENT_LABEL}) ({named})"
+
+
+@dataclass(frozen=True, slots=True)
+class PastSeries:
+    """One series of a range: its labels, and values by seconds since the epoch. What was not there is left out."""
+
+    labels: Mapping[str, str]
+    values: Mapping[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PastAnswer:
+    """What a range query answered. With `warnings` it may be incomplete."""
+
+    series: tuple[PastSeries, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def chunks(since_seconds: float, now_seconds: float, step_seconds: float) -> Iterator[tuple[float, float]]:
+    """First and last evaluation of every day of the last `since_seconds`, oldest first, on whole steps.
+
+    Times are seconds since the epoch. Neighbours do not overlap.
+    """
+    steps = math.ceil(since_seconds / step_seconds)
+    last = math.floor(now_seconds / step_seconds)
+    steps_a_chunk = max(1, int(CHUNK_SECONDS // step_seconds))
+    for start in range(last - steps, last, steps_a_chunk):
+        yield start * step_seconds, min(start + steps_a_chunk - 1, last) * step_seconds
+
+
+def ask_range(
+    session: BoundedSession,
+    url: str,
+    promql: str,
+    span: tuple[float, float],
+    step_seconds: float,
+    timeout_seconds: float,
+) -> PastAnswer:
+    """Evaluate a query at every step of `span` (both ends included). Raises `RequestFailed`."""
+    begin, end = span
+    parameters = {"query": promql, "start": _number(begin), "end": _number(end), "step": _number(step_seconds)}
+    document = session.request(
+        "GET", f"{url.rstrip('/')}/api/v1/query_range", params=parameters, timeout=timeout_seconds
+    ).json()
+    try:
+        return _read(document)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+        raise RequestFailed(Reason.BAD_RESPONSE, "the answer is not a range of series of numbers") from None
+
+
+def _read(document: Any) -> PastAnswer:
+    if document["status"] != "success" or document["data"]["resultType"] != "matrix":
+        raise ValueError("not a matrix")
+    series = tuple(
+        PastSeries(dict(element["metric"]), dict(_values(element["values"]))) for element in document["data"]["result"]
+    )
+    return PastAnswer(series, tuple(str(text)[:WARNING_CHARACTERS] for text in document.get("warnings") or ()))
+
+
+def _values(pairs: Any) -> Iterator[tuple[float, float]]:
+    """Times and values of one series, those that can be a rate or a mean."""
+    for at, text in pairs:
+        value = float(text)
+        if math.isfinite(value) and value >= 0:
+            yield float(at), value
+
+
+def _number(value: float) -> str:
+    """Seconds as Prometheus reads them, to the millisecond."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,202 @@
+"""What a new process takes over from the status that the last one wrote: only what makes it more careful.
+
+A learned capacity below the sized one, GPUs given back in the last hour (so that step limits and the pool's brake hold
+across a restart), when replicas last changed, since when metrics have been lost, and the last advice. Nothing that
+would allow a scale-down earlier is read: for that this process watches a full window of its own.
+
+Not restored, because the status does not say it: changes that others made in the last hour, decreases before the last
+ten changes, and a lesson of TTFT that was under way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from firsttoken_operator.act.publish import read_status
+from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from firsttoken_operator.api.quantities import decimal, decimal_string
+from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
+from firsttoken_operator.decide import Memory
+from firsttoken_operator.decide.capacity import FASTEST_GAIN_PER_HOUR, SLOWEST_GAIN_PER_HOUR
+from firsttoken_operator.decide.demand import USABLE
+from firsttoken_operator.decide.memory import MINIMUM_FACTOR, Calibration, Decrease, ResourceMemory
+from firsttoken_operator.decide.remember import BRAKE_MEMORY_SECONDS, fresh, sizing_key
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target
+from firsttoken_operator.observe.projections import epoch_seconds
+from firsttoken_operator.observe.store import Store
+
+logger = logging.getLogger(__name__)
+
+SEEN_AFTER_TICKS = 2.0
+"""A change counts from when it was seen, and the status says when it was decided: up to so many ticks earlier."""
+RESTORED_HOURS = FASTEST_GAIN_PER_HOUR / SLOWEST_GAIN_PER_HOUR - 1
+"""A restored capacity counts as well learned: it moves as slowly as one that stands on many hours."""
+TIMESTAMP_RESOLUTION_SECONDS = 1.0
+"""Times of a status have whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTimes:
+    """One moment on three clocks: `epoch_seconds` since the epoch, `clock_seconds` of the memory's logical clock."""
+
+    epoch_seconds: float
+    clock_seconds: float
+    tick_seconds: float
+
+    def earliest(self, timestamp: str) -> float | None:
+        """When that was on the logical clock, at the earliest; None: the text is no time.
+
+        Times of the future (the clock was set back since) count as now, here and in `latest`.
+        """
+        at = epoch_seconds(timestamp)
+        return None if at is None else self.clock_seconds - max(0.0, self.epoch_seconds - at)
+
+    def latest(self, timestamp: str) -> float | None:
+        """When it was seen, at the latest."""
+        at = self.earliest(timestamp)
+        late = SEEN_AFTER_TICKS * self.tick_seconds + TIMESTAMP_RESOLUTION_SECONDS
+        return None if at is None else min(self.clock_seconds, at + late)
+
+
+def restored(
+    status: InferenceDeploymentStatus,
+    resource: ResourceSnapshot,
+    times: RestoreTimes,
+    target_created_seconds: float | None = None,
+) -> ResourceMemory | None:
+    """Memory of one resource as its status tells it; None where the status says nothing of this target.
+
+    `target_created_seconds` (since the epoch; None: not known): a status older than the target is about another one,
+    and one that answers a later generation than there is comes from another object.
+    """
+    target = resource.target
+    if not isinstance(target, Target) or status.observed_generation is None:
+        return None
+    if status.observed_generation > resource.generation or _is_older_than(status, target_created_seconds):
+        return None
+    same_sizing = isinstance(resource.sized, Sized) and _is_sized_as(status.sizing, resource.sized)
+    may_be_learned = same_sizing or not isinstance(resource.sized, Sized)
+    advisory = resource.policy.mode is ScalingMode.ADVISORY
+    scaled = status.timing.last_scale_time if status.timing else None
+    return replace(
+        fresh(target, sizing_key(resource.sized) if isinstance(resource.sized, Sized) and same_sizing else "", None),
+        # NB: not the target's: what became of it while nobody watched is a change that this process sees.
+        replicas=target.replicas if status.replicas is None else status.replicas,
+        changed_seconds=times.latest(scaled) if scaled else None,
+        lost_since_seconds=_lost_since(status, times),
+        decreases=_decreases(status, target, times),
+        calibration=_calibration(status) if may_be_learned else Calibration(),
+        advised_replicas=status.desired_replicas if advisory else None,
+    )
+
+
+class Restoring:
+    """Restores each resource once: when this process first sees it with a target, from the status of its first sight.
+
+    The status is kept until then, because this process overwrites it with what it does not know yet.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, InferenceDeploymentStatus] = {}
+        self._done: set[str] = set()
+
+    def seeded(self, memory: Memory, snapshot: FleetSnapshot, store: Store, epoch_seconds: float) -> Memory:
+        """The memory with which to decide this snapshot: what is restored now, and the rest as it was."""
+        times = RestoreTimes(
+            epoch_seconds, memory.advance(snapshot.now_seconds, snapshot.tick_seconds), snapshot.tick_seconds
+        )
+        present = {resource.uid for resource in snapshot.resources}
+        self._done &= present
+        self._first = {uid: status for uid, status in self._first.items() if uid in present}
+        seeds = {}
+        for resource in snapshot.resources:
+            if resource.uid in self._done:
+                continue
+            try:
+                seed = self._seed(resource, memory.resources.get(resource.uid), store, times)
+            except Exception:
+                # One status that nobody thought of must not keep all the others from being decided.
+                logger.exception("restoring %s/%s from its status failed", resource.namespace, resource.name)
+                self._done.add(resource.uid)
+                continue
+            if seed is not None:
+                seeds[resource.uid] = seed
+        if not seeds:
+            return memory
+        return replace(memory, resources=MappingProxyType({**memory.resources, **seeds}))
+
+    def _seed(
+        self, resource: ResourceSnapshot, known: ResourceMemory | None, store: Store, times: RestoreTimes
+    ) -> ResourceMemory | None:
+        stored = store.resources.get(resource.uid)
+        if stored is None:
+            return None
+        status = self._first.setdefault(resource.uid, read_status(stored.status))
+        target = resource.target
+        if not isinstance(target, Target):
+            return None
+        if isinstance(resource.sized, Sized):
+            self._done.add(resource.uid)
+            del self._first[resource.uid]
+        view = store.deployment(resource.namespace, target.name)
+        found = restored(status, resource, times, view.created_seconds if view else None)
+        if found is None or known is None or known.target_uid == "":
+            return found
+        if known.target_uid != target.uid or known.sized_key or not found.sized_key:
+            return None
+        # It was restored before it was sized; now it is known what the learned capacity is a part of.
+        return replace(known, sized_key=found.sized_key, calibration=found.calibration)
+
+
+def _is_older_than(status: InferenceDeploymentStatus, created_seconds: float | None) -> bool:
+    if created_seconds is None:
+        return False
+    times = [*(c.last_transition_time for c in status.conditions), *(record.time for record in status.decisions)]
+    return max((at for at in map(epoch_seconds, times) if at is not None), default=0.0) < created_seconds
+
+
+def _is_sized_as(status: SizingStatus | None, sized: Sized) -> bool:
+    """Whether the status was written under this sizing: the same configuration with the same capacity."""
+    if status is None or status.configuration is None or status.requests_per_second_per_replica is None:
+        return False
+    pinned, key = status.configuration, sized.configuration
+    rate = decimal_string(float(decimal(status.requests_per_second_per_replica)))
+    return (pinned.gpu, pinned.precision, pinned.tensor_parallel, pinned.pipeline_parallel, rate) == (
+        key.gpu, key.precision, key.tensor_parallel, key.pipeline_parallel,
+        decimal_string(sized.table.capacity_requests_per_second),
+    )  # fmt: skip
+
+
+def _calibration(status: InferenceDeploymentStatus) -> Calibration:
+    """The learned capacity where it is below the sized one; more than was sized is to be learned again."""
+    percent = status.calibration.service_factor_percent if status.calibration else None
+    if percent is None or percent >= 100:
+        return Calibration()
+    return Calibration(max(MINIMUM_FACTOR, percent / 100), RESTORED_HOURS)
+
+
+def _decreases(status: InferenceDeploymentStatus, target: Target, times: RestoreTimes) -> tuple[Decrease, ...]:
+    """GPUs given back within the last hour, oldest first."""
+    found = []
+    for record in reversed(status.decisions):
+        at = times.latest(record.time)
+        gone = record.from_replicas - record.to_replicas
+        if at is not None and gone > 0 and at >= times.clock_seconds - BRAKE_MEMORY_SECONDS:
+            found.append(Decrease(at, gone * target.gpus_per_replica))
+    return tuple(found)
+
+
+def _lost_since(status: InferenceDeploymentStatus, times: RestoreTimes) -> float | None:
+    """Since when there have been no usable metrics: an outage that outlives the operator must not start anew."""
+    healthy = _condition(status.conditions, ConditionType.METRICS_HEALTHY)
+    if healthy is None or healthy.status is not ConditionStatus.FALSE or healthy.reason in USABLE:
+        return None
+    # NB: without a ready pod there was nothing to measure; that is a start, not a loss of metrics.
+    return times.earliest(healthy.last_transition_time) if status.ready_replicas else None
+
+
+def _condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == kind.value), None)

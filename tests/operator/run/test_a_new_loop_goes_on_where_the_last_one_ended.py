@@ -1,0 +1,50 @@
+"""A whole tick of a second process over the same API server: the status that the first one wrote is not forgotten."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from firsttoken_operator.act.events import EventRecorder
+from firsttoken_operator.act.kubernetes import ObjectRef
+from firsttoken_operator.act.pool_status import PoolPublisher
+from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.scale import ScaleWriter
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.history import Histories
+from firsttoken_operator.run.loop import Loop, Parts
+from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.sizer import Sizer
+from tests.operator.act.fake_cluster import FakeCluster
+from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
+
+REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "rag")
+
+
+async def tick_of_a_new_process(status: dict[str, Any]) -> dict[str, Any]:
+    """The status after the first tick of a process that finds this one."""
+    store, cluster = Store(), FakeCluster({REF: {"status": status}})
+    store.feed("InferenceDeployment", None, inference_deployment("rag") | {"status": status})
+    store.feed("Deployment", None, deployment("nim"))
+    settings, recorder, metrics = Settings(), EventRecorder(cluster), OperatorMetrics()
+    parts = Parts(
+        store=store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=Sizer(),
+        writer=ScaleWriter(cluster), publisher=Publisher(cluster, recorder), recorder=recorder,
+        pools=PoolPublisher(cluster), metrics=metrics, heartbeats=Heartbeats(15.0), rendered=None,
+    )  # fmt: skip
+    await Loop(settings, parts).tick(time.monotonic())
+    found: dict[str, Any] = cluster.objects[REF]["status"]
+    return found
+
+
+async def test_what_was_learned_survives_the_restart_and_goes_with_the_sizing() -> None:
+    first = await tick_of_a_new_process({})
+    learned = first | {"calibration": {"state": "Learned", "serviceFactorPercent": 81}}
+    resized = learned | {"sizing": first["sizing"] | {"requestsPerSecondPerReplica": "0.123"}}
+
+    assert first["calibration"]["serviceFactorPercent"] == 100
+    assert (await tick_of_a_new_process(learned))["calibration"]["serviceFactorPercent"] == 81
+    assert (await tick_of_a_new_process(resized))["calibration"]["serviceFactorPercent"] == 100
