@@ -245,6 +245,15 @@ def test_a_forecast_is_shown_with_its_method(rate: float | None, method: str, sh
     assert (traffic.forecast and (traffic.forecast.requests_per_second, traffic.forecast.method)) == shown
 
 
+@pytest.mark.parametrize(("samples", "shown"), [(1030, 1000), (1099, 1000), (1180, 1200), (None, 1000)])
+def test_a_number_of_samples_moves_by_more_than_a_tenth(samples: int | None, shown: int) -> None:
+    first = status_with(capacity_samples=1000)
+    calibration = status_with(first, capacity_samples=samples).calibration
+
+    assert calibration is not None
+    assert calibration.samples == shown
+
+
 def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() -> None:
     better = replace(SIZED.configuration, tensor_parallel=2)
     found = status_of(EMPTY, observed(recommended=better, compared=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from firsttoken_operator.observe.freshness import MeasureSettings
@@ -51,3 +53,10 @@ def test_a_new_pod_that_was_found_late_is_scaled_to_the_time_that_it_served() ->
     metrics = measure(found_late, (*pods(1), *pods(1, ready_seconds=31.0, first=1)), LIMIT, SETTINGS)
 
     assert value(metrics.arrivals) == pytest.approx(3.0 + 1.0 * 30 / 15)
+
+
+@pytest.mark.parametrize("samples", [math.inf, math.nan, -1.0, 2.0])
+def test_a_number_of_samples_that_covers_no_time_scales_nothing(samples: float) -> None:
+    found = reading(sample(rate=1.0, samples=samples, age=1.0, start_age=None))
+
+    assert value(measure(found, pods(1, ready_seconds=31.0), LIMIT, SETTINGS).arrivals) == 1.0

@@ -52,6 +52,15 @@ def test_half_a_pair_of_counters_is_no_mean(part: TokenPart, number: float | Non
     assert value(alone.output_tokens) == 100.0
 
 
+def test_a_counter_of_tokens_that_stands_still_while_requests_come_is_broken() -> None:
+    still = {TokenPart.PROMPT_TOKENS: 0.0, TokenPart.OUTPUT_TOKENS: 0.0}
+
+    metrics = measured(reading(sample(tokens=still)))
+
+    assert reason(metrics.input_tokens) is reason(metrics.output_tokens) is Reason.OUT_OF_RANGE
+    assert metrics.health is Reason.PRESENT
+
+
 def test_a_runtime_without_token_counters_is_as_healthy_as_before() -> None:
     metrics = measured(reading(sample(tokens=dict.fromkeys(TokenPart))))
 

@@ -111,3 +111,23 @@ def test_without_an_exact_mean_there_is_no_interval(signal: Signal, number: floa
         values[signal] = number
 
     assert measured(reading(replace(sample(rate=10), values=values))).ttft is None
+
+
+@pytest.mark.parametrize(
+    ("ttft_sum", "first_tokens", "buckets"),
+    [
+        (1e300, 1.0, {0.25: 1.0, math.inf: 1.0}),
+        (10.0, 1e-300, {0.25: 1.0, math.inf: 1.0}),
+        (1.0, 1.0, {0.25: 1e13, math.inf: 1e13}),
+        (1.0, 1.0, {0.25: 1e308, math.inf: 1.7e308}),
+        (1.0, 1.0, {1e11: 0.0, math.inf: 1.0}),
+        (1.0, 1.0, {-1.0: 0.0, math.inf: 1.0}),
+    ],
+    ids=["sum", "tiny count", "requests", "overflow", "bound", "negative bound"],
+)
+def test_numbers_that_no_fleet_has_are_unknown_and_stop_nobody(
+    ttft_sum: float, first_tokens: float, buckets: dict[float, float]
+) -> None:
+    pod = replace(sample(rate=first_tokens, ttft_sum=ttft_sum), buckets=buckets)
+
+    assert measured(reading(pod)).ttft is None

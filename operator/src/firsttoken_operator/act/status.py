@@ -82,7 +82,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         prediction=_prediction(previous, seen, live),
         capacity=_capacity(resource, decision, target),
         timing=_timing(previous, seen, scaled=decided and written is not None),
-        calibration=_calibration(decision),
+        calibration=_calibration(previous.calibration, decision),
         scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now),
         decisions=_decisions(previous, seen) if decided else previous.decisions,
         conditions=conditions(previous.conditions, resource, decision, seen.now),
@@ -311,7 +311,7 @@ def _capacity(resource: ResourceSnapshot, decision: Decision, target: Target | N
     )
 
 
-def _calibration(decision: Decision) -> CalibrationStatus:
+def _calibration(previous: CalibrationStatus | None, decision: Decision) -> CalibrationStatus:
     factor = decision.capacity_factor
     state = calibration_state(factor)
     # NB: rounded down, because after a restart the capacity is what is written here: it must not be more than it was.
@@ -319,5 +319,12 @@ def _calibration(decision: Decision) -> CalibrationStatus:
     return CalibrationStatus(
         state=state.value,
         service_factor_percent=percent,
-        samples=decision.capacity_samples,
+        samples=_samples(previous.samples if previous else None, decision.capacity_samples),
     )
+
+
+def _samples(before: int | None, now: int | None) -> int | None:
+    """How many there are, with two digits: they grow with every tick, which alone is no news."""
+    if now is None or (before is not None and abs(now - before) <= HYSTERESIS * before):
+        return before
+    return min(round(_two_digits(now)), MAX_INTEGER)

@@ -8,7 +8,8 @@ in the first hours than later. What keeps it honest:
 * Only replicas that work near their capacity say how large it is: a quiet week teaches nothing.
 * Some prompts are late at any load, because their own prefill takes too long. No replica shortens that, so what is late
   on nearly idle replicas does not count as a miss.
-* One window moves the factor by a tenth at most, and it stays within [0.5, 2]; at a bound it is `Pegged`.
+* One window moves the factor by a tenth at most, the first of a row by a fiftieth, and it stays within [0.5, 2]; at a
+  bound it is `Pegged`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ OVERSPENT = 3.0
 """Budgets spent from which on a size is kept for longer."""
 MOST_PATIENCE = 12.0
 """Times the stabilization window: how long a size is kept at most where the budget is overspent."""
+BELIEVED_REQUESTS = 1000.0
+"""Requests of which it is believed beforehand that they kept to the budget: a few late ones are no overspent day."""
 BUDGET_SECONDS = 43200.0
 """Time constant with which what was spent is forgotten."""
 LEAST_BUDGET_SHARE = 0.5
@@ -171,11 +174,12 @@ def _with_spent(known: Calibration, late_share: float, requests: float, tick: Ti
 
 
 def spent_budgets(known: Calibration, sla: Sla) -> float:
-    """Late requests of about the last day as a multiple of those aimed at; 1 where nothing was counted yet."""
+    """Late requests of about the last day as a multiple of those aimed at; near 1 while few were counted."""
     inside = _share_inside(sla)
-    if inside is None or not known.judged_requests:
+    if inside is None:
         return 1.0
-    return known.late_requests / known.judged_requests / _aim(known, 1 - inside)
+    aim = _aim(known, 1 - inside)
+    return (known.late_requests + aim * BELIEVED_REQUESTS) / (known.judged_requests + BELIEVED_REQUESTS) / aim
 
 
 def patience(known: Calibration, sla: Sla) -> float:

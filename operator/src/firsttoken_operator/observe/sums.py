@@ -28,6 +28,9 @@ PLAUSIBLE_KV_USAGE = 1.5
 PLAUSIBLE_TOKENS = 1e9
 """Tokens a second, cached ones included, that one pod cannot exceed."""
 
+LEAST_MEAN_TOKENS = 1.0
+"""No prompt and no answer is shorter; a counter of tokens that stands still while requests are counted is broken."""
+
 SCALABLE_SAMPLES = 3
 """A young pod's rate is scaled to the time that it covers only with this many samples."""
 
@@ -96,7 +99,7 @@ class Sums:
         return self._mean(TokenPart.OUTPUT_TOKENS, TokenPart.OUTPUTS)
 
     def _mean(self, tokens: TokenPart, requests: TokenPart) -> Measurement:
-        """Tokens / requests over the pods that say both; never 0 / 0."""
+        """Tokens / requests over the pods that say both; never 0 / 0, and never less than one token."""
 
         def of(part: TokenPart, other: TokenPart) -> Read:
             return lambda pod: _paired(_tokens(pod, part), _tokens(pod, other))
@@ -106,7 +109,11 @@ class Sums:
             return total if isinstance(total, Missing) else count
         if not count.value:
             return Missing(Reason.NOT_ENOUGH_SAMPLES, f"no {requests} in the window")
-        return measured(total.value / count.value, self._age_seconds, count.coverage)
+        mean = total.value / count.value
+        if mean < LEAST_MEAN_TOKENS:
+            # NB: as a number it would say that requests cost hardly anything, and lower the replicas.
+            return Missing(Reason.OUT_OF_RANGE, f"{mean:.2g} {tokens} a request")
+        return measured(mean, self._age_seconds, count.coverage)
 
     def _total(self, read: Read) -> Measurement:
         # A draining backlog makes a slope negative; what arrives cannot be.
@@ -153,7 +160,8 @@ def _rate(pod: SeenPod, value: float | None, *, maximum: float = PLAUSIBLE_MAXIM
     """
     term = _term(value, maximum=maximum)
     count = pod.sample.values.get(Signal.SAMPLES, 0.0)
-    if term.value is None or not pod.warming or pod.trust is not Trust.SHORT or count < SCALABLE_SAMPLES:
+    scalable = SCALABLE_SAMPLES <= count < math.inf
+    if term.value is None or not pod.warming or pod.trust is not Trust.SHORT or not scalable:
         return term
     return Term(term.value * max(1.0, pod.served / pod.filled))
 

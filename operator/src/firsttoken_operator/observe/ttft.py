@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from firsttoken_operator.domain import LateShare, TtftInterval
+from firsttoken_operator.domain.measurement import LARGEST_VALUE
 from firsttoken_operator.observe.collect import PodSample
 from firsttoken_operator.observe.families import Signal
 from firsttoken_sizing.workload import Limit, Percentile
@@ -48,7 +49,7 @@ def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: 
     """The interval that holds the percentile of `limit` over pods of one layout; None where it cannot be told.
 
     The mean is exact (`_sum / _count`) and is the interval itself where the SLA is about the mean. Without a limit the
-    percentile is `UNLIMITED_PERCENTILE` and nothing is late.
+    percentile is `UNLIMITED_PERCENTILE` and nothing is late. Numbers beyond `LARGEST_VALUE` are a broken exporter's.
     """
     requests = _requests(samples) * window_seconds
     sums = [sample.values.get(Signal.TTFT_SUM, math.nan) for sample in samples]
@@ -56,12 +57,16 @@ def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: 
     if requests < MINIMUM_REQUESTS or not all(math.isfinite(x) and x >= 0 for x in (*sums, *counts)) or not sum(counts):
         return None
     mean = 1000 * sum(sums) / sum(counts)
+    if max(mean, requests) > LARGEST_VALUE:
+        return None
     percentile = limit.percentile if limit else UNLIMITED_PERCENTILE
     if percentile is Percentile.MEAN:
         return TtftInterval(mean, mean, mean, requests)
     bounds = sorted(samples[0].buckets)
     cumulative = [window_seconds * sum(sample.buckets[bound] for sample in samples) for bound in bounds]
     low, high = _bucket_of(SHARES[percentile], bounds, cumulative)
+    if 1000 * low > LARGEST_VALUE:
+        return None
     late = late_share(bounds, cumulative, limit.milliseconds / 1000) if limit else None
     return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean, requests, late)
 
@@ -116,8 +121,8 @@ def _requests(samples: Iterable[PodSample]) -> float:
 
 def _usable(buckets: Mapping[float, float]) -> bool:
     """Whether buckets are a histogram, empty ones included."""
-    # NB: a NaN bound breaks sorting, and comes from a label that is no number.
-    if math.inf not in buckets or any(math.isnan(bound) for bound in buckets):
+    # NB: a NaN bound breaks sorting, and comes from a label that is no number. No wait is negative.
+    if math.inf not in buckets or not all(bound >= 0 for bound in buckets):
         return False
     return _rises([buckets[bound] for bound in sorted(buckets)])
 
