@@ -38,7 +38,10 @@ def _stage() -> str:
         if file.name not in _SHOWN_ONLY and file.relative_to(_OPERATOR) != Path("replay/policies/ours.py")
     ]
     sizing = [file for file in sources(_SIZING) if file.relative_to(_SIZING).parts[0] not in {"report", "benchmarks"}]
-    return digest([*replay, *sizing, _OPERATOR / "decide/bounds.py", *(_HERE / name for name in _STAGE)])
+    shared = (_OPERATOR / name for name in ("decide/bounds.py", "decide/initial.py"))
+    # What is declared, and what is taken where nothing is.
+    defaults = (_OPERATOR / "api" / name for name in ("inference_deployment.py", "traffic.py", "sla.py", "convert.py"))
+    return digest([*replay, *sizing, *shared, *defaults, *(_HERE / name for name in _STAGE)])
 
 
 @cache

@@ -38,13 +38,13 @@ class Knob:
 
 KNOBS: Mapping[str, Knob] = MappingProxyType(
     {
-        "hpa": Knob("requests a pod, of those at the rated load", (0.4, 0.55, 0.7, 0.85, 1.0), (0.55, 0.7)),
-        "keda": Knob("waiting requests a replica", (1.0, 2.0, 5.0, 10.0), (1.0, 5.0)),
-        "knative": Knob("target utilization", (0.35, 0.5, 0.6, 0.75), (0.5, 0.6)),
-        "llm-d": Knob("TTFT objective, of the SLA's limit", (0.5, 0.75, 1.0, 1.5), (1.0, 1.5)),
+        "hpa": Knob("requests a pod, of those at the rated load", (0.3, 0.4, 0.55, 0.7, 0.85, 1.0), (0.55, 0.7)),
+        "keda": Knob("waiting requests a replica", (0.5, 1.0, 2.0, 5.0, 10.0), (1.0, 5.0)),
+        "knative": Knob("target utilization", (0.25, 0.35, 0.5, 0.6, 0.75), (0.5, 0.6)),
+        "llm-d": Knob("TTFT objective, of the SLA's limit", (0.35, 0.5, 0.75, 1.0, 1.5), (1.0, 1.5)),
         DYNAMO: Knob(
             "ITL limit, from that of an idle replica (0) to that at the rated load (1)",
-            (0.15, 0.3, 0.5, 0.75, 1.0),
+            (0.08, 0.15, 0.3, 0.5, 0.75, 1.0),
             (0.3, 0.75),
         ),
     }

@@ -86,8 +86,7 @@ def _factor_after_an_hour(policy: Policy) -> float | None:
     """The last that our policy had learned in the first hour."""
     if not isinstance(policy, Ours):
         return None
-    learned: list[tuple[float, float]] = getattr(policy, "capacity_factors", [])
-    factors = [factor for at, factor in learned if at <= HOUR_SECONDS]
+    factors = [factor for at, factor in policy.capacity_factors if at <= HOUR_SECONDS]
     return factors[-1] if factors else None
 
 

@@ -30,7 +30,7 @@ from tests.operator.decide.builders import POLICY, TICK_SECONDS, lost, metrics, 
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 SLEEPY = replace(POLICY, min_replicas=0)
-SILENT, NOT_COUNTED = Value(0.0), Missing(Reason.NO_SERIES, "no gateway counter is named for this source")
+SILENT, NOT_COUNTED = Value(0.0), Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
 NO_PODS = lost(cause=Reason.NO_READY_PODS)
 
 

@@ -81,7 +81,7 @@ def test_where_the_limit_lies_inside_a_bucket_the_doubt_is_kept() -> None:
     seen = watched(with_metrics(metrics(20.0, ttft=ttft(LateShare(0.01, 0.04, 0.3)))), minutes=5)
 
     assert seen.attainment == pytest.approx(0.96)
-    assert seen.attainment_at_least == pytest.approx(0.7)
+    assert seen.late_requests_at_most == pytest.approx(0.3 * seen.requests)
 
 
 @pytest.mark.parametrize(("means", "attainment"), [((100, 299, 300), 1.0), ((100, 301), 0.5), ((400,), 0.0)])
@@ -106,7 +106,7 @@ def test_without_a_measurement_gpus_are_billed_and_nothing_is_judged(unseen: Met
     seen = watched(with_metrics(unseen), minutes=60)
 
     assert seen.gpu_hours == pytest.approx(5.0)
-    assert (seen.requests, seen.attainment, seen.attainment_at_least) == (0, None, None)
+    assert (seen.requests, seen.attainment) == (0, None)
 
 
 def test_without_a_limit_on_ttft_nothing_is_judged() -> None:

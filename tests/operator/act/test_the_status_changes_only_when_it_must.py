@@ -273,7 +273,7 @@ def full() -> Observed:
     about = resource(target(5), metrics(20.0), pool="h100", sized=replace(SIZED, sla=EVERY_LIMIT))
     made = decision(
         about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1, forecast_requests_per_second=31.0,
-        forecast_method="Trend", input_tokens=2100.0, output_tokens=190.0, capacity_samples=40,
+        forecast_method="Trend", input_tokens=2100.0, output_tokens=190.0, capacity_samples=40, late_budgets_spent=1.2,
     )  # fmt: skip
     done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
     counted = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9)

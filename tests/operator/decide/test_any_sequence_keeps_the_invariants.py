@@ -47,7 +47,7 @@ from tests.operator.decide.builders import (
     target,
     worked_table,
 )
-from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, pods, settled
+from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, examples, pods, settled
 
 POOL = PoolSnapshot("p", 120, 120, on_prem=False, scale_down_limit_percent=20, brake_window_seconds=600)
 WORKED = replace(SIZED, table=worked_table())
@@ -266,4 +266,6 @@ def _numbers(document: object) -> Iterator[float]:
 
 
 def test_nothing_that_happens_to_a_fleet_breaks_an_invariant() -> None:
-    run_state_machine_as_test(AnyLife, settings=settings(max_examples=20, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(
+        AnyLife, settings=settings(max_examples=examples(20), stateful_step_count=20, deadline=None)
+    )

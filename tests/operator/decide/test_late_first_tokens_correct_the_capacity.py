@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide.capacity import LARGEST_STEP_A_WINDOW, LONGEST_WAIT_SECONDS, is_pegged
+from firsttoken_operator.decide.capacity import LARGEST_STEP_A_WINDOW, LONGEST_WAIT_SECONDS
 from firsttoken_operator.decide.memory import MAXIMUM_FACTOR, MINIMUM_FACTOR
 from firsttoken_operator.domain import Reason, ScalingMode, TtftInterval
 from firsttoken_sizing.workload import Limit, Percentile, Sla
@@ -52,8 +52,6 @@ def test_it_is_bounded_and_says_when_it_stands_on_a_bound(share: float, bound: f
         fleet.tick(metrics(FULL * factor(fleet), ttft=late(share)), apply=False)
 
     assert factor(fleet) == pytest.approx(bound)
-    assert is_pegged(factor(fleet))
-    assert not is_pegged(1.0)
 
 
 def test_the_reason_is_the_ttft_and_not_the_demand() -> None:

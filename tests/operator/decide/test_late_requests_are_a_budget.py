@@ -35,8 +35,8 @@ def test_what_is_spent_grows_with_what_is_late_and_is_one_at_what_is_aimed_at() 
     spent = [spent_budgets(having_spent(share), SLA) for share in (0.0, 0.01, BUDGET_SHARE * ALLOWED, 0.2)]
 
     assert spent == sorted(spent)
-    assert spent[0] == 0
-    assert spent[2] == pytest.approx(1)
+    assert spent[0] == pytest.approx(0, abs=0.01)
+    assert spent[2] == pytest.approx(1, rel=0.01)
 
 
 def test_what_no_replica_helps_is_not_spent() -> None:

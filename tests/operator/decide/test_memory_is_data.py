@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.decide.codec import VERSION, from_document, to_document
 from tests.operator.decide.builders import Fleet, lost, metrics
+from tests.operator.decide.strategies import examples
 
 numbers = st.floats(allow_nan=False)
 """Without NaN, which is not equal to itself."""
@@ -60,13 +61,13 @@ def places(document: Any) -> list[tuple[Any, Any]]:
 
 
 @given(memory=memories)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_what_was_written_is_read_back(memory: Memory) -> None:
     assert copied(memory) == memory
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_broken_document_is_an_empty_memory_and_a_reason_or_still_a_memory(data: st.DataObject) -> None:
     document = json.loads(json.dumps(to_document(BUSY)))
     container, key = data.draw(st.sampled_from(places(document)))
@@ -109,7 +110,7 @@ signals = st.one_of(st.floats(0, 300).map(metrics), st.just(lost()))
 
 
 @given(before=st.lists(signals, min_size=1, max_size=30), after=st.lists(signals, min_size=1, max_size=15))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_decisions_go_on_as_if_it_had_never_been_written(before: list[Any], after: list[Any]) -> None:
     one, other = Fleet(replicas=30), Fleet(replicas=30)
     for seen in before:

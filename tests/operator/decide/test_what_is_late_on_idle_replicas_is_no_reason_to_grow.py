@@ -35,7 +35,7 @@ def test_a_floor_that_was_seen_on_idle_replicas_is_no_miss_on_full_ones() -> Non
 
 def test_the_floor_is_the_mean_of_what_idle_replicas_showed() -> None:
     fleet = Fleet(replicas=20)
-    for share in (0.02, 0.04) * 480:
+    for share in (0.02, 0.04) * 2000:
         fleet.tick(metrics(QUIET, ttft=late(share)), apply=False)
 
     assert fleet.known.calibration.floor_share == pytest.approx(0.03, rel=0.1)

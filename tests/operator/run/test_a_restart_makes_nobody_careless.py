@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.decide.capacity import patience, reserve, spent_budgets
 from firsttoken_operator.decide.memory import ResourceMemory
 from firsttoken_operator.decide.remember import sizing_key
 from firsttoken_operator.domain import (
@@ -27,7 +28,18 @@ from firsttoken_operator.domain import (
 )
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.restore import SEEN_AFTER_TICKS, RestoreTimes, Restoring, restored
-from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, lost, metrics, resource, table, target
+from tests.operator.decide.builders import (
+    POLICY,
+    SIZED,
+    SLA,
+    TICK_SECONDS,
+    late,
+    lost,
+    metrics,
+    resource,
+    table,
+    target,
+)
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.lives import EPOCH, POOL, UID, Life, read_back
 
@@ -66,6 +78,26 @@ def memory_of(status: InferenceDeploymentStatus, seen: ResourceSnapshot = SEEN, 
 @pytest.mark.parametrize(("percent", "factor"), [(70, 0.7), (99, 0.99), (100, 1.0), (140, 1.0), (3, 0.5)])
 def test_less_capacity_than_sized_is_remembered_and_more_is_not(percent: int, factor: float) -> None:
     assert memory_of(written(calibration=calibrated(percent))).capacity_factor == factor
+
+
+@pytest.mark.parametrize("speed", [70, 100, 125])
+def test_how_fast_replicas_are_is_kept_apart_so_that_it_is_not_counted_twice(speed: int) -> None:
+    known = memory_of(written(calibration=calibrated(60) | {"speedPercent": speed})).calibration
+
+    assert known.factor == pytest.approx(0.6)
+    assert known.speed == pytest.approx(speed / 100)
+
+
+def test_what_was_overspent_still_keeps_more_free_and_holds_for_longer() -> None:
+    life = Life(20)
+    for _ in range(240):
+        life.tick(metrics(90.0, ttft=late(0.3)))
+    steady = life.memory.resources[UID].calibration
+    restarted = life.successor(metrics(90.0)).resources[UID].calibration
+
+    assert spent_budgets(steady, SLA) > 2
+    assert reserve(restarted, SLA) <= reserve(steady, SLA) < 1
+    assert patience(restarted, SLA) >= patience(steady, SLA) > 1
 
 
 def test_a_capacity_that_was_learned_of_another_sizing_is_not_taken_over() -> None:

@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.forecast import predict
 from firsttoken_operator.decide.memory import ResourceMemory
 from firsttoken_operator.domain import FleetSnapshot, Reason, TargetMissing
 from firsttoken_operator.observe.prometheus import SourceConfig
@@ -101,7 +100,7 @@ async def test_what_was_learned_is_put_into_the_memory(histories: Histories, sto
     known = memory.resources[SEEN.uid]
 
     assert known.forecast is not None
-    assert predict(known.forecast, NOW, 60.0).level_per_second == pytest.approx(12.0, rel=0.01)
+    assert min(known.forecast.season.day_seen) >= 2
     assert known.forecast.samples == 14 * 144
     assert replace(known, forecast=None) == MEMORY.resources[SEEN.uid]
 

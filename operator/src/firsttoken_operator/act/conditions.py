@@ -12,6 +12,7 @@ from datetime import datetime
 
 from firsttoken_operator.act import zero
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from firsttoken_operator.decide.bounds import can_come_back
 from firsttoken_operator.decide.memory import MAXIMUM_FACTOR, MINIMUM_FACTOR
 from firsttoken_operator.domain import (
     Decision,
@@ -138,7 +139,7 @@ def _metrics_healthy(resource: ResourceSnapshot) -> Judgement:
     """Without replicas there are no pods to measure: then it is about what is to tell of the next request."""
     healthy, metrics = ConditionType.METRICS_HEALTHY, resource.metrics
     if zero.is_at_zero(resource):
-        awaited = zero.can_come_back(resource)
+        awaited = can_come_back(resource)
         reason = Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL
         return healthy, awaited, reason, zero.what_wakes_it_up(resource)
     return healthy, metrics.health in HEALTHY, metrics.health, metrics.detail

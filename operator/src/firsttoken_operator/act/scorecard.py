@@ -62,11 +62,6 @@ class Tally:
         return 1 - self.late_requests / self.requests if self.requests > 0 else None
 
     @property
-    def attainment_at_least(self) -> float | None:
-        """The same where every request that may have come late counts as late."""
-        return 1 - self.late_requests_at_most / self.requests if self.requests > 0 else None
-
-    @property
     def calibration_error(self) -> float | None:
         """Mean of |observed - predicted| / observed over the compared requests; None: nothing was comparable."""
         return self.error_requests / self.compared_requests if self.compared_requests > 0 else None

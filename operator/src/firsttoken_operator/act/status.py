@@ -40,6 +40,7 @@ from firsttoken_sizing.workload import Limit, Sla, Workload
 
 KEPT_DECISIONS = 10
 HYSTERESIS = 0.1
+SPEED_HYSTERESIS = 0.02
 _LONGEST_MESSAGE = 1024
 
 
@@ -295,9 +296,9 @@ def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool
     )
 
 
-def _steady(before: int | None, now: float | None) -> int | None:
+def _steady(before: int | None, now: float | None, hysteresis: float = HYSTERESIS) -> int | None:
     """The value to show: the one shown before while the new one is within a tenth of it."""
-    if now is None or (before is not None and abs(now - before) <= HYSTERESIS * before):
+    if now is None or (before is not None and abs(now - before) <= hysteresis * before):
         return before
     return round(now)
 
@@ -319,8 +320,22 @@ def _calibration(previous: CalibrationStatus | None, decision: Decision) -> Cali
     return CalibrationStatus(
         state=state.value,
         service_factor_percent=percent,
+        speed_percent=_steady(
+            previous.speed_percent if previous else None, 100 * decision.replica_speed, SPEED_HYSTERESIS
+        ),
+        late_budget_spent_percent=_spent(previous, decision.late_budgets_spent),
         samples=_samples(previous.samples if previous else None, decision.capacity_samples),
     )
+
+
+def _spent(previous: CalibrationStatus | None, budgets: float | None) -> int | None:
+    """Rounded up, because after a restart what is written here is what was spent; chance alone is no news."""
+    if budgets is None:
+        return None
+    percent = math.ceil(100 * budgets)
+    before = previous.late_budget_spent_percent if previous else None
+    kept = before is not None and percent <= before and before - percent <= 2 * HYSTERESIS * max(before, 100)
+    return before if kept else min(math.ceil(percent * (1 + HYSTERESIS)), MAX_INTEGER)
 
 
 def _samples(before: int | None, now: int | None) -> int | None:

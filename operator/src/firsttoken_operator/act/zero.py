@@ -6,7 +6,7 @@ out of service by somebody, and is none of this.
 
 from __future__ import annotations
 
-from firsttoken_operator.decide.bounds import can_wake_up, resource_bounds
+from firsttoken_operator.decide.bounds import can_come_back, can_wake_up, resource_bounds
 from firsttoken_operator.domain import Decision, Measurement, Missing, Reason, ResourceSnapshot, Sized, Target
 
 
@@ -15,17 +15,12 @@ def is_at_zero(resource: ResourceSnapshot) -> bool:
     return isinstance(resource.target, Target) and resource.target.replicas == 0 == resource.policy.min_replicas
 
 
-def can_come_back(resource: ResourceSnapshot) -> bool:
-    """Whether requests or a declared window would bring replicas back from 0."""
-    return resource.has_schedule or can_wake_up(resource.metrics)
-
-
 def what_wakes_it_up(resource: ResourceSnapshot) -> str:
     """One clause about a resource at 0 replicas."""
     if can_wake_up(resource.metrics):
         also = " or a window of traffic.schedule" if resource.has_schedule else ""
         return f"scaled to 0; a request that the gateway counts{also} wakes it up"
-    if resource.has_schedule:
+    if can_come_back(resource):
         return "scaled to 0; a window of traffic.schedule wakes it up, requests before it are not seen"
     return f"scaled to 0, and nothing tells of requests ({_why_unknown(resource.metrics.gateway_arrivals)})"
 

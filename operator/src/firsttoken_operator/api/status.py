@@ -185,6 +185,19 @@ class CalibrationStatus(ApiModel):
     service_factor_percent: Annotated[
         Count | None, described("Real capacity as a share of the sized one.", unit="percent")
     ] = None
+    speed_percent: Annotated[
+        Count | None,
+        described("The part of it that is the speed of a replica against the modeled one.", unit="percent"),
+    ] = None
+    late_budget_spent_percent: Annotated[
+        Count | None,
+        described(
+            "Late first tokens of about the last day against those aimed at; above 100 fewer replicas are given back "
+            "and more are kept free.",
+            unit="percent",
+            absent="there is no limit on the time to first token",
+        ),
+    ] = None
     samples: Annotated[
         Count | None,
         described("Measurements that the share stands on.", unit="measurements", absent="none taught anything yet"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from firsttoken_operator.domain import Idle, Metrics, Reason, ResourceSnapshot, ScalingPolicy, Sized, Value
+from firsttoken_operator.domain import Idle, Metrics, Missing, Reason, ResourceSnapshot, ScalingPolicy, Sized, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,19 @@ def bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: f
 def resource_bounds(resource: ResourceSnapshot, sized: Sized) -> Bounds:
     """The bounds now. The last replica goes only where something could call it back."""
     limits = bounds(resource.policy, sized, resource.scheduled_requests_per_second)
-    if limits.lower > 0 or resource.has_schedule or can_wake_up(resource.metrics):
+    if limits.lower > 0 or can_come_back(resource):
         return limits
     return Bounds(1, limits.upper, limits.limited_by, Reason.NO_WAKE_UP_SIGNAL)
+
+
+def can_come_back(resource: ResourceSnapshot) -> bool:
+    """Whether something would call the first replica back: a gateway that is heard, or a schedule where there is none.
+
+    A gateway that should count and is not heard is an outage, whatever else is declared.
+    """
+    started = resource.metrics.gateway_arrivals
+    silent = isinstance(started, Missing) and started.reason is not Reason.SOURCE_NOT_CONFIGURED
+    return can_wake_up(resource.metrics) or (resource.has_schedule and not silent)
 
 
 def can_wake_up(metrics: Metrics) -> bool:

@@ -23,13 +23,13 @@ from firsttoken_operator.decide.memory import (
     IDLE_FILL,
     MAXIMUM_FACTOR,
     MINIMUM_FACTOR,
-    MINIMUM_REQUESTS,
+    TAIL_REQUESTS,
     Calibration,
     ResourceMemory,
 )
 from firsttoken_operator.decide.settled import is_settled
 from firsttoken_operator.decide.tick import Tick
-from firsttoken_operator.domain import Metrics, Sized, Target, TtftInterval
+from firsttoken_operator.domain import Metrics, Sized, Target, TtftInterval, Value
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.workload import Sla
 
@@ -65,8 +65,13 @@ CLEAR_MISSES = 4.0
 """Late requests beyond the budget, in budgets, that say even of half empty replicas that they carry less than sized."""
 LONGEST_WAIT_SECONDS = 900.0
 """How long a lesson of the tail waits for the speed of the replicas."""
-FLOOR_REQUESTS = 5000.0
-"""Requests on idle replicas that are remembered of what is late at any load."""
+FLOOR_REQUESTS, FLOOR_SECONDS, DOUBTED_FLOOR_REQUESTS = 5000.0, 14400.0, 500.0
+"""What is late at any load is an average over so many requests on idle replicas and at least so long; beforehand it is
+believed of so many requests that none was late."""
+MOST_DOUBT = 0.5
+"""Share of requests that may have been late up to which an estimate between certain and possible is believed."""
+MOST_BALANCE = 2.0
+"""Most that a window with fewer late requests than on idle replicas counts, in windows with none too many."""
 _SECONDS_AN_HOUR = 3600.0
 
 
@@ -74,29 +79,35 @@ def learn(
     memory: ResourceMemory, tick: Tick, sized: Sized, target: Target, metrics: Metrics, load: Demand
 ) -> ResourceMemory:
     """Memory with what this tick's TTFT teaches about the capacity."""
-    late, inside = _late_share(metrics), _share_inside(sized.sla)
-    if late is None or inside is None:
+    known = _with_less_spent(memory.calibration, tick)
+    missed_since, memory = memory.missed_since_seconds, replace(memory, calibration=known, missed_since_seconds=None)
+    ttft, inside = metrics.ttft, _share_inside(sized.sla)
+    late = late_share(ttft)
+    if ttft is None or late is None or inside is None or metrics.health not in HEALTHY:
         return memory
-    assert metrics.ttft is not None
-    requests = metrics.ttft.requests * tick.interval_seconds / metrics.window_seconds
-    known = _with_spent(memory.calibration, late, requests, tick)
+    requests = ttft.requests * tick.interval_seconds / metrics.window_seconds
+    known = _with_spent(known, late, requests)
     memory = replace(memory, calibration=known)
     if not is_settled(memory, tick, target, metrics) or not _speed_is_known(memory, tick):
         return memory
-    sized_load = load.arriving_load / (target.ready * sized.table.capacity_of_one_among(target.ready))
+    # What the engines say, not a gateway: both sides of a comparison have to be of the same requests.
+    arriving = metrics.arrivals.value * load.work_ratio if isinstance(metrics.arrivals, Value) else load.arriving_load
+    sized_load = arriving / (target.ready * sized.table.capacity_of_one_among(target.ready))
     fill = sized_load / known.factor
     queued = memory.queued_seconds
     is_quiet = queued is None or tick.clock_seconds - queued > 2 * metrics.window_seconds
     if sized_load <= IDLE_FILL and fill <= BUSY_FILL and is_quiet:
-        return replace(memory, calibration=_with_floor(known, late, requests))
+        return replace(memory, calibration=_with_floor(known, late, requests, tick))
     # What is spent while a fleet grows is saved on full replicas, and the other way round.
     spending = 1 + SPENDING_GAIN * (1 - spent_budgets(known, sized.sla))
-    budget = _aim(known, 1 - inside) * min(max(spending, LEAST_SPENDING), MOST_SPENDING)
-    balance = 1 - max(0.0, late - known.floor_share) / budget
-    missed_since = memory.missed_since_seconds if balance < 0 else None
-    if balance < 0 and missed_since is None:
-        missed_since = tick.clock_seconds
-    memory = replace(memory, missed_since_seconds=missed_since)
+    spending = min(max(spending, LEAST_SPENDING), MOST_SPENDING)
+    budget = _aim(known, 1 - inside) * spending
+    balance = min(1 - (late - known.floor_share) / budget, MOST_BALANCE)
+    if late > 1 - inside:
+        balance = min(balance, 0.0)  # What the SLA forbids says of no replica that it carries more.
+    if balance < 0:
+        missed_since = tick.clock_seconds if missed_since is None else missed_since
+        memory = replace(memory, missed_since_seconds=missed_since)
     weight = min(max((fill - BUSY_FILL) / (FULL_FILL - BUSY_FILL), 0.0), 1.0) if fill <= OVERLOADED_FILL else 0.0
     if balance < -CLEAR_MISSES and fill <= OVERLOADED_FILL:
         weight = 1.0
@@ -104,16 +115,18 @@ def learn(
         return memory
     hours = tick.interval_seconds / _SECONDS_AN_HOUR
     gain = max(SLOWEST_GAIN_PER_HOUR, FASTEST_GAIN_PER_HOUR / (1 + known.hours))
-    windows = (tick.clock_seconds - (missed_since or tick.clock_seconds)) / metrics.window_seconds
+    gain *= max(spending, 1.0) if balance > 0 else 1.0
+    since = memory.missed_since_seconds
+    windows = 0.0 if since is None else (tick.clock_seconds - since) / metrics.window_seconds
     largest = LARGEST_STEP_A_WINDOW if windows < PATIENT_WINDOWS else LARGEST_LATER_STEP
     step = max(gain * hours * weight * balance, -largest * tick.interval_seconds / metrics.window_seconds)
-    factor = min(max(known.factor * math.exp(step), MINIMUM_FACTOR), most_factor(sized))
+    factor = min(max(known.factor * math.exp(step), MINIMUM_FACTOR), most_factor(sized) * max(known.speed, 1.0))
     learned = replace(known, tail_factor=factor / known.speed, hours=known.hours + weight * hours)
     return replace(memory, calibration=learned)
 
 
 def most_factor(sized: Sized) -> float:
-    """Largest factor that may be learned from TTFT: live ITL and E2E are not observed, so the model must allow it."""
+    """Largest tail factor that may be learned: live ITL and E2E are not observed, so the model must allow it."""
     sla, table = sized.sla, sized.table
     others = ((sla.inter_token_latency, table.itl), (sla.end_to_end, table.end_to_end))
     most = MAXIMUM_FACTOR
@@ -121,13 +134,8 @@ def most_factor(sized: Sized) -> float:
         if limit is not None:
             # NB: not known at this percentile reads as outside: the model then allows no more than was sized.
             inside = table.rates[columns[:, STATISTICS.index(limit.percentile.key)] <= limit.milliseconds]
-            most = min(most, max(1.0, inside.max(initial=0.0) / table.capacity_requests_per_second))
+            most = min(most, max(1.0, float(inside.max(initial=0.0)) / table.capacity_requests_per_second))
     return most
-
-
-def is_pegged(factor: float) -> bool:
-    """Whether a learned factor stands on a bound: the truth may lie beyond it."""
-    return factor <= MINIMUM_FACTOR or factor >= MAXIMUM_FACTOR
 
 
 def ttft_above_sla(ttft: TtftInterval | None, sla: Sla) -> bool:
@@ -141,12 +149,14 @@ def _share_inside(sla: Sla) -> float | None:
     return sla.time_to_first_token.percentile.share if sla.time_to_first_token else None
 
 
-def _late_share(metrics: Metrics) -> float | None:
-    """Late first tokens of the window, 0..1; None where this window says nothing reliable about them."""
-    ttft = metrics.ttft
-    if metrics.health not in HEALTHY or ttft is None or ttft.late is None or ttft.requests < MINIMUM_REQUESTS:
+def late_share(ttft: TtftInterval | None) -> float | None:
+    """Late first tokens of the window, 0..1; None where this window says nothing reliable about them.
+
+    Where the limit lies in the bucket of most requests the histogram cannot tell: then only what is certain counts.
+    """
+    if ttft is None or ttft.late is None or ttft.requests < TAIL_REQUESTS:
         return None
-    return ttft.late.estimate
+    return ttft.late.estimate if ttft.late.high <= MOST_DOUBT else ttft.late.low
 
 
 def _speed_is_known(memory: ResourceMemory, tick: Tick) -> bool:
@@ -156,21 +166,26 @@ def _speed_is_known(memory: ResourceMemory, tick: Tick) -> bool:
     return waited or memory.calibration.speed_ticks >= DOUBTED_TICKS
 
 
-def _with_floor(known: Calibration, late_share: float, requests: float) -> Calibration:
-    """The late share of idle replicas, averaged over the last `FLOOR_REQUESTS` of them."""
-    weight = min(known.floor_requests, FLOOR_REQUESTS)
-    floor = (known.floor_share * weight + late_share * requests) / (weight + requests)
-    return replace(known, floor_share=floor, floor_requests=weight + requests)
+def _with_floor(known: Calibration, late: float, requests: float, tick: Tick) -> Calibration:
+    """The late share of idle replicas: of `FLOOR_REQUESTS` or more, over hours, and none to begin with.
+
+    One bad minute of a quiet night must not make late requests acceptable for a day.
+    """
+    seen = min(known.floor_requests + requests, FLOOR_REQUESTS)
+    gain = min(requests / (seen + DOUBTED_FLOOR_REQUESTS), tick.interval_seconds / FLOOR_SECONDS)
+    return replace(known, floor_share=known.floor_share + gain * (late - known.floor_share), floor_requests=seen)
 
 
-def _with_spent(known: Calibration, late_share: float, requests: float, tick: Tick) -> Calibration:
+def _with_less_spent(known: Calibration, tick: Tick) -> Calibration:
+    """What was spent fades with time, whether or not anything is judged."""
     kept = math.exp(-tick.interval_seconds / BUDGET_SECONDS)
-    excess = max(0.0, late_share - known.floor_share)
-    return replace(
-        known,
-        late_requests=kept * known.late_requests + excess * requests,
-        judged_requests=kept * known.judged_requests + requests,
-    )
+    return replace(known, late_requests=kept * known.late_requests, judged_requests=kept * known.judged_requests)
+
+
+def _with_spent(known: Calibration, late: float, requests: float) -> Calibration:
+    # NB: not cut off at 0: chance must not count one way only.
+    excess = (late - known.floor_share) * requests
+    return replace(known, late_requests=known.late_requests + excess, judged_requests=known.judged_requests + requests)
 
 
 def spent_budgets(known: Calibration, sla: Sla) -> float:
@@ -179,7 +194,17 @@ def spent_budgets(known: Calibration, sla: Sla) -> float:
     if inside is None:
         return 1.0
     aim = _aim(known, 1 - inside)
-    return (known.late_requests + aim * BELIEVED_REQUESTS) / (known.judged_requests + BELIEVED_REQUESTS) / aim
+    late = max(known.late_requests, 0.0)
+    return (late + aim * BELIEVED_REQUESTS) / (known.judged_requests + BELIEVED_REQUESTS) / aim
+
+
+def with_spent_budgets(budgets: float, judged_requests: float, sla: Sla) -> Calibration:
+    """A calibration of which `spent_budgets` says `budgets` (1 or more), of so many judged requests."""
+    inside = _share_inside(sla)
+    if inside is None:
+        return Calibration()
+    late = _aim(Calibration(), 1 - inside) * (budgets * (judged_requests + BELIEVED_REQUESTS) - BELIEVED_REQUESTS)
+    return Calibration(late_requests=late, judged_requests=judged_requests)
 
 
 def patience(known: Calibration, sla: Sla) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from firsttoken_operator.decide.capacity import ttft_above_sla
 from firsttoken_operator.decide.demand import HEALTHY, Demand
-from firsttoken_operator.decide.memory import MINIMUM_REQUESTS, ResourceMemory
+from firsttoken_operator.decide.memory import IDLE_FILL, TAIL_REQUESTS, ResourceMemory
 from firsttoken_operator.decide.tick import Tick
 from firsttoken_operator.domain import (
     Idle,
@@ -113,7 +113,7 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     if ttft is None:
         # Too few requests for a percentile is one thing; enough of them and no histogram is a signal that is missing.
         served = case.metrics.first_tokens
-        enough = isinstance(served, Value) and served.value * case.metrics.window_seconds >= MINIMUM_REQUESTS
+        enough = isinstance(served, Value) and served.value * case.metrics.window_seconds >= TAIL_REQUESTS
         return Reason.PARTIAL if enough else None
     if _too_many_are_late(case, ttft):
         return Reason.TTFT_ABOVE_SLA
@@ -141,12 +141,16 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
 def _too_many_are_late(case: DownCase, ttft: TtftInterval) -> bool:
     """Over the stabilization window where late requests are counted: one window of a small fleet says little.
 
-    What is late on idle replicas as well is no reason to keep more of them.
+    What is late on idle replicas as well is no reason to keep more of them, nor is what is late while even the smaller
+    fleet would be idle.
     """
     late, limit = case.memory.late_share, case.sized.sla.time_to_first_token
     inside = limit.percentile.share if limit else None
     if late is None or inside is None:
         return ttft_above_sla(ttft, case.sized.sla)
+    capacity = case.to_replicas * case.sized.table.capacity_of_one_among(case.to_replicas)
+    if case.load.total_per_second <= IDLE_FILL * capacity:
+        return False
     return late - case.memory.calibration.floor_share > 1 - inside
 
 

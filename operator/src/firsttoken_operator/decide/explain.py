@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firsttoken_operator.decide.capacity import spent_budgets
 from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.domain import (
     Decision,
@@ -47,8 +48,17 @@ def explain(p: Proposal) -> Decision:
         forecast_method=p.expected.method.value if p.expected else "",
         input_tokens=_value(resource.metrics.input_tokens),
         output_tokens=_value(resource.metrics.output_tokens),
+        replica_speed=p.memory.calibration.speed,
+        late_budgets_spent=_spent(p),
         capacity_samples=round(p.memory.calibration.judged_requests),
     )
+
+
+def _spent(p: Proposal) -> float | None:
+    sized = p.resource.sized
+    if not isinstance(sized, Sized) or sized.sla.time_to_first_token is None:
+        return None
+    return spent_budgets(p.memory.calibration, sized.sla)
 
 
 def _value(measurement: Measurement) -> float | None:
@@ -90,7 +100,10 @@ def _need(p: Proposal) -> str:
     ratio = p.load.work_ratio
     work = f", each {ratio:.2f} times the declared work" if abs(ratio - 1) >= WORTH_SAYING else ""
     expected = p.expected.peak_per_second / ratio if p.expected else 0.0
-    soon = f", {expected:.1f} expected" if expected > (1 + WORTH_SAYING) * p.load.arrivals_per_second else ""
+    doubt = p.expected.deviation_per_second / ratio if p.expected else 0.0
+    soon = (
+        f", {expected:.1f} ± {doubt:.1f} expected" if expected > (1 + WORTH_SAYING) * p.load.arrivals_per_second else ""
+    )
     return (
         f"{p.load.arrivals_per_second:.1f} requests/s arrive{backlog}{work}{soon}: "
         f"{p.recommended} replicas at {capacity:.2f} requests/s each"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from firsttoken_operator.decide.capacity import reserve
+from firsttoken_operator.decide.capacity import late_share, reserve
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.forecast import Forecast, ForecastState, Observation, observe, predict
-from firsttoken_operator.decide.memory import IDLE_FILL, MINIMUM_REQUESTS, ResourceMemory
+from firsttoken_operator.decide.memory import IDLE_FILL, ResourceMemory
 from firsttoken_operator.decide.settled import is_settled
 from firsttoken_operator.decide.tick import Tick
 from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
@@ -32,7 +32,7 @@ def watched(state: ForecastState | None, resource: ResourceSnapshot, load: Deman
         epoch_seconds=tick.epoch_seconds,
         rate_per_second=load.arriving_load,
         window_seconds=resource.metrics.window_seconds,
-        horizon_seconds=horizon_seconds(resource, tick),
+        horizon_seconds=horizon_seconds(resource, tick.interval_seconds),
     )
     return observe(state, seen)
 
@@ -41,7 +41,7 @@ def forecast(state: ForecastState | None, resource: ResourceSnapshot, tick: Tick
     """What is expected before a pod that is created now would be ready; None where nothing was observed yet."""
     if state is None:
         return None
-    expected = predict(state, tick.epoch_seconds, horizon_seconds(resource, tick))
+    expected = predict(state, tick.epoch_seconds, horizon_seconds(resource, tick.interval_seconds))
     return expected if expected.samples else None
 
 
@@ -85,10 +85,10 @@ def _missed_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Size
     window, and that works: what is late on idle replicas is not helped by more, and neither is what is late whatever
     their number, so the boosts stay within what this load could need.
     """
-    target, ttft = resource.target, resource.metrics.ttft
-    if not isinstance(target, Target) or ttft is None or ttft.late is None or ttft.requests < MINIMUM_REQUESTS:
+    target, late = resource.target, late_share(resource.metrics.ttft)
+    if not isinstance(target, Target) or late is None:
         return 0.0
-    missed = min(ttft.late.estimate - memory.calibration.floor_share, MOST_MISS_BOOST)
+    missed = min(late - memory.calibration.floor_share, MOST_MISS_BOOST)
     if missed <= MISSES_THAT_BOOST or not is_settled(memory, tick, target, resource.metrics):
         return 0.0
     ready, table = target.ready, sized.table
@@ -99,7 +99,7 @@ def _missed_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Size
     return min(boosted, load.total_per_second / IDLE_FILL) if replicas > ready else 0.0
 
 
-def horizon_seconds(resource: ResourceSnapshot, tick: Tick) -> float:
+def horizon_seconds(resource: ResourceSnapshot, interval_seconds: float) -> float:
     """How far ahead a decision must look: until a pod that is created at the next tick is ready."""
     ready = resource.time_to_ready_seconds
-    return (UNKNOWN_TIME_TO_READY_SECONDS if ready is None else ready) + tick.interval_seconds
+    return (UNKNOWN_TIME_TO_READY_SECONDS if ready is None else ready) + interval_seconds

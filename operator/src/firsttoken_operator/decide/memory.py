@@ -25,7 +25,7 @@ IDLE_FILL = 0.5
 """Load as a share of the sized capacity up to which there is no queue."""
 MODEL_ERROR = 0.1
 """Of the modeled speed (logarithm): live requests are not all of one length, as the model takes them to be."""
-MINIMUM_REQUESTS = 50
+TAIL_REQUESTS = 50
 """A tail of fewer requests is noise."""
 
 
@@ -54,7 +54,7 @@ class Calibration:
     floor_requests: float = 0.0
     """Requests that this share stands on."""
     late_requests: float = 0.0
-    """Late first tokens of about the last day, those that no replica helps left out."""
+    """Late first tokens of about the last day, less those that no replica helps."""
     judged_requests: float = 0.0
     """All first tokens of that time."""
 

@@ -76,7 +76,15 @@ def _with_size(memory: ResourceMemory, target: Target, tick: Tick) -> ResourceMe
     gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
     kept = tuple(d for d in memory.decreases if d.at_seconds >= tick.clock_seconds - BRAKE_MEMORY_SECONDS)
     decreases = (*kept, Decrease(tick.clock_seconds, gone)) if gone else kept
-    return replace(memory, replicas=target.replicas, changed_seconds=tick.clock_seconds, decreases=decreases)
+    # A fleet that wakes up has lost nothing yet: its first pod needs time to say something.
+    lost = None if memory.replicas == 0 else memory.lost_since_seconds
+    return replace(
+        memory,
+        replicas=target.replicas,
+        changed_seconds=tick.clock_seconds,
+        decreases=decreases,
+        lost_since_seconds=lost,
+    )
 
 
 def _with_health(memory: ResourceMemory, resource: ResourceSnapshot, target: Target, tick: Tick) -> ResourceMemory:
@@ -111,14 +119,12 @@ def _with_speed(
 
 
 def _with_late_share(memory: ResourceMemory, resource: ResourceSnapshot, tick: Tick) -> ResourceMemory:
-    ttft = resource.metrics.ttft
-    if ttft is None or ttft.late is None:
-        return memory
-    before = memory.late_share
+    late, before = capacity.late_share(resource.metrics.ttft), memory.late_share
     if before is None:
-        return replace(memory, late_share=ttft.late.estimate)
+        return memory if late is None else replace(memory, late_share=late)
+    # Of too few requests nothing is known: what was seen before them fades.
     gain = _gain(tick, resource.policy.stabilization_seconds)
-    return replace(memory, late_share=before + gain * (ttft.late.estimate - before))
+    return replace(memory, late_share=before + gain * ((late or 0.0) - before))
 
 
 def _with_demand(

@@ -32,14 +32,21 @@ _HALVINGS = 10
 
 def measured_speed(metrics: Metrics, target: Target, load: Demand, table: CapacityTable) -> float | None:
     """Speed of a replica as a multiple of the modeled one; None where this tick does not say it."""
-    running, waiting = metrics.running, metrics.waiting
-    if not (isinstance(running, Value) and isinstance(waiting, Value)) or load.arrivals_per_second <= 0:
+    running, waiting, arrivals = metrics.running, metrics.waiting, metrics.arrivals
+    # NB: never a gateway's rate: one that counts retries would make the replicas look fast.
+    if not (isinstance(running, Value) and isinstance(waiting, Value) and isinstance(arrivals, Value)):
         return None
-    if running.value < FEWEST_REQUESTS or waiting.value > QUEUED_SHARE * running.value or table.work is None:
+    if (
+        not arrivals.value
+        or running.value < FEWEST_REQUESTS
+        or waiting.value > QUEUED_SHARE * running.value
+        or table.work is None
+    ):
         return None
     inside = (running.value + waiting.value) / target.ready
     output = metrics.output_tokens.value if isinstance(metrics.output_tokens, Value) else table.work.output_tokens
-    rate, like = load.arrivals_per_second / target.ready, load.arriving_load / target.ready
+    rate = arrivals.value / target.ready
+    like = rate * load.work_ratio
 
     def held(slowness: float) -> float:
         ttft, itl = table.means_at(like * slowness, target.ready)

@@ -63,6 +63,10 @@ class Decision:
     """Measured mean prompt, tokens; None: not measured."""
     output_tokens: float | None = None
     """Measured mean output, tokens; None: not measured."""
+    replica_speed: float = 1.0
+    """The part of `capacity_factor` that is the replicas' speed as a multiple of the modeled one."""
+    late_budgets_spent: float | None = None
+    """Late requests of about the last day as a multiple of those aimed at; None: there is no limit to be late for."""
     capacity_samples: int | None = None
     """How many measurements `capacity_factor` stands on; None: not known."""
 

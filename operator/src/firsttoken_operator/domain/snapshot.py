@@ -15,6 +15,7 @@ from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
 
 NOT_OBSERVED = Missing(Reason.NO_SERIES)
+NO_GATEWAY = Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
 
 
 class ScalingMode(StrEnum):
@@ -160,7 +161,7 @@ class Metrics:
     prompts then."""
     output_tokens: Measurement = NOT_OBSERVED
     """Mean output of the requests, tokens."""
-    gateway_arrivals: Measurement = NOT_OBSERVED
+    gateway_arrivals: Measurement = NO_GATEWAY
     """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
 
 

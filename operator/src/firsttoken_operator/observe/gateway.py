@@ -83,7 +83,9 @@ class GatewayReading:
     """Prometheus itself calls the answer incomplete."""
 
 
-NO_GATEWAY = GatewayReading(failure=Missing(Reason.NO_SERIES, "no gateway counter is named for this source"))
+NO_GATEWAY = GatewayReading(
+    failure=Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
+)
 
 
 async def ask(source: MetricsSource, counter: GatewayCounter | None, window_seconds: float) -> GatewayReading:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.decide.forecast import ForecastState, learn
-from firsttoken_operator.decide.load import UNKNOWN_TIME_TO_READY_SECONDS
+from firsttoken_operator.decide.load import horizon_seconds
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target
 from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
@@ -131,12 +131,11 @@ class Histories:
         source = self._sources.get(stored.parsed.spec.metrics.source)
         if source is None:
             return  # A source that nobody configured is reported with the live metrics.
-        ready = resource.time_to_ready_seconds
         source.waiting[resource.uid] = _Wish(
             uid=resource.uid,
             target_uid=target.uid,
             deployment=(resource.namespace, target.name),
-            horizon_seconds=(UNKNOWN_TIME_TO_READY_SECONDS if ready is None else ready) + tick_seconds,
+            horizon_seconds=horizon_seconds(resource, tick_seconds),
         )
 
     def _start(self, source: _Source) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,12 +11,14 @@ from firsttoken_operator.domain import Metrics, Missing, Reason
 from firsttoken_operator.observe import gateway
 from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
 from firsttoken_operator.observe.freshness import MeasureSettings
-from firsttoken_operator.observe.measure import measure
+from firsttoken_operator.observe.measure import measure, nothing
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import target_name
 from firsttoken_operator.run.settings import Settings
 from firsttoken_sizing.workload import Limit
+
+logger = logging.getLogger(__name__)
 
 _MEBIBYTE = 1024 * 1024
 
@@ -74,15 +77,23 @@ class Measuring:
                 continue
             pods, gateway_reading = readings.get(spec.metrics.source) or _not_configured(spec.metrics.source)
             limit = spec.sla.time_to_first_token
-            measured[stored.uid] = replace(
-                measure(
-                    pods,
-                    store.live_pods(deployment.uid, wall_seconds),
-                    Limit(limit.milliseconds, limit.percentile) if limit else None,
-                    self._settings,
-                ),
-                gateway_arrivals=gateway.arrivals(gateway_reading, (stored.namespace, deployment.name), self._settings),
-            )
+            try:
+                measured[stored.uid] = replace(
+                    measure(
+                        pods,
+                        store.live_pods(deployment.uid, wall_seconds),
+                        Limit(limit.milliseconds, limit.percentile) if limit else None,
+                        self._settings,
+                    ),
+                    gateway_arrivals=gateway.arrivals(
+                        gateway_reading, (stored.namespace, deployment.name), self._settings
+                    ),
+                )
+            except Exception:
+                # What one tenant's pods expose must not keep all the others from being decided.
+                logger.exception("measuring %s/%s failed", stored.namespace, stored.name)
+                unreadable = Missing(Reason.BAD_RESPONSE, "the metrics of its pods cannot be read")
+                measured[stored.uid] = nothing(unreadable, self._settings.window_seconds)
         return measured
 
     async def _read(self) -> dict[str, Reading]:

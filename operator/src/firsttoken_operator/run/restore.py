@@ -1,8 +1,9 @@
 """What a new process takes over from the status that the last one wrote: only what makes it more careful.
 
-A learned capacity below the sized one, GPUs given back in the last hour (so that step limits and the pool's brake hold
-across a restart), when replicas last changed, since when metrics have been lost, and the last advice. Nothing that
-would allow a scale-down earlier is read: for that this process watches a full window of its own.
+A learned capacity below the sized one, the late requests that were spent beyond the budget, GPUs given back in the last
+hour (so that step limits and the pool's brake hold across a restart), when replicas last changed, since when metrics
+have been lost, and the last advice. Nothing that would allow a scale-down earlier is read: for that this process
+watches a full window of its own.
 
 Not restored, because the status does not say it: changes that others made in the last hour, decreases before the last
 ten changes, and a lesson of TTFT that was under way.
@@ -11,6 +12,7 @@ ten changes, and a lesson of TTFT that was under way.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -18,12 +20,20 @@ from types import MappingProxyType
 from firsttoken_operator.act.publish import read_status
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from firsttoken_operator.api.quantities import decimal, decimal_string
-from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
+from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus, SizingStatus
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.capacity import FASTEST_GAIN_PER_HOUR, SLOWEST_GAIN_PER_HOUR
+from firsttoken_operator.decide.capacity import FASTEST_GAIN_PER_HOUR, SLOWEST_GAIN_PER_HOUR, with_spent_budgets
 from firsttoken_operator.decide.demand import USABLE
-from firsttoken_operator.decide.memory import MINIMUM_FACTOR, Calibration, Decrease, ResourceMemory
+from firsttoken_operator.decide.memory import (
+    DOUBTED_TICKS,
+    MINIMUM_FACTOR,
+    MODEL_ERROR,
+    Calibration,
+    Decrease,
+    ResourceMemory,
+)
 from firsttoken_operator.decide.remember import BRAKE_MEMORY_SECONDS, fresh, sizing_key
+from firsttoken_operator.decide.service import MEMORY_TICKS
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target
 from firsttoken_operator.observe.projections import epoch_seconds
 from firsttoken_operator.observe.store import Store
@@ -88,7 +98,9 @@ def restored(
         changed_seconds=times.latest(scaled) if scaled else None,
         lost_since_seconds=_lost_since(status, times),
         decreases=_decreases(status, target, times),
-        calibration=_calibration(status) if may_be_learned else Calibration(),
+        calibration=_calibration(status, resource.sized if isinstance(resource.sized, Sized) else None)
+        if may_be_learned
+        else Calibration(),
         advised_replicas=status.desired_replicas if advisory else None,
     )
 
@@ -170,12 +182,34 @@ def _is_sized_as(status: SizingStatus | None, sized: Sized) -> bool:
     )  # fmt: skip
 
 
-def _calibration(status: InferenceDeploymentStatus) -> Calibration:
-    """The learned capacity where it is below the sized one; more than was sized is to be learned again."""
-    percent = status.calibration.service_factor_percent if status.calibration else None
-    if percent is None or percent >= 100:
+def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Calibration:
+    """What was learned as far as it is a reason for care: more than was sized is to be learned again."""
+    seen = status.calibration
+    if seen is None:
         return Calibration()
-    return Calibration(max(MINIMUM_FACTOR, percent / 100), RESTORED_HOURS)
+    known, percent = _spent(seen, sized), seen.service_factor_percent
+    if percent is None or percent >= 100:
+        return known
+    factor = max(MINIMUM_FACTOR, percent / 100)
+    speed = (seen.speed_percent or 100) / 100
+    # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice.
+    measured = math.copysign(abs(math.log(speed)) + MODEL_ERROR, math.log(speed)) if speed != 1 else 0.0
+    ticks = MEMORY_TICKS if speed != 1 else 0.0
+    return replace(
+        known,
+        tail_factor=factor / speed,
+        hours=RESTORED_HOURS,
+        log_speed=measured * (ticks + DOUBTED_TICKS) / ticks if ticks else 0.0,
+        speed_ticks=ticks,
+    )
+
+
+def _spent(seen: CalibrationStatus, sized: Sized | None) -> Calibration:
+    """What was spent beyond the budget, where that makes more careful."""
+    percent = seen.late_budget_spent_percent
+    if sized is None or percent is None or percent <= 100 or not seen.samples:
+        return Calibration()
+    return with_spent_budgets(percent / 100, float(seen.samples), sized.sla)
 
 
 def _decreases(status: InferenceDeploymentStatus, target: Target, times: RestoreTimes) -> tuple[Decrease, ...]:

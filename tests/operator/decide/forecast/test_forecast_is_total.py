@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,9 @@ from firsttoken_operator.decide.forecast import (
     ForecastState,
     Method,
     Observation,
-    from_document,
     learn,
     observe,
     predict,
-    to_document,
 )
 from tests.operator.decide.forecast.series import HORIZON_SECONDS, MONDAY, WINDOW_SECONDS, constant, follow, observed
 
@@ -51,7 +50,7 @@ def test_any_numbers_are_answered(given_: list[Observation], now: float, horizon
         check(predict(state, each.epoch_seconds, each.horizon_seconds))
     check(predict(state, now, horizon_seconds))
     if state is not None:
-        assert from_document(json.loads(json.dumps(to_document(state), allow_nan=False))) == state
+        json.dumps(asdict(state), allow_nan=False)  # raises where a number is none
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import, 35 ms to fit a local level to 200 points and 3 ms to append one and pred
 for a damped trend, 3.4 ms; both bring pandas. Here an observation takes 0.02 to 0.03 ms and a prediction 0.015.
 """
 
-from firsttoken_operator.decide.forecast.document import from_document, to_document
 from firsttoken_operator.decide.forecast.engine import learn, observe, predict
 from firsttoken_operator.decide.forecast.state import Forecast, ForecastState, Method, Observation
 
@@ -23,9 +22,7 @@ __all__ = [
     "ForecastState",
     "Method",
     "Observation",
-    "from_document",
     "learn",
     "observe",
     "predict",
-    "to_document",
 ]

@@ -1,7 +1,7 @@
 """The values of the forecast: what is observed, what is remembered, what is predicted.
 
 Everything is frozen and made of floats, ints and tuples, so that a state can be compared, copied and written as JSON
-(`document`). Nothing is computed here.
+(`decide.codec`). Nothing is computed here.
 """
 
 from __future__ import annotations
