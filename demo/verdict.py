@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,6 +11,8 @@ from demo.scenario import Expectation, Scenario
 
 FIRST_SCALE_UP_TICKS = 2
 ENOUGH_REPLICAS_TICKS = 6
+ENOUGH_SHARE = 0.95
+"""Of the size for the burst: a filtered rate and measured lengths may ask for a replica or two less than declared."""
 REPLICA_SECONDS_SHARE = 0.75
 ATTAINMENT_PERCENT = 95.0
 LATENESS_SECONDS = 0.5
@@ -59,10 +62,10 @@ def _first_scale_up(scenario: Scenario, record: Record) -> Criterion:
 def _enough_replicas(scenario: Scenario, expected: Expectation, record: Record) -> Criterion:
     burst = scenario.burst.at_seconds
     allowed = scenario.scaled(scenario.cold_start_seconds + ENOUGH_REPLICAS_TICKS * scenario.tick_seconds)
-    needed = expected.replicas_for_burst
+    needed = math.floor(ENOUGH_SHARE * expected.replicas_for_burst)
     after = next((e.seconds - burst for e in record.events if e.seconds > burst and e.ready >= needed), None)
     return Criterion(
-        f"{needed} ready replicas, what the burst needs",
+        f"{needed} ready replicas, {ENOUGH_SHARE:.0%} of what the burst is sized for",
         after is not None and after <= allowed,
         "never" if after is None else f"after {after:.1f} s",
         f"within cold start + {ENOUGH_REPLICAS_TICKS} ticks, {allowed:.1f} s",

@@ -48,7 +48,7 @@ def late_up(r: Record) -> None:
 
 
 def too_few(r: Record) -> None:
-    r.events[5] = replace(r.events[5], ready=38)
+    r.events[5] = replace(r.events[5], ready=36)
 
 
 def too_late(r: Record) -> None:
