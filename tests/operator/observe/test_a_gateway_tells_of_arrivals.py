@@ -119,7 +119,7 @@ async def test_one_query_asks_for_all_backends() -> None:
 async def test_a_source_without_a_gateway_is_not_asked() -> None:
     source = Once(Vector(()))
 
-    assert reason(arrivals(await gateway.ask(source, None, 60.0))) is Reason.NO_SERIES
+    assert reason(arrivals(await gateway.ask(source, None, 60.0))) is Reason.SOURCE_NOT_CONFIGURED
     assert source.asked == []
 
 
