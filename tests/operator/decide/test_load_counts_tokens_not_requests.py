@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.decide.demand import MOST_WORK_RATIO
-from firsttoken_operator.decide.remember import WORK_SMOOTHING_SECONDS
+from firsttoken_operator.decide.remember import WORK_SMOOTHING_WINDOWS
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, Value
 from tests.operator.decide.builders import SIZED, TICK_SECONDS, WORK, Fleet, metrics, worked_table
 
 SIZED_WITH_WORK = replace(SIZED, table=worked_table())
 UNKNOWN = Missing(Reason.NO_SERIES)
 PROMPT, OUTPUT = WORK.input_tokens, WORK.output_tokens
+
+SMOOTHING_SECONDS = 60 * WORK_SMOOTHING_WINDOWS
 
 
 def requests(rate: float, prompt: Measurement, output: Measurement) -> Metrics:
@@ -50,9 +52,9 @@ def test_later_values_are_smoothed_and_followed_within_minutes() -> None:
     known.tick(requests(50.0, *weighing(1.0)))
     known.tick(requests(50.0, *weighing(2.0)))
     after_one = ratio(known)
-    known.run(requests(50.0, *weighing(2.0)), 3 * WORK_SMOOTHING_SECONDS)
+    known.run(requests(50.0, *weighing(2.0)), 3 * SMOOTHING_SECONDS)
 
-    assert 1 < after_one < 1 + 2 * TICK_SECONDS / WORK_SMOOTHING_SECONDS
+    assert 1 < after_one < 1 + 2 * TICK_SECONDS / SMOOTHING_SECONDS
     assert ratio(known) == pytest.approx(2, abs=0.06)
 
 

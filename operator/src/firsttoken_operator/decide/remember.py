@@ -16,9 +16,9 @@ from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
 
 BRAKE_MEMORY_SECONDS = 3600.0
 """How long decreases are remembered; longer than any pool's brake window."""
-WORK_SMOOTHING_SECONDS = 60.0
-"""Time constant of the live token means. Short: lengths may double in minutes, and the filter of the load sees to the
-rest of their scatter."""
+WORK_SMOOTHING_WINDOWS = 1.0
+"""Time constant of the live token means, in rate windows. Short: lengths may double in minutes, the first answers that
+end are the short ones, and the filter of the load sees to the rest of their scatter."""
 
 
 def remember(
@@ -106,7 +106,11 @@ def _with_work_ratio(memory: ResourceMemory, resource: ResourceSnapshot, sized: 
     if live is None:
         return memory
     before = live if memory.live_work_ratio is None else memory.live_work_ratio
-    return replace(memory, live_work_ratio=before + _gain(tick, WORK_SMOOTHING_SECONDS) * (live - before))
+    return replace(
+        memory,
+        live_work_ratio=before
+        + _gain(tick, WORK_SMOOTHING_WINDOWS * resource.metrics.window_seconds) * (live - before),
+    )
 
 
 def _with_speed(
