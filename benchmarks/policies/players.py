@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 from firsttoken_operator.domain import Sized
 from firsttoken_operator.replay import clairvoyant
-from firsttoken_operator.replay.policies.dynamo import Dynamo, Engine, planner_command
+from firsttoken_operator.replay.policies.dynamo import Dynamo, planner_command
 from firsttoken_operator.replay.policies.hpa import Hpa, KedaQueue
 from firsttoken_operator.replay.policies.knative import Knative
 from firsttoken_operator.replay.policies.llm_d import LlmD
-from firsttoken_operator.replay.policies.registry import POLICIES, Context
+from firsttoken_operator.replay.policies.registry import POLICIES, Context, engine_of
 from firsttoken_operator.replay.policies.view import Policy, Unavailable
 from firsttoken_sizing.workload import Workload
 from policies.fingerprint import OURS
@@ -86,19 +86,12 @@ def _llm_d(knob: float, context: Context) -> Policy:
 
 def _dynamo(knob: float, context: Context) -> Policy:
     # NB: its TTFT limit is no knob: it knows of no queue, so any limit above a bare prefill gives the same fleet.
-    engine = Engine(
-        context.step,
-        context.settings.scheduler.tokens_per_step,
-        context.settings.kv_cache_tokens,
-        context.traffic.input_tokens,
-        context.traffic.output_tokens,
-    )
     table = context.table
     idle, rated = (table.at(rate).itl.mean for rate in (0.0, table.capacity_requests_per_second))
     assert idle is not None, "the table of a Poisson sizing has every mean"
     assert rated is not None, "the table of a Poisson sizing has every mean"
     itl = idle + knob * (rated - idle)
-    return Dynamo(engine, _ttft_milliseconds(context), itl, context.initial, context.maximum)
+    return Dynamo(engine_of(context), _ttft_milliseconds(context), itl, context.initial, context.maximum)
 
 
 _PEERS: Mapping[str, Callable[[float, Context], Policy]] = MappingProxyType(

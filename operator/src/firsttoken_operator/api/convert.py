@@ -206,15 +206,17 @@ def _peak(traffic: Traffic, average: float | None) -> float | None:
 
 
 def _sla(level: ServiceLevel, percentile: Percentile | None) -> Sla:
-    def limit(declared: LatencyLimit | None) -> Limit | None:
-        return None if declared is None else Limit(declared.milliseconds, percentile or declared.percentile)
-
     return Sla(
         mode=level.mode,
-        time_to_first_token=limit(level.time_to_first_token),
-        inter_token_latency=limit(level.inter_token_latency),
-        end_to_end=limit(level.end_to_end),
+        time_to_first_token=limit_of(level.time_to_first_token, percentile),
+        inter_token_latency=limit_of(level.inter_token_latency, percentile),
+        end_to_end=limit_of(level.end_to_end, percentile),
     )
+
+
+def limit_of(declared: LatencyLimit | None, percentile: Percentile | None = None) -> Limit | None:
+    """A declared limit; `percentile` overrides its own. None: no limit."""
+    return None if declared is None else Limit(declared.milliseconds, percentile or declared.percentile)
 
 
 def _pricing(spec: PricingSpec) -> Pricing:

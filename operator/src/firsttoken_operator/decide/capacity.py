@@ -138,12 +138,6 @@ def most_factor(sized: Sized) -> float:
     return most
 
 
-def ttft_above_sla(ttft: TtftInterval | None, sla: Sla) -> bool:
-    """Whether TTFT is above the SLA for certain: even the lower end of its bucket is."""
-    limit = sla.time_to_first_token
-    return ttft is not None and limit is not None and ttft.low_milliseconds > limit.milliseconds
-
-
 def _share_inside(sla: Sla) -> float | None:
     """Share of the requests that must be inside the TTFT limit; None where there is none on a percentile."""
     return sla.time_to_first_token.percentile.share if sla.time_to_first_token else None

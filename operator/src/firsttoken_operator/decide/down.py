@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_operator.decide.capacity import ttft_above_sla
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.memory import IDLE_FILL, TAIL_REQUESTS, ResourceMemory
 from firsttoken_operator.decide.tick import Tick
@@ -115,7 +114,7 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
         served = case.metrics.first_tokens
         enough = isinstance(served, Value) and served.value * case.metrics.window_seconds >= TAIL_REQUESTS
         return Reason.PARTIAL if enough else None
-    if _too_many_are_late(case, ttft):
+    if _too_many_are_late(case, limit, ttft):
         return Reason.TTFT_ABOVE_SLA
     if ttft.late is not None and ttft.late.low == ttft.late.high:
         return None
@@ -138,16 +137,15 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     return None if trusted else Reason.LOW_RESOLUTION
 
 
-def _too_many_are_late(case: DownCase, ttft: TtftInterval) -> bool:
+def _too_many_are_late(case: DownCase, limit: Limit, ttft: TtftInterval) -> bool:
     """Over the stabilization window where late requests are counted: one window of a small fleet says little.
 
     What is late on idle replicas as well is no reason to keep more of them, nor is what is late while even the smaller
-    fleet would be idle.
+    fleet would be idle. Where late requests are not counted, even the lower end of the bucket has to be above.
     """
-    late, limit = case.memory.late_share, case.sized.sla.time_to_first_token
-    inside = limit.percentile.share if limit else None
+    late, inside = case.memory.late_share, limit.percentile.share
     if late is None or inside is None:
-        return ttft_above_sla(ttft, case.sized.sla)
+        return ttft.low_milliseconds > limit.milliseconds
     capacity = case.to_replicas * case.sized.table.capacity_of_one_among(case.to_replicas)
     if case.load.total_per_second <= IDLE_FILL * capacity:
         return False

@@ -45,7 +45,14 @@ def forecast(state: ForecastState | None, resource: ResourceSnapshot, tick: Tick
     return expected if expected.samples else None
 
 
-def wanted_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Sized, load: Demand, tick: Tick) -> float:
+def wanted_load(
+    memory: ResourceMemory,
+    resource: ResourceSnapshot,
+    sized: Sized,
+    load: Demand,
+    expected: Forecast | None,
+    tick: Tick,
+) -> float:
     """Load to size for, in requests of the declared lengths a second.
 
     Partial data is a lower bound of what arrives: it is taken as it is, and never filtered.
@@ -55,7 +62,6 @@ def wanted_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Sized
         return 0.0  # Proven idle: what the filter still remembers is over.
     if resource.metrics.health not in HEALTHY:
         return load.arriving_load + backlog
-    expected = forecast(memory.forecast, resource, tick)
     arriving = load.arriving_load
     if expected is not None:
         chance = _chance(expected, arriving, resource)
@@ -99,7 +105,14 @@ def _missed_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Size
     return min(boosted, load.total_per_second / IDLE_FILL) if replicas > ready else 0.0
 
 
+def ready_seconds(time_to_ready_seconds: float | None, time_scale: float = 1.0) -> float:
+    """What a start takes: 90th percentile of the target's own pods, or what stands in where none was seen.
+
+    Only what stands in is divided by the time scale: starts that were measured are as they are.
+    """
+    return UNKNOWN_TIME_TO_READY_SECONDS / time_scale if time_to_ready_seconds is None else time_to_ready_seconds
+
+
 def horizon_seconds(resource: ResourceSnapshot, interval_seconds: float) -> float:
     """How far ahead a decision must look: until a pod that is created at the next tick is ready."""
-    ready = resource.time_to_ready_seconds
-    return (UNKNOWN_TIME_TO_READY_SECONDS if ready is None else ready) + interval_seconds
+    return ready_seconds(resource.time_to_ready_seconds) + interval_seconds

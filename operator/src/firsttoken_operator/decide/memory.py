@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from firsttoken_operator.decide.forecast import ForecastState
 
 MAX_TICKS_PER_STEP = 2.0
 """One tick advances the logical clock by at most this many intervals, whatever the machine's clock did."""
-
 
 MINIMUM_FACTOR, MAXIMUM_FACTOR = 0.5, 2.0
 """Bounds of the learned capacity as a share of the sized one; at either it is `Pegged`."""
@@ -130,6 +129,10 @@ class Memory:
     clock_seconds: float = 0.0
     last_now_seconds: float | None = None
     resources: Mapping[str, ResourceMemory] = field(default_factory=lambda: MappingProxyType({}))
+
+    def seeded(self, resources: Mapping[str, ResourceMemory]) -> Memory:
+        """The same with other memories of these resources, by uid."""
+        return replace(self, resources=MappingProxyType({**self.resources, **resources})) if resources else self
 
     def advance(self, now_seconds: float, tick_seconds: float) -> float:
         """The logical clock at `now_seconds`: a clock that jumps never brings a scale-down earlier."""

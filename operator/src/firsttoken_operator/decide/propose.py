@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide.bounds import Bounds, can_wake_up, resource_bounds
-from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, demand, window_maximum
+from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, window_maximum
 from firsttoken_operator.decide.down import DownCase, objection
 from firsttoken_operator.decide.forecast import Forecast
-from firsttoken_operator.decide.load import forecast, with_deadband
+from firsttoken_operator.decide.load import with_deadband
 from firsttoken_operator.decide.memory import ResourceMemory
-from firsttoken_operator.decide.remember import fresh, remember
+from firsttoken_operator.decide.remember import Remembered, fresh, remember
 from firsttoken_operator.decide.tick import Tick
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Value
 
@@ -58,20 +58,12 @@ def propose(resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tic
     return _decide(resource, target, sized, seen, tick)
 
 
-def _decide(
-    resource: ResourceSnapshot,
-    target: Target,
-    sized: Sized,
-    memory: ResourceMemory,
-    tick: Tick,
-) -> Proposal:
-    policy, current = resource.policy, target.replicas
+def _decide(resource: ResourceSnapshot, target: Target, sized: Sized, seen: Remembered, tick: Tick) -> Proposal:
+    memory, load, current = seen.memory, seen.load, target.replicas
     limits = resource_bounds(resource, sized)
-    load = demand(resource.metrics, policy, memory.work_ratio)
     base = Proposal(
         resource=resource, memory=memory, outcome=Outcome.STEADY, from_replicas=current, to_replicas=current,
-        recommended=None, reason=Reason.STEADY, bounds=limits, load=load,
-        expected=forecast(memory.forecast, resource, tick) if load else None,
+        recommended=None, reason=Reason.STEADY, bounds=limits, load=load, expected=seen.expected,
     )  # fmt: skip
     if current == 0:
         return _at_zero(base, target, sized, limits, tick)
@@ -101,8 +93,9 @@ def _at_zero(base: Proposal, target: Target, sized: Sized, limits: Bounds, tick:
     if limits.lower_by is Reason.NO_WAKE_UP_SIGNAL and waits:
         # One query that failed is no reason to start a replica; nobody could be heard for long is.
         return replace(base, outcome=Outcome.HELD, reason=Reason.NO_WAKE_UP_SIGNAL)
-    asleep = replace(base, reason=Reason.SCALED_TO_ZERO)
-    return (_up(base, target, limits, needed) or asleep) if needed or limits.lower else asleep
+    # NB: pods that are stuck while they go are no reason to wake up.
+    woken = _up(base, target, limits, needed) if needed or limits.lower else None
+    return woken or replace(base, reason=Reason.SCALED_TO_ZERO)
 
 
 def _with_data(
@@ -113,7 +106,7 @@ def _with_data(
     load: Demand,
     tick: Tick,
 ) -> Proposal:
-    wanted = base.memory.demands[-1].requests_per_second  # this tick's, which was remembered last
+    wanted = base.memory.demands[-1].requests_per_second  # this tick's
     needed = sized.table.replicas_for(wanted, base.memory.capacity_factor)
     base = replace(base, recommended=needed, unmet_replicas=max(0, needed - limits.upper))
     if (up := _up(base, target, limits, needed)) is not None:

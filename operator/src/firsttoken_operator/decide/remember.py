@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide import capacity, service
 from firsttoken_operator.decide.bounds import can_wake_up
 from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, demand, live_work_ratio, recent
-from firsttoken_operator.decide.load import wanted_load, watched
+from firsttoken_operator.decide.forecast import Forecast
+from firsttoken_operator.decide.load import forecast, wanted_load, watched
 from firsttoken_operator.decide.memory import Calibration, Decrease, DemandSample, ResourceMemory
 from firsttoken_operator.decide.settled import is_settled
 from firsttoken_operator.decide.tick import Tick
@@ -21,9 +22,21 @@ WORK_SMOOTHING_WINDOWS = 1.0
 end are the short ones, and the filter of the load sees to the rest of their scatter."""
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Memory after a tick, and what it read on the way: the demand, and the forecast of it; None where there is none.
+
+    With a demand, the newest of the memory's demands is this tick's.
+    """
+
+    memory: ResourceMemory
+    load: Demand | None
+    expected: Forecast | None
+
+
 def remember(
     resource: ResourceSnapshot, target: Target, sized: Sized, memory: ResourceMemory | None, tick: Tick
-) -> ResourceMemory:
+) -> Remembered:
     """Memory after this tick: changes of size, the run of healthy samples, the demand, the lesson of TTFT."""
     key = sizing_key(sized)
     if memory is None or memory.target_uid != target.uid:
@@ -35,7 +48,7 @@ def remember(
     memory = _with_work_ratio(memory, resource, sized, tick)
     load = demand(resource.metrics, resource.policy, memory.work_ratio)
     if load is None:
-        return memory
+        return Remembered(memory, None, None)
     if load.backlog_requests >= 1:
         memory = replace(memory, queued_seconds=tick.clock_seconds)
     if resource.metrics.health in HEALTHY:
@@ -43,7 +56,11 @@ def remember(
         memory = _with_late_share(memory, resource, tick)
         memory = _with_speed(memory, resource, target, sized, load, tick)
         memory = capacity.learn(memory, tick, sized, target, resource.metrics, load)
-    return _with_demand(memory, resource, sized, load, tick)
+    expected = forecast(memory.forecast, resource, tick)
+    sample = DemandSample(tick.clock_seconds, wanted_load(memory, resource, sized, load, expected, tick))
+    window = resource.policy.stabilization_seconds * capacity.patience(memory.calibration, sized.sla)
+    demands = (*recent(memory.demands, tick.clock_seconds, window), sample)
+    return Remembered(replace(memory, demands=demands), load, expected)
 
 
 def sizing_key(sized: Sized) -> str:
@@ -129,14 +146,6 @@ def _with_late_share(memory: ResourceMemory, resource: ResourceSnapshot, tick: T
     # Of too few requests nothing is known: what was seen before them fades.
     gain = _gain(tick, resource.policy.stabilization_seconds)
     return replace(memory, late_share=before + gain * ((late or 0.0) - before))
-
-
-def _with_demand(
-    memory: ResourceMemory, resource: ResourceSnapshot, sized: Sized, load: Demand, tick: Tick
-) -> ResourceMemory:
-    sample = DemandSample(tick.clock_seconds, wanted_load(memory, resource, sized, load, tick))
-    window = resource.policy.stabilization_seconds * capacity.patience(memory.calibration, sized.sla)
-    return replace(memory, demands=(*recent(memory.demands, tick.clock_seconds, window), sample))
 
 
 def _gain(tick: Tick, time_constant_seconds: float) -> float:

@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 
 from firsttoken_operator.decide.demand import Demand
-from firsttoken_operator.decide.memory import Calibration
+from firsttoken_operator.decide.memory import DOUBTED_TICKS, MODEL_ERROR, Calibration
 from firsttoken_operator.domain import Metrics, Target, Value
 from firsttoken_sizing.performance.table import CapacityTable
 
@@ -68,3 +68,11 @@ def with_speed(known: Calibration, speed: float) -> Calibration:
     ticks = min(known.speed_ticks + 1, MEMORY_TICKS)
     log_speed = known.log_speed + (math.log(speed) - known.log_speed) / ticks
     return replace(known, log_speed=log_speed, speed_ticks=ticks)
+
+
+def with_known_speed(known: Calibration, speed: float) -> Calibration:
+    """A calibration that believes in `speed` as after an hour of measuring it; 1 is nothing measured."""
+    if speed == 1:
+        return replace(known, log_speed=0.0, speed_ticks=0.0)
+    measured = math.copysign(abs(math.log(speed)) + MODEL_ERROR, math.log(speed))
+    return replace(known, log_speed=measured * (1 + DOUBTED_TICKS / MEMORY_TICKS), speed_ticks=MEMORY_TICKS)

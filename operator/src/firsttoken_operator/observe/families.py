@@ -74,8 +74,13 @@ class Family:
 
 
 def windowed(template: str, window_seconds: float) -> str:
-    """A template with its window. It is written in milliseconds: durations have no fractions."""
-    return template.replace("WINDOW", f"{round(window_seconds * 1000)}ms")
+    """A template with its window."""
+    return template.replace("WINDOW", duration(window_seconds))
+
+
+def duration(seconds: float) -> str:
+    """A PromQL duration. It is written in milliseconds: durations have no fractions."""
+    return f"{round(seconds * 1000)}ms"
 
 
 def selector(metric: str, matchers: str = "") -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
+from firsttoken_operator.domain.snapshot import NO_GATEWAY
 from firsttoken_operator.observe.families import labelled, windowed
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.source import MetricsSource
@@ -83,15 +84,10 @@ class GatewayReading:
     """Prometheus itself calls the answer incomplete."""
 
 
-NO_GATEWAY = GatewayReading(
-    failure=Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
-)
-
-
 async def ask(source: MetricsSource, counter: GatewayCounter | None, window_seconds: float) -> GatewayReading:
     """Ask a source for its gateway's counter; None: it has none. Never raises for a failing source."""
     if counter is None:
-        return NO_GATEWAY
+        return GatewayReading(failure=NO_GATEWAY)
     answer = await source.query(counter.query(window_seconds))
     if isinstance(answer, Missing):
         return GatewayReading(failure=answer)

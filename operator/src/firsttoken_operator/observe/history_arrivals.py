@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from firsttoken_operator.domain import Reason
+from firsttoken_operator.observe.families import duration
 from firsttoken_operator.observe.history import (
     DEPLOYMENT_LABEL,
     EVERY_POD,
@@ -24,7 +25,7 @@ from firsttoken_operator.observe.history import (
     chunks,
 )
 from firsttoken_operator.observe.prometheus import SourceConfig
-from firsttoken_operator.observe.session import BoundedSession, RequestFailed
+from firsttoken_operator.observe.session import RequestFailed
 
 REQUEST_SECONDS = 60.0
 """Of one query, from its first byte to its last."""
@@ -71,11 +72,7 @@ class PastReader:
     def __init__(self, config: SourceConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._config, self._clock = config, clock
         self._closing = threading.Event()
-        self._session = BoundedSession(
-            byte_cap=config.byte_cap,
-            bearer_token_file=config.bearer_token_file,
-            certificate_authority_file=config.certificate_authority_file,
-        )
+        self._session = config.session()
 
     def close(self) -> None:
         """Ask nothing more."""
@@ -95,7 +92,7 @@ class PastReader:
         begin, steps = spans[0][0], round((spans[-1][1] - spans[0][0]) / window.step_seconds) + 1
         found: dict[DeploymentKey, PastArrivals] = {}
         for prefix in FAMILY_PREFIXES.values():
-            promql = PastQueries(prefix, EVERY_POD, _duration(window.step_seconds), by_deployment=True).arrivals
+            promql = PastQueries(prefix, EVERY_POD, duration(window.step_seconds), by_deployment=True).arrivals
             for span in spans:
                 if self._closing.is_set() or self._clock() >= ends:
                     raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"not answered within {READING_SECONDS:g} s")
@@ -129,7 +126,3 @@ class PastReader:
             if self._closing.is_set() or self._clock() >= ends:
                 # NB: again and again, because a request that is only about to begin takes no notice.
                 self._session.abort()
-
-
-def _duration(seconds: float) -> str:
-    return f"{round(seconds * 1000)}ms"

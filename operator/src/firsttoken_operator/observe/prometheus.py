@@ -45,6 +45,14 @@ class SourceConfig:
     certificate_authority_file: Path | None = None
     byte_cap: int = DEFAULT_BYTE_CAP
 
+    def session(self) -> BoundedSession:
+        """A new session with what this source asks for; for one thread."""
+        return BoundedSession(
+            byte_cap=self.byte_cap,
+            bearer_token_file=self.bearer_token_file,
+            certificate_authority_file=self.certificate_authority_file,
+        )
+
 
 @dataclass(slots=True)
 class _Call:
@@ -131,11 +139,7 @@ class PrometheusSource:
     def _client(self) -> tuple[PrometheusConnect, BoundedSession]:
         """The client of this thread; a `requests.Session` must not be shared between threads."""
         if not hasattr(self._local, "client"):
-            session = BoundedSession(
-                byte_cap=self._config.byte_cap,
-                bearer_token_file=self._config.bearer_token_file,
-                certificate_authority_file=self._config.certificate_authority_file,
-            )
+            session = self._config.session()
             self._sessions.append(session)
             self._local.client = (PrometheusConnect(url=self._config.url.rstrip("/"), session=session), session)
         client: tuple[PrometheusConnect, BoundedSession] = self._local.client

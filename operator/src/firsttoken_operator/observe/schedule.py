@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
-from firsttoken_operator.decide.load import UNKNOWN_TIME_TO_READY_SECONDS
+from firsttoken_operator.decide.load import ready_seconds
 
 
 def lead_seconds(time_to_ready_seconds: float | None, tick_seconds: float, time_scale: float = 1.0) -> float:
     """Seconds from a decision until its pods are ready, at most one tick late.
 
-    `time_to_ready_seconds`: 90th percentile of the target's own pods, None where none was seen. Only what stands in for
-    it is divided by the time scale: starts that were measured, and `tick_seconds`, are as they are.
+    `time_to_ready_seconds`: None where no start was seen (see `ready_seconds`). `tick_seconds` is as it is.
     """
-    start = UNKNOWN_TIME_TO_READY_SECONDS / time_scale if time_to_ready_seconds is None else time_to_ready_seconds
-    return start + tick_seconds
+    return ready_seconds(time_to_ready_seconds, time_scale) + tick_seconds
 
 
 def scheduled_rate(resource: InferenceDeployment, epoch_seconds: float, lead: float) -> float | None:

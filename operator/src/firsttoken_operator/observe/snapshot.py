@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.decide.load import ready_seconds
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Metrics,
@@ -124,8 +125,8 @@ class _Builder:
         target = target_of(
             self._store, resource, wall_seconds=self._times.wall_seconds, time_scale=self._times.time_scale
         )
-        ready = self._time_to_ready_seconds(target)
-        lead = lead_seconds(ready, self._times.tick_seconds, self._times.time_scale)
+        ready = ready_seconds(self._time_to_ready_seconds(target), self._times.time_scale)
+        lead = lead_seconds(ready, self._times.tick_seconds)
         return ResourceSnapshot(
             uid=stored.uid,
             namespace=stored.namespace,
@@ -139,7 +140,7 @@ class _Builder:
             priority=resource.spec.capacity.priority,
             created=stored.created,
             conflict=self._conflict(resource, policy.mode),
-            time_to_ready_seconds=lead - self._times.tick_seconds,
+            time_to_ready_seconds=ready,
             scheduled_requests_per_second=scheduled_rate(resource, self._times.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
         )

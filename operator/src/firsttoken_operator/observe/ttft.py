@@ -24,8 +24,6 @@ MINIMUM_REQUESTS = 20
 UNLIMITED_PERCENTILE = Percentile.P95
 """Shown where the SLA has no limit on TTFT."""
 
-SHARES = {Percentile.P50: 0.50, Percentile.P90: 0.90, Percentile.P95: 0.95, Percentile.P99: 0.99}
-
 ROUNDING = 1e-9
 """Relative error of summed floats: a share that is met up to rounding is met."""
 
@@ -56,19 +54,26 @@ def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: 
     counts = [sample.values.get(Signal.FIRST_TOKENS, math.nan) for sample in samples]
     if requests < MINIMUM_REQUESTS or not all(math.isfinite(x) and x >= 0 for x in (*sums, *counts)) or not sum(counts):
         return None
-    mean = 1000 * sum(sums) / sum(counts)
-    if max(mean, requests) > LARGEST_VALUE:
-        return None
-    percentile = limit.percentile if limit else UNLIMITED_PERCENTILE
-    if percentile is Percentile.MEAN:
-        return TtftInterval(mean, mean, mean, requests)
     bounds = sorted(samples[0].buckets)
     cumulative = [window_seconds * sum(sample.buckets[bound] for sample in samples) for bound in bounds]
-    low, high = _bucket_of(SHARES[percentile], bounds, cumulative)
+    return interval_of(bounds, cumulative, 1000 * sum(sums) / sum(counts), limit)
+
+
+def interval_of(
+    bounds_seconds: Sequence[float], cumulative: Sequence[float], mean_milliseconds: float, limit: Limit | None
+) -> TtftInterval | None:
+    """The same from one histogram: `cumulative` requests up to each bound, the last bound is infinity."""
+    requests = cumulative[-1]
+    if max(mean_milliseconds, requests) > LARGEST_VALUE:
+        return None
+    share = (limit.percentile if limit else UNLIMITED_PERCENTILE).share
+    if share is None:
+        return TtftInterval(mean_milliseconds, mean_milliseconds, mean_milliseconds, requests)
+    low, high = _bucket_of(share, bounds_seconds, cumulative)
     if 1000 * low > LARGEST_VALUE:
         return None
-    late = late_share(bounds, cumulative, limit.milliseconds / 1000) if limit else None
-    return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean, requests, late)
+    late = late_share(bounds_seconds, cumulative, limit.milliseconds / 1000) if limit else None
+    return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean_milliseconds, requests, late)
 
 
 def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], limit_seconds: float) -> LateShare | None:

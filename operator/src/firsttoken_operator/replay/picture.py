@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_operator.observe.ttft import SHARES
 from firsttoken_operator.replay.compare import Comparison, Result, Scene
 from firsttoken_operator.replay.score import HOUR_SECONDS, WINDOW_SECONDS, inside_sla, shares, target_percent
 from firsttoken_operator.replay.setting import percentile_of
@@ -92,7 +91,7 @@ def _ttft(result: Result, statistic: Percentile) -> tuple[Floats, Floats]:
     known, starts = np.unique(windows, return_index=True)
     ttft = np.where(np.isnan(played.ttft_seconds), np.inf, played.ttft_seconds)
     parts = np.split(ttft, starts[1:])
-    share = SHARES.get(statistic)
+    share = statistic.share
     values = np.array([part.mean() if share is None else np.quantile(part, share, method="higher") for part in parts])
     shown = np.isfinite(values)
     return _hours(int(known[-1]) + 1)[known[shown]], 1000 * values[shown]

@@ -7,7 +7,7 @@ is shown of them says that they are unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,23 +170,17 @@ def _view(
     ttft_limit: Limit | None,
 ) -> View:
     last = scraper.last
-    return View(
-        now_seconds=now_seconds,
-        replicas=replicas.asked,
-        ready=replicas.serving,
-        starting=replicas.starting,
-        terminating=replicas.terminating,
-        time_to_ready_seconds=replicas.time_to_ready_seconds,
+    return replace(
+        _blind_view(now_seconds, replicas, scraper.metrics(ttft_limit)),
         running_requests=float(last.running) if last else None,
         waiting_requests=float(last.waiting) if last else None,
-        metrics=scraper.metrics(ttft_limit),
         requests_in_pods=lambda: replicas.requests_held(now_seconds),
         gateway=gateway.look(last.at_seconds if last else 0.0),
     )
 
 
-def _blind_view(now_seconds: float, replicas: Replicas, unknown: Metrics) -> View:
-    """Pods as Kubernetes shows them, and no metrics."""
+def _blind_view(now_seconds: float, replicas: Replicas, metrics: Metrics) -> View:
+    """Pods as Kubernetes shows them, and what the operator knows of metrics; nobody else knows any."""
     return View(
         now_seconds=now_seconds,
         replicas=replicas.asked,
@@ -196,5 +190,5 @@ def _blind_view(now_seconds: float, replicas: Replicas, unknown: Metrics) -> Vie
         time_to_ready_seconds=replicas.time_to_ready_seconds,
         running_requests=None,
         waiting_requests=None,
-        metrics=unknown,
+        metrics=metrics,
     )

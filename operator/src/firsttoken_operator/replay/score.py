@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_operator.observe.ttft import SHARES
 from firsttoken_operator.replay.play import Played
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
@@ -16,7 +15,7 @@ HOUR_SECONDS = 3600.0
 POOR_PERCENT = 95.0
 _FEWEST_IN_AN_HOUR = 20
 """An hour with fewer requests is no worst hour: one miss would be 5 %."""
-_TARGET_OF_A_MEAN = SHARES[Percentile.P95]
+_TARGET_OF_A_MEAN = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def score(played: Played, sla: Sla, gpus_per_replica: int, from_seconds: float =
 def target_percent(sla: Sla) -> float:
     """The attainment that the SLA asks for: the highest percentile of its limits; 95 where all are on the mean."""
     limits = (sla.time_to_first_token, sla.inter_token_latency, sla.end_to_end)
-    asked = [SHARES[limit.percentile] for limit in limits if limit and limit.percentile is not Percentile.MEAN]
+    asked = [share for limit in limits if limit and (share := limit.percentile.share) is not None]
     return 100 * max(asked, default=_TARGET_OF_A_MEAN)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, TtftInterval, Value
-from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, SHARES, late_share
+from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, interval_of
 from firsttoken_sizing.simulation.fleet import Fleet
 from firsttoken_sizing.simulation.state import NONE
-from firsttoken_sizing.workload import Limit, Percentile
+from firsttoken_sizing.workload import Limit
 
 TTFT_BOUNDS_SECONDS = (
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
@@ -160,12 +160,4 @@ def _interval(first: Sample, last: Sample, limit: Limit | None) -> TtftInterval 
     if requests < MINIMUM_REQUESTS:
         return None
     mean = 1000 * (last.ttft_seconds - first.ttft_seconds) / requests
-    percentile = limit.percentile if limit else Percentile.P95
-    if percentile is Percentile.MEAN:
-        return TtftInterval(mean, mean, mean, requests)
-    cumulative = np.cumsum(last.ttft_buckets - first.ttft_buckets)
-    at = int(np.searchsorted(cumulative, SHARES[percentile] * requests * (1 - 1e-9)))
-    bounds = (0.0, *TTFT_BOUNDS_SECONDS)
-    high = 1000 * bounds[at + 1] if at + 1 < len(bounds) else None
-    late = None if limit is None else late_share(_BUCKETS, cumulative.tolist(), limit.milliseconds / 1000)
-    return TtftInterval(1000 * bounds[at], high, mean, requests, late)
+    return interval_of(_BUCKETS, np.cumsum(last.ttft_buckets - first.ttft_buckets).tolist(), mean, limit)

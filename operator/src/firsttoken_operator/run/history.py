@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.decide.forecast import ForecastState, learn
@@ -119,9 +118,7 @@ class Histories:
                     seeds[resource.uid] = replace(known, forecast=learned.state)
         for source in self._sources.values():
             self._start(source)
-        if not seeds:
-            return memory
-        return replace(memory, resources=MappingProxyType({**memory.resources, **seeds}))
+        return memory.seeded(seeds)
 
     def _ask(self, resource: ResourceSnapshot, target: Target, tick_seconds: float, store: Store) -> None:
         stored = store.resources.get(resource.uid)

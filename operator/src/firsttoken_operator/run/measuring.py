@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
+from firsttoken_operator.api.convert import limit_of
 from firsttoken_operator.domain import Metrics, Missing, Reason
 from firsttoken_operator.observe import gateway
 from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
@@ -16,7 +17,6 @@ from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfi
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import target_name
 from firsttoken_operator.run.settings import Settings
-from firsttoken_sizing.workload import Limit
 
 logger = logging.getLogger(__name__)
 
@@ -76,13 +76,12 @@ class Measuring:
             if deployment is None:
                 continue
             pods, gateway_reading = readings.get(spec.metrics.source) or _not_configured(spec.metrics.source)
-            limit = spec.sla.time_to_first_token
             try:
                 measured[stored.uid] = replace(
                     measure(
                         pods,
                         store.live_pods(deployment.uid, wall_seconds),
-                        Limit(limit.milliseconds, limit.percentile) if limit else None,
+                        limit_of(spec.sla.time_to_first_token),
                         self._settings,
                     ),
                     gateway_arrivals=gateway.arrivals(

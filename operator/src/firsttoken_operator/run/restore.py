@@ -12,10 +12,8 @@ ten changes, and a lesson of TTFT that was under way.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from firsttoken_operator.act.publish import read_status
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
@@ -24,16 +22,9 @@ from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymen
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.decide.capacity import FASTEST_GAIN_PER_HOUR, SLOWEST_GAIN_PER_HOUR, with_spent_budgets
 from firsttoken_operator.decide.demand import USABLE
-from firsttoken_operator.decide.memory import (
-    DOUBTED_TICKS,
-    MINIMUM_FACTOR,
-    MODEL_ERROR,
-    Calibration,
-    Decrease,
-    ResourceMemory,
-)
+from firsttoken_operator.decide.memory import MINIMUM_FACTOR, Calibration, Decrease, ResourceMemory
 from firsttoken_operator.decide.remember import BRAKE_MEMORY_SECONDS, fresh, sizing_key
-from firsttoken_operator.decide.service import MEMORY_TICKS
+from firsttoken_operator.decide.service import with_known_speed
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target
 from firsttoken_operator.observe.projections import epoch_seconds
 from firsttoken_operator.observe.store import Store
@@ -87,20 +78,18 @@ def restored(
         return None
     if status.observed_generation > resource.generation or _is_older_than(status, target_created_seconds):
         return None
-    same_sizing = isinstance(resource.sized, Sized) and _is_sized_as(status.sizing, resource.sized)
-    may_be_learned = same_sizing or not isinstance(resource.sized, Sized)
+    sized = resource.sized if isinstance(resource.sized, Sized) else None
+    same_sizing = sized is not None and _is_sized_as(status.sizing, sized)
     advisory = resource.policy.mode is ScalingMode.ADVISORY
     scaled = status.timing.last_scale_time if status.timing else None
     return replace(
-        fresh(target, sizing_key(resource.sized) if isinstance(resource.sized, Sized) and same_sizing else "", None),
+        fresh(target, sizing_key(sized) if sized and same_sizing else "", None),
         # NB: not the target's: what became of it while nobody watched is a change that this process sees.
         replicas=target.replicas if status.replicas is None else status.replicas,
         changed_seconds=times.latest(scaled) if scaled else None,
         lost_since_seconds=_lost_since(status, times),
         decreases=_decreases(status, target, times),
-        calibration=_calibration(status, resource.sized if isinstance(resource.sized, Sized) else None)
-        if may_be_learned
-        else Calibration(),
+        calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
         advised_replicas=status.desired_replicas if advisory else None,
     )
 
@@ -136,9 +125,7 @@ class Restoring:
                 continue
             if seed is not None:
                 seeds[resource.uid] = seed
-        if not seeds:
-            return memory
-        return replace(memory, resources=MappingProxyType({**memory.resources, **seeds}))
+        return memory.seeded(seeds)
 
     def _seed(
         self, resource: ResourceSnapshot, known: ResourceMemory | None, store: Store, times: RestoreTimes
@@ -193,15 +180,7 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
     factor = max(MINIMUM_FACTOR, percent / 100)
     speed = (seen.speed_percent or 100) / 100
     # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice.
-    measured = math.copysign(abs(math.log(speed)) + MODEL_ERROR, math.log(speed)) if speed != 1 else 0.0
-    ticks = MEMORY_TICKS if speed != 1 else 0.0
-    return replace(
-        known,
-        tail_factor=factor / speed,
-        hours=RESTORED_HOURS,
-        log_speed=measured * (ticks + DOUBTED_TICKS) / ticks if ticks else 0.0,
-        speed_ticks=ticks,
-    )
+    return with_known_speed(replace(known, tail_factor=factor / speed, hours=RESTORED_HOURS), speed)
 
 
 def _spent(seen: CalibrationStatus, sized: Sized | None) -> Calibration:

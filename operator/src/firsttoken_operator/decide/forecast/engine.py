@@ -64,15 +64,14 @@ def observe(state: ForecastState | None, at: Observation) -> ForecastState:
     trend = TrendState()
     score = state.score
     if before is not None:
-        tie = 0.0
+        tie, climbed = 0.0, None
         if level.since_seconds == before.since_seconds:
-            seasonal = seasons.ratio(season, before.at_seconds, now)
-            trend = trends.follow(state.trend, before, level, seasonal or 0.0)
-            tie = before.variance / levels.variance_at(before, now)
+            tie, climbed = before.variance / levels.variance_at(before, now), level
         elif level.rate > before.rate > 0.0 and now - before.at_seconds <= levels.GAP_WINDOWS * at.window_seconds:
             # NB: a jump counts as a climb of no more than chance could hide; without any, more load would be expected
             # to become less.
             climbed = replace(level, rate=min(level.rate, LARGEST_CLIMB * before.rate))
+        if climbed is not None:
             trend = trends.follow(state.trend, before, climbed, seasons.ratio(season, before.at_seconds, now) or 0.0)
         score = scores.follow(score, before.at_seconds, now, level.rate, tie)
     if scores.due(score, now, at.horizon_seconds):

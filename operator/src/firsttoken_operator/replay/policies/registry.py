@@ -94,7 +94,12 @@ def _llm_d(context: Context) -> Policy:
 
 def _dynamo(context: Context) -> Policy:
     ttft, itl = _latency_limits(context)
-    engine = Engine(
+    return Dynamo(engine_of(context), ttft, itl, context.initial, context.maximum)
+
+
+def engine_of(context: Context) -> Engine:
+    """The engine as Dynamo's planner wants it described."""
+    return Engine(
         context.step,
         context.settings.scheduler.tokens_per_step,
         context.settings.kv_cache_tokens,
@@ -102,7 +107,6 @@ def _dynamo(context: Context) -> Policy:
         context.traffic.output_tokens,
         context.request.workload.cached_input_percent / 100,
     )
-    return Dynamo(engine, ttft, itl, context.initial, context.maximum)
 
 
 POLICIES: dict[str, Factory] = {
