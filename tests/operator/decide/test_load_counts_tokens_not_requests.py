@@ -23,8 +23,11 @@ def requests(rate: float, prompt: Measurement, output: Measurement) -> Metrics:
 
 
 def weighing(factor: float) -> tuple[Value, Value]:
-    """Lengths of a request that costs `factor` times the declared one."""
-    return Value(PROMPT * factor), Value(1 + (OUTPUT - 1) * factor)
+    """Lengths of a request that costs `factor` times the declared one: a prompt as declared, or shorter."""
+    cost = factor * WORK.declared_seconds
+    prompt = PROMPT * min(factor, 1.0)
+    prefill = WORK.seconds_per_prefill_token * prompt
+    return Value(prompt), Value(1 + (cost - prefill) / WORK.seconds_per_output_token)
 
 
 def fleet(replicas: int = 20) -> Fleet:
@@ -101,8 +104,8 @@ def test_the_backlog_weighs_what_its_requests_weigh() -> None:
 
 
 def test_the_decision_says_that_requests_are_heavier_than_declared() -> None:
-    assert "each 1.50 times the declared work" in fleet().tick(requests(100.0, *weighing(1.5))).message
-    assert "declared work" not in fleet().tick(requests(100.0, *weighing(1.0))).message
+    assert "each counted as 1.50 declared ones" in fleet().tick(requests(100.0, *weighing(1.5))).message
+    assert "declared ones" not in fleet().tick(requests(100.0, *weighing(1.0))).message
 
 
 def test_another_benchmark_asks_for_the_lengths_anew() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide.demand import Demand
 from firsttoken_operator.decide.memory import MODEL_ERROR, Calibration
 from firsttoken_operator.decide.service import measured_speed, with_speed
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
@@ -23,14 +22,14 @@ def seen(rate: float, slowness: float, **changes: object) -> Metrics:
     return metrics(rate, running=Value(running(TABLE, rate, REPLICAS, slowness)), **changes)
 
 
-def speed(rate: float, mtr: Metrics) -> float | None:
-    return measured_speed(mtr, target(REPLICAS), Demand(rate, 0.0, 0.0), TABLE)
+def speed(mtr: Metrics) -> float | None:
+    return measured_speed(mtr, target(REPLICAS), 1.0, TABLE)
 
 
 @pytest.mark.parametrize("rate", [10.0, 25.0, 45.0])
 @pytest.mark.parametrize("slowness", [0.6, 0.8, 1.0, 1.3, 1.8])
 def test_replicas_that_stretch_time_are_found_to_do_so(rate: float, slowness: float) -> None:
-    assert speed(rate, seen(rate, slowness)) == pytest.approx(1 / slowness, rel=0.05)
+    assert speed(seen(rate, slowness)) == pytest.approx(1 / slowness, rel=0.05)
 
 
 @pytest.mark.parametrize("slowness", [0.7, 1.0, 1.4])
@@ -38,12 +37,12 @@ def test_longer_outputs_are_not_taken_for_slow_replicas(slowness: float) -> None
     inside = running(TABLE, 20.0, REPLICAS, slowness, output_tokens=400.0)
     mtr = metrics(20.0, running=Value(inside), output_tokens=Value(400.0))
 
-    assert speed(20.0, mtr) == pytest.approx(1 / slowness, rel=0.05)
+    assert speed(mtr) == pytest.approx(1 / slowness, rel=0.05)
 
 
 @pytest.mark.parametrize("slowness", [0.3, 4.0])
 def test_what_no_replica_of_that_kind_can_be_is_an_outlier(slowness: float) -> None:
-    assert speed(10.0, seen(10.0, slowness)) is None
+    assert speed(seen(10.0, slowness)) is None
 
 
 @pytest.mark.parametrize(
@@ -52,15 +51,15 @@ def test_what_no_replica_of_that_kind_can_be_is_an_outlier(slowness: float) -> N
     ids=["an overload", "an unknown queue", "unknown running requests"],
 )
 def test_what_cannot_be_judged_says_nothing(changes: dict[str, object]) -> None:
-    assert speed(25.0, replace(seen(25.0, 1.3), **changes)) is None  # type: ignore[arg-type]
+    assert speed(replace(seen(25.0, 1.3), **changes)) is None  # type: ignore[arg-type]
 
 
 def test_a_handful_of_requests_is_chance() -> None:
-    assert speed(0.1, seen(0.1, 1.3)) is None
+    assert speed(seen(0.1, 1.3)) is None
 
 
 def test_without_the_cost_of_tokens_nothing_is_measured() -> None:
-    assert measured_speed(seen(25.0, 1.3), target(REPLICAS), Demand(25.0, 0, 0), replace(TABLE, work=None)) is None
+    assert measured_speed(seen(25.0, 1.3), target(REPLICAS), 1.0, replace(TABLE, work=None)) is None
 
 
 @pytest.mark.parametrize("slowness", [0.7, 1.5])

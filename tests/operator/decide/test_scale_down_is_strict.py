@@ -193,7 +193,7 @@ def test_one_bad_minute_does_not_keep_a_fleet_that_was_good_all_window() -> None
 
 def test_too_many_late_over_the_window_keep_the_fleet() -> None:
     fleet = settled()
-    decisions = fleet.run(metrics(150, ttft=late(0.08)), 840)
+    decisions = fleet.run(metrics(150, ttft=late(0.08)), 600)
 
     assert fleet.replicas == 40
     assert decisions[-1].reason is Reason.TTFT_ABOVE_SLA
@@ -225,3 +225,16 @@ def test_a_decision_without_change_says_what_it_waits_for() -> None:
 
     assert decision.outcome is Outcome.STEADY
     assert fleet.tick(metrics(50)).message.endswith("40 replicas stay (Stabilizing)")
+
+
+@pytest.mark.parametrize(("ready_seconds", "seconds"), [(None, 345), (180, 345), (600, 945), (7200, 1845)])
+def test_what_takes_long_to_start_is_kept_for_longer(ready_seconds: float | None, seconds: float) -> None:
+    fleet = settled()
+    fleet.resource_changes["time_to_ready_seconds"] = ready_seconds
+    fleet.run(metrics(190), 2700)
+    fleet.run(metrics(50), seconds - 60)
+    kept = fleet.replicas
+    fleet.run(metrics(50), 120)
+
+    assert kept == 40
+    assert fleet.replicas < 40

@@ -54,13 +54,19 @@ def test_the_estimate_is_exact_for_delays_that_are_exponential(mean_seconds: flo
 
 
 def test_above_a_bucket_with_nobody_stands_half_a_request() -> None:
-    few, many = late_share(BOUNDS, (90, 90, 100, 100), 0.375), late_share(BOUNDS, (9e5, 9e5, 1e6, 1e6), 0.375)
+    share = late_share(BOUNDS, (9e5, 9e5, 1e6, 1e6), 0.375)
 
-    assert few is not None
-    assert many is not None
-    assert few.low == many.low == 0
-    assert few.estimate == pytest.approx(math.sqrt(0.1 * 0.005))
-    assert many.estimate < few.estimate
+    assert share is not None
+    assert share.low == 0
+    assert share.estimate == pytest.approx(math.sqrt(0.1 * 0.5e-6))
+
+
+def test_or_a_hundredth_of_the_few_that_are_in_it() -> None:
+    """Half a request for none above one that is in the bucket would call two thirds of it late, window after window."""
+    share = late_share(BOUNDS, (90, 90, 100, 100), 0.375)
+
+    assert share is not None
+    assert share.estimate == pytest.approx(math.sqrt(0.1 * 0.001))
 
 
 def test_nobody_above_the_lower_bound_is_late_for_certain_not() -> None:

@@ -33,11 +33,11 @@ from firsttoken_operator.domain import Metrics, Sized, Target, TtftInterval, Val
 from firsttoken_sizing.performance.table import STATISTICS
 from firsttoken_sizing.workload import Sla
 
-BUDGET_SHARE = 0.85
+BUDGET_SHARE = 0.38
 """Of the late requests that the SLA allows: as many are aimed at."""
 LEAST_SPENDING, MOST_SPENDING = 0.25, 3.0
 """Of the budget: how far full replicas may be below or above it while the day as a whole has spent more or less."""
-SPENDING_GAIN = 3.0
+SPENDING_GAIN = 5.0
 """How much is saved or spent on full replicas for what the day spent too much or too little, both in budgets."""
 RESERVE_A_BUDGET, MOST_RESERVE = 0.05, 0.3
 """Share of the capacity that is left free for each budget that was spent beyond the first, and at most."""
@@ -61,6 +61,9 @@ is measured, of which the capacity knows nothing."""
 BUSY_FILL, FULL_FILL, OVERLOADED_FILL = 0.75, 0.95, 1.1
 """Load as a share of the capacity: between the first two lessons gain weight, and above the last replicas are too few,
 which demand asks for and which says nothing of the model."""
+GROW_FILL, GROWN_FILL = 0.95, 1.05
+"""The same for a capacity beyond what was learned: a fleet has to be full to show it. Late first tokens give no warning
+before a replica is saturated, so one that is less than full and has none may be just below."""
 CLEAR_MISSES = 4.0
 """Late requests beyond the budget, in budgets, that say even of half empty replicas that they carry less than sized."""
 LONGEST_WAIT_SECONDS = 900.0
@@ -72,6 +75,12 @@ MOST_DOUBT = 0.5
 """Share of requests that may have been late up to which an estimate between certain and possible is believed."""
 MOST_BALANCE = 2.0
 """Most that a window with fewer late requests than on idle replicas counts, in windows with none too many."""
+MOST_TIGHTENED = 0.75
+"""Least to which the learned capacity is tightened before less is learned."""
+SLOW_LEARNING = 0.2
+"""Share of a lesson that is learned beyond that, later on; at first all of it is."""
+HELD_UP = 1.0
+"""Requests that a prompt makes late which is late by itself, on replicas that are full: those behind it."""
 _SECONDS_AN_HOUR = 3600.0
 
 
@@ -102,13 +111,15 @@ def learn(
     spending = 1 + SPENDING_GAIN * (1 - spent_budgets(known, sized.sla))
     spending = min(max(spending, LEAST_SPENDING), MOST_SPENDING)
     budget = _aim(known, 1 - inside) * spending
-    balance = min(1 - (late - known.floor_share) / budget, MOST_BALANCE)
-    if late > 1 - inside:
+    excess = late - unhelped(known, metrics, sized)
+    balance = min(1 - excess / budget, MOST_BALANCE)
+    if excess > 1 - inside:
         balance = min(balance, 0.0)  # What the SLA forbids says of no replica that it carries more.
     if balance < 0:
         missed_since = tick.clock_seconds if missed_since is None else missed_since
         memory = replace(memory, missed_since_seconds=missed_since)
-    weight = min(max((fill - BUSY_FILL) / (FULL_FILL - BUSY_FILL), 0.0), 1.0) if fill <= OVERLOADED_FILL else 0.0
+    start, full = (GROW_FILL, GROWN_FILL) if balance > 0 and known.tightened >= 1 else (BUSY_FILL, FULL_FILL)
+    weight = min(max((fill - start) / (full - start), 0.0), 1.0) if fill <= OVERLOADED_FILL else 0.0
     if balance < -CLEAR_MISSES and fill <= OVERLOADED_FILL:
         weight = 1.0
     if weight == 0:
@@ -120,9 +131,31 @@ def learn(
     windows = 0.0 if since is None else (tick.clock_seconds - since) / metrics.window_seconds
     largest = LARGEST_STEP_A_WINDOW if windows < PATIENT_WINDOWS else LARGEST_LATER_STEP
     step = max(gain * hours * weight * balance, -largest * tick.interval_seconds / metrics.window_seconds)
-    factor = min(max(known.factor * math.exp(step), MINIMUM_FACTOR), most_factor(sized) * max(known.speed, 1.0))
-    learned = replace(known, tail_factor=factor / known.speed, hours=known.hours + weight * hours)
-    return replace(memory, calibration=learned)
+    learned = _with_step(known, step, most_factor(sized) * max(known.speed, 1.0))
+    return replace(memory, calibration=replace(learned, hours=known.hours + weight * hours))
+
+
+def _with_step(known: Calibration, step: float, most: float) -> Calibration:
+    """The tail after one lesson (logarithm): what is tightened for now moves freely, what was learned only beyond it.
+
+    An hour of jumps is no reason to believe for a day that replicas carry half, nor is a quiet one that they carry
+    half as much again: the next jump then finds no room at all.
+    """
+    tightened = min(max(known.tightened * math.exp(step), MOST_TIGHTENED), 1.0)
+    beyond = step - math.log(tightened / known.tightened)
+    learning = max(SLOW_LEARNING, 1 / (1 + known.hours))
+    beside = known.speed * tightened
+    factor = min(max(beside * known.tail_factor * math.exp(learning * beyond), MINIMUM_FACTOR), most)
+    return replace(known, tightened=tightened, tail_factor=factor / beside)
+
+
+def unhelped(known: Calibration, metrics: Metrics, sized: Sized) -> float:
+    """Late share that more replicas would not lower: what idle ones show, or what prompts of this length foretell."""
+    limit, work, prompt = sized.sla.time_to_first_token, sized.table.work, metrics.input_tokens
+    if limit is None or work is None or not isinstance(prompt, Value):
+        return known.floor_share
+    alone = work.share_longer_than(known.speed * limit.milliseconds / 1000, prompt.value)
+    return max(known.floor_share, min((1 + HELD_UP) * alone, MOST_DOUBT))
 
 
 def most_factor(sized: Sized) -> float:

@@ -18,6 +18,11 @@ USABLE = HEALTHY | {Reason.PARTIAL, Reason.ERRORS_PRESENT}
 MOST_WORK_RATIO = 8.0
 """Requests that cost more than so many times what was declared, or less than that part of it, are an accident."""
 
+LONG_PROMPTS = 0.4
+"""Exponent of the prompt's length by which a replica carries less beyond what its prompts cost: they hold up those
+behind them for longer, and the limit stays as it is. Replicas of the simulator that fill up with prompts 1.4 and 2
+times as long as declared keep an SLA of P99 up to 0.86 and 0.76 of the declared fill."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -63,13 +68,22 @@ def demand(metrics: Metrics, policy: ScalingPolicy, work_ratio: float = 1.0) -> 
     return Demand(arrivals.value, waiting, waiting / policy.backlog_drain_seconds, work_ratio)
 
 
-def live_work_ratio(metrics: Metrics, table: CapacityTable) -> float | None:
-    """What a live request costs in declared ones, by the mean tokens of the window; None where they are not known."""
+def live_cost(metrics: Metrics, table: CapacityTable) -> float | None:
+    """Replica-seconds of a live request in those of a declared one, by the mean tokens of the window; None: unknown."""
     prompt, output = metrics.input_tokens, metrics.output_tokens
     if table.work is None or not (isinstance(prompt, Value) and isinstance(output, Value)):
         return None
-    ratio = table.work.relative(prompt.value, output.value)
-    return min(max(ratio, 1 / MOST_WORK_RATIO), MOST_WORK_RATIO) if math.isfinite(ratio) else None
+    ratio = float(table.work.relative(prompt.value, output.value))
+    return ratio if math.isfinite(ratio) else None
+
+
+def live_work_ratio(metrics: Metrics, table: CapacityTable) -> float | None:
+    """For how many declared requests a live one counts: what it costs, and the waits behind prompts that are longer."""
+    cost, prompt = live_cost(metrics, table), metrics.input_tokens
+    if cost is None or table.work is None or not isinstance(prompt, Value):
+        return None
+    ratio = cost * float(max(prompt.value / table.work.input_tokens, 1.0) ** LONG_PROMPTS)
+    return min(max(ratio, 1 / MOST_WORK_RATIO), MOST_WORK_RATIO)
 
 
 def window_maximum(samples: tuple[DemandSample, ...]) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from firsttoken_operator.decide.capacity import unhelped
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.memory import IDLE_FILL, TAIL_REQUESTS, ResourceMemory
 from firsttoken_operator.decide.tick import Tick
@@ -149,7 +150,7 @@ def _too_many_are_late(case: DownCase, limit: Limit, ttft: TtftInterval) -> bool
     capacity = case.to_replicas * case.sized.table.capacity_of_one_among(case.to_replicas)
     if case.load.total_per_second <= IDLE_FILL * capacity:
         return False
-    return late - case.memory.calibration.floor_share > 1 - inside
+    return late - unhelped(case.memory.calibration, case.metrics, case.sized) > 1 - inside
 
 
 def _signals_agree(case: DownCase) -> Reason | None:

@@ -98,14 +98,14 @@ def _need(p: Proposal) -> str:
     capacity = p.resource.sized.table.capacity_of_one_among(needed) * p.memory.capacity_factor
     backlog = f" and {p.load.backlog_requests:.0f} waiting" if p.load.backlog_requests >= 1 else ""
     ratio = p.load.work_ratio
-    work = f", each {ratio:.2f} times the declared work" if abs(ratio - 1) >= WORTH_SAYING else ""
+    weight = f", each counted as {ratio:.2f} declared ones" if abs(ratio - 1) >= WORTH_SAYING else ""
     expected = p.expected.peak_per_second / ratio if p.expected else 0.0
     doubt = p.expected.deviation_per_second / ratio if p.expected else 0.0
     soon = (
         f", {expected:.1f} ± {doubt:.1f} expected" if expected > (1 + WORTH_SAYING) * p.load.arrivals_per_second else ""
     )
     return (
-        f"{p.load.arrivals_per_second:.1f} requests/s arrive{backlog}{work}{soon}: "
+        f"{p.load.arrivals_per_second:.1f} requests/s arrive{backlog}{weight}{soon}: "
         f"{p.recommended} replicas at {capacity:.2f} requests/s each"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from firsttoken_operator.decide.capacity import late_share, reserve
+from firsttoken_operator.decide.capacity import late_share, reserve, unhelped
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.forecast import Forecast, ForecastState, Observation, observe, predict
 from firsttoken_operator.decide.memory import IDLE_FILL, ResourceMemory
@@ -94,7 +94,7 @@ def _missed_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Size
     target, late = resource.target, late_share(resource.metrics.ttft)
     if not isinstance(target, Target) or late is None:
         return 0.0
-    missed = min(late - memory.calibration.floor_share, MOST_MISS_BOOST)
+    missed = min(late - unhelped(memory.calibration, resource.metrics, sized), MOST_MISS_BOOST)
     if missed <= MISSES_THAT_BOOST or not is_settled(memory, tick, target, resource.metrics):
         return 0.0
     ready, table = target.ready, sized.table

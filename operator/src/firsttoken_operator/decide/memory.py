@@ -42,6 +42,8 @@ class Calibration:
 
     tail_factor: float = 1.0
     """On the capacity of a replica, beside its speed: what the share of late first tokens taught."""
+    tightened: float = 1.0
+    """On top of it for now, at most 1: what jumps and bad hours take, and quiet ones give back."""
     hours: float = 0.0
     """Of replicas near their capacity that it stands on."""
     log_speed: float = 0.0
@@ -69,7 +71,7 @@ class Calibration:
     @property
     def factor(self) -> float:
         """The learned capacity as a share of the sized one; 1 is as sized."""
-        return min(max(self.tail_factor * self.speed, MINIMUM_FACTOR), MAXIMUM_FACTOR)
+        return min(max(self.tail_factor * self.tightened * self.speed, MINIMUM_FACTOR), MAXIMUM_FACTOR)
 
 
 @dataclass(frozen=True, slots=True)

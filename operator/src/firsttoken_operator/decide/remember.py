@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide import capacity, service
 from firsttoken_operator.decide.bounds import can_wake_up
-from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, demand, live_work_ratio, recent
+from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, demand, live_cost, live_work_ratio, recent
 from firsttoken_operator.decide.forecast import Forecast
 from firsttoken_operator.decide.load import forecast, wanted_load, watched
 from firsttoken_operator.decide.memory import Calibration, Decrease, DemandSample, ResourceMemory
@@ -17,6 +17,8 @@ from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
 
 BRAKE_MEMORY_SECONDS = 3600.0
 """How long decreases are remembered; longer than any pool's brake window."""
+HELD_STARTS, MOST_HELD_SECONDS = 1.5, 1800.0
+"""A size is kept for at least so many times what a start takes, up to this."""
 WORK_SMOOTHING_WINDOWS = 1.0
 """Time constant of the live token means, in rate windows. Short: lengths may double in minutes, the first answers that
 end are the short ones, and the filter of the load sees to the rest of their scatter."""
@@ -54,13 +56,19 @@ def remember(
     if resource.metrics.health in HEALTHY:
         memory = replace(memory, forecast=watched(memory.forecast, resource, load, tick))
         memory = _with_late_share(memory, resource, tick)
-        memory = _with_speed(memory, resource, target, sized, load, tick)
+        memory = _with_speed(memory, resource, target, sized, tick)
         memory = capacity.learn(memory, tick, sized, target, resource.metrics, load)
     expected = forecast(memory.forecast, resource, tick)
     sample = DemandSample(tick.clock_seconds, wanted_load(memory, resource, sized, load, expected, tick))
-    window = resource.policy.stabilization_seconds * capacity.patience(memory.calibration, sized.sla)
+    window = _hold_seconds(resource) * capacity.patience(memory.calibration, sized.sla)
     demands = (*recent(memory.demands, tick.clock_seconds, window), sample)
     return Remembered(replace(memory, demands=demands), load, expected)
+
+
+def _hold_seconds(resource: ResourceSnapshot) -> float:
+    """How long the largest demand counts: what took long to start is not given back as soon as it is ready."""
+    starts = min(HELD_STARTS * (resource.time_to_ready_seconds or 0.0), MOST_HELD_SECONDS)
+    return max(resource.policy.stabilization_seconds, starts)
 
 
 def sizing_key(sized: Sized) -> str:
@@ -131,11 +139,14 @@ def _with_work_ratio(memory: ResourceMemory, resource: ResourceSnapshot, sized: 
 
 
 def _with_speed(
-    memory: ResourceMemory, resource: ResourceSnapshot, target: Target, sized: Sized, load: Demand, tick: Tick
+    memory: ResourceMemory, resource: ResourceSnapshot, target: Target, sized: Sized, tick: Tick
 ) -> ResourceMemory:
     if not is_settled(memory, tick, target, resource.metrics):
         return memory
-    speed = service.measured_speed(resource.metrics, target, load, sized.table)
+    cost = live_cost(resource.metrics, sized.table)
+    if cost is None and memory.live_work_ratio is not None:
+        return memory  # Lengths that went missing: by the declared ones longer requests would look like slow replicas.
+    speed = service.measured_speed(resource.metrics, target, 1.0 if cost is None else cost, sized.table)
     return memory if speed is None else replace(memory, calibration=service.with_speed(memory.calibration, speed))
 
 

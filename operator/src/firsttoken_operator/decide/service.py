@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from firsttoken_operator.decide.demand import Demand
 from firsttoken_operator.decide.memory import DOUBTED_TICKS, MODEL_ERROR, Calibration
 from firsttoken_operator.domain import Metrics, Target, Value
 from firsttoken_sizing.performance.table import CapacityTable
@@ -30,7 +29,7 @@ MEMORY_TICKS = 240.0
 _HALVINGS = 10
 
 
-def measured_speed(metrics: Metrics, target: Target, load: Demand, table: CapacityTable) -> float | None:
+def measured_speed(metrics: Metrics, target: Target, cost: float, table: CapacityTable) -> float | None:
     """Speed of a replica as a multiple of the modeled one; None where this tick does not say it."""
     running, waiting, arrivals = metrics.running, metrics.waiting, metrics.arrivals
     # NB: never a gateway's rate: one that counts retries would make the replicas look fast.
@@ -46,7 +45,7 @@ def measured_speed(metrics: Metrics, target: Target, load: Demand, table: Capaci
     inside = (running.value + waiting.value) / target.ready
     output = metrics.output_tokens.value if isinstance(metrics.output_tokens, Value) else table.work.output_tokens
     rate = arrivals.value / target.ready
-    like = rate * load.work_ratio
+    like = rate * cost
 
     def held(slowness: float) -> float:
         ttft, itl = table.means_at(like * slowness, target.ready)

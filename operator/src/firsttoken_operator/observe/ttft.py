@@ -30,6 +30,9 @@ ROUNDING = 1e-9
 LEAST_LATE_REQUESTS = 0.5
 """What stands for "none" where a logarithm needs a number: with fewer than one request seen late, half of one."""
 
+THINNEST_TAIL = 0.01
+"""At most so much of a bucket's requests stands for it."""
+
 
 def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...], int]:
     """The pods of the bucket layout that saw most requests, and how many layouts there are."""
@@ -97,7 +100,7 @@ def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], lim
     if math.isinf(bound) or possible == certain:
         return LateShare(certain, possible, possible)
     below = bounds_seconds[at - 1] if at else 0.0
-    floor = min(possible, max(certain, LEAST_LATE_REQUESTS / total))
+    floor = min(possible, max(certain, min(LEAST_LATE_REQUESTS / total, THINNEST_TAIL * possible)))
     estimate = possible * (floor / possible) ** ((limit_seconds - below) / (bound - below))
     return LateShare(certain, min(possible, max(certain, estimate)), possible)
 

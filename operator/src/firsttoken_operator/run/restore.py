@@ -20,7 +20,12 @@ from firsttoken_operator.api.conditions import Condition, ConditionStatus, Condi
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus, SizingStatus
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.capacity import FASTEST_GAIN_PER_HOUR, SLOWEST_GAIN_PER_HOUR, with_spent_budgets
+from firsttoken_operator.decide.capacity import (
+    FASTEST_GAIN_PER_HOUR,
+    MOST_TIGHTENED,
+    SLOWEST_GAIN_PER_HOUR,
+    with_spent_budgets,
+)
 from firsttoken_operator.decide.demand import USABLE
 from firsttoken_operator.decide.memory import MINIMUM_FACTOR, Calibration, Decrease, ResourceMemory
 from firsttoken_operator.decide.remember import BRAKE_MEMORY_SECONDS, fresh, sizing_key
@@ -180,7 +185,10 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
     factor = max(MINIMUM_FACTOR, percent / 100)
     speed = (seen.speed_percent or 100) / 100
     # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice.
-    return with_known_speed(replace(known, tail_factor=factor / speed, hours=RESTORED_HOURS), speed)
+    tail = factor / speed
+    tightened = min(max(tail, MOST_TIGHTENED), 1.0)
+    known = replace(known, tail_factor=tail / tightened, tightened=tightened, hours=RESTORED_HOURS)
+    return with_known_speed(known, speed)
 
 
 def _spent(seen: CalibrationStatus, sized: Sized | None) -> Calibration:

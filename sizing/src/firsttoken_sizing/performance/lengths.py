@@ -40,6 +40,12 @@ class Spread:
         """Whether every request has the mean length."""
         return len(self.shares) == 1
 
+    @property
+    def log_deviation(self) -> float:
+        """Standard deviation of the natural logarithm of lengths."""
+        logs, shares = np.log(self.multiples), np.array(self.shares)
+        return float(math.sqrt(shares @ (logs - shares @ logs) ** 2))
+
 
 FIXED = Spread()
 
