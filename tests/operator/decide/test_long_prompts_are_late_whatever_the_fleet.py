@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide.capacity import LONGEST_WAIT_SECONDS, unhelped
+from firsttoken_operator.decide.capacity import LONGEST_WAIT_SECONDS, late_on_any_fleet
 from firsttoken_operator.decide.demand import LONG_PROMPTS
 from firsttoken_operator.decide.memory import Calibration
 from firsttoken_operator.domain import Missing, Reason, Value
@@ -23,7 +23,7 @@ def long(times: float) -> Value:
 
 
 def share(times: float, known: Calibration = NOTHING_LEARNED) -> float:
-    return unhelped(known, metrics(50, input_tokens=long(times), output_tokens=OUTPUT), SIZED_WITH_WORK)
+    return late_on_any_fleet(known, metrics(50, input_tokens=long(times), output_tokens=OUTPUT), SIZED_WITH_WORK)
 
 
 def test_the_longer_the_prompts_the_more_are_late_whatever_the_fleet() -> None:
@@ -40,7 +40,7 @@ def test_never_more_than_half_are_explained_by_their_length() -> None:
 def test_slow_replicas_make_more_prompts_late_by_themselves() -> None:
     slow = Calibration(log_speed=-1.0, speed_ticks=1e6)
 
-    assert share(1.0, slow) > share(1.0)
+    assert share(2.0, slow) > share(2.0)
 
 
 def test_what_idle_replicas_showed_counts_where_it_is_more() -> None:
@@ -50,7 +50,7 @@ def test_what_idle_replicas_showed_counts_where_it_is_more() -> None:
 def test_without_lengths_only_idle_replicas_tell() -> None:
     unknown = metrics(50, input_tokens=Missing(Reason.NO_SERIES), output_tokens=OUTPUT)
 
-    assert unhelped(Calibration(floor_share=0.01), unknown, SIZED_WITH_WORK) == 0.01
+    assert late_on_any_fleet(Calibration(floor_share=0.01), unknown, SIZED_WITH_WORK) == 0.01
 
 
 def taught(times: float, late_share: float) -> float:

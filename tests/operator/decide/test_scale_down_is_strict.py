@@ -210,7 +210,7 @@ def test_the_prediction_is_made_at_the_size_it_goes_to() -> None:
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
     case = DownCase(
         policy=POLICY, sized=replace(SIZED, table=table()), target=target(40), metrics=metrics(150), memory=memory,
-        load=Demand(150, 0, 0), to_replicas=29, tick=Tick(1000, 15, 1000), above_limit=False,
+        load=Demand(150, 0, 0), to_replicas=29, tick=Tick(1000, 15, 1000), above_limit=False, hold_seconds=300,
     )  # fmt: skip
 
     assert objection(case) is Reason.PREDICTION_ABOVE_SLA
@@ -227,7 +227,7 @@ def test_a_decision_without_change_says_what_it_waits_for() -> None:
     assert fleet.tick(metrics(50)).message.endswith("40 replicas stay (Stabilizing)")
 
 
-@pytest.mark.parametrize(("ready_seconds", "seconds"), [(None, 345), (180, 345), (600, 945), (7200, 1845)])
+@pytest.mark.parametrize(("ready_seconds", "seconds"), [(None, 345), (180, 345), (600, 645), (7200, 1845)])
 def test_what_takes_long_to_start_is_kept_for_longer(ready_seconds: float | None, seconds: float) -> None:
     fleet = settled()
     fleet.resource_changes["time_to_ready_seconds"] = ready_seconds

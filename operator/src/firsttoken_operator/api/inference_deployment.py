@@ -182,7 +182,11 @@ class Scaling(ApiModel):
     ] = None
     scale_down_stabilization_seconds: Annotated[
         Window,
-        described("How long every signal has to allow fewer replicas before one is removed.", unit="seconds"),
+        described(
+            "How long every signal has to allow fewer replicas before one is removed; at least as long as a "
+            "start takes, up to 30 minutes.",
+            unit="seconds",
+        ),
     ] = 300
     scale_down_step_percent: Annotated[
         Int,

@@ -62,10 +62,10 @@ BUSY_FILL, FULL_FILL, OVERLOADED_FILL = 0.75, 0.95, 1.1
 """Load as a share of the capacity: between the first two lessons gain weight, and above the last replicas are too few,
 which demand asks for and which says nothing of the model."""
 GROW_FILL, GROWN_FILL = 0.95, 1.05
-"""The same for a capacity beyond what was learned: a fleet has to be full to show it. Late first tokens give no warning
-before a replica is saturated, so one that is less than full and has none may be just below."""
-CLEAR_MISSES = 4.0
-"""Late requests beyond the budget, in budgets, that say even of half empty replicas that they carry less than sized."""
+"""The same for a capacity beyond what was sized or learned: a fleet has to be full to show it. Late first tokens do not
+warn before a replica is saturated, so one that is less than full and has none may be just below."""
+CLEAR_MISSES = 2.0
+"""Late requests, in multiples of what the SLA allows, that say even of half empty replicas that they carry less."""
 LONGEST_WAIT_SECONDS = 900.0
 """How long a lesson of the tail waits for the speed of the replicas."""
 FLOOR_REQUESTS, FLOOR_SECONDS, DOUBTED_FLOOR_REQUESTS = 5000.0, 14400.0, 500.0
@@ -81,6 +81,8 @@ SLOW_LEARNING = 0.2
 """Share of a lesson that is learned beyond that, later on; at first all of it is."""
 HELD_UP = 1.0
 """Requests that a prompt makes late which is late by itself, on replicas that are full: those behind it."""
+MOST_EXCUSED = 0.5
+"""Late share that the length of prompts excuses at most."""
 _SECONDS_AN_HOUR = 3600.0
 
 
@@ -111,16 +113,18 @@ def learn(
     spending = 1 + SPENDING_GAIN * (1 - spent_budgets(known, sized.sla))
     spending = min(max(spending, LEAST_SPENDING), MOST_SPENDING)
     budget = _aim(known, 1 - inside) * spending
-    excess = late - unhelped(known, metrics, sized)
+    excess = late - late_on_any_fleet(known, metrics, sized)
     balance = min(1 - excess / budget, MOST_BALANCE)
-    if excess > 1 - inside:
-        balance = min(balance, 0.0)  # What the SLA forbids says of no replica that it carries more.
+    if late - known.floor_share > 1 - inside:
+        # What the SLA forbids says of no replica that it carries more, whatever the prompts foretell.
+        balance = min(balance, 0.0)
     if balance < 0:
         missed_since = tick.clock_seconds if missed_since is None else missed_since
         memory = replace(memory, missed_since_seconds=missed_since)
-    start, full = (GROW_FILL, GROWN_FILL) if balance > 0 and known.tightened >= 1 else (BUSY_FILL, FULL_FILL)
+    grows = balance > 0 and known.tightened >= 1 and known.tail_factor >= 1
+    start, full = (GROW_FILL, GROWN_FILL) if grows else (BUSY_FILL, FULL_FILL)
     weight = min(max((fill - start) / (full - start), 0.0), 1.0) if fill <= OVERLOADED_FILL else 0.0
-    if balance < -CLEAR_MISSES and fill <= OVERLOADED_FILL:
+    if excess > CLEAR_MISSES * (1 - inside) and fill <= OVERLOADED_FILL:
         weight = 1.0
     if weight == 0:
         return memory
@@ -144,18 +148,24 @@ def _with_step(known: Calibration, step: float, most: float) -> Calibration:
     tightened = min(max(known.tightened * math.exp(step), MOST_TIGHTENED), 1.0)
     beyond = step - math.log(tightened / known.tightened)
     learning = max(SLOW_LEARNING, 1 / (1 + known.hours))
-    beside = known.speed * tightened
-    factor = min(max(beside * known.tail_factor * math.exp(learning * beyond), MINIMUM_FACTOR), most)
-    return replace(known, tightened=tightened, tail_factor=factor / beside)
+    beside, before = known.speed * tightened, known.tail_factor
+    tail = before * math.exp(learning * beyond)
+    # NB: a bound stops a lesson, and never turns it round: slow replicas are below the least as they are.
+    tail = max(tail, min(before, MINIMUM_FACTOR / beside)) if step < 0 else min(tail, max(before, most / beside))
+    return replace(known, tightened=tightened, tail_factor=tail)
 
 
-def unhelped(known: Calibration, metrics: Metrics, sized: Sized) -> float:
-    """Late share that more replicas would not lower: what idle ones show, or what prompts of this length foretell."""
+def late_on_any_fleet(known: Calibration, metrics: Metrics, sized: Sized) -> float:
+    """Late share, 0..1, that more replicas would not lower: what idle ones show, or what longer prompts foretell.
+
+    Only what is beyond the declared length counts: there the sizing says that the SLA can be kept.
+    """
     limit, work, prompt = sized.sla.time_to_first_token, sized.table.work, metrics.input_tokens
     if limit is None or work is None or not isinstance(prompt, Value):
         return known.floor_share
-    alone = work.share_longer_than(known.speed * limit.milliseconds / 1000, prompt.value)
-    return max(known.floor_share, min((1 + HELD_UP) * alone, MOST_DOUBT))
+    seconds = known.speed * limit.milliseconds / 1000
+    alone = work.share_longer_than(seconds, prompt.value) - work.share_longer_than(seconds, work.input_tokens)
+    return max(known.floor_share, min((1 + HELD_UP) * alone, MOST_EXCUSED))
 
 
 def most_factor(sized: Sized) -> float:

@@ -16,7 +16,7 @@ USABLE = HEALTHY | {Reason.PARTIAL, Reason.ERRORS_PRESENT}
 """Data that may raise replicas: a partial set of pods is a lower bound of the demand, failed requests are demand."""
 
 MOST_WORK_RATIO = 8.0
-"""Requests that cost more than so many times what was declared, or less than that part of it, are an accident."""
+"""Requests that count for more than so many declared ones, or for less than that part of one, are an accident."""
 
 LONG_PROMPTS = 0.4
 """Exponent of the prompt's length by which a replica carries less beyond what its prompts cost: they hold up those
@@ -70,20 +70,26 @@ def demand(metrics: Metrics, policy: ScalingPolicy, work_ratio: float = 1.0) -> 
 
 def live_cost(metrics: Metrics, table: CapacityTable) -> float | None:
     """Replica-seconds of a live request in those of a declared one, by the mean tokens of the window; None: unknown."""
-    prompt, output = metrics.input_tokens, metrics.output_tokens
-    if table.work is None or not (isinstance(prompt, Value) and isinstance(output, Value)):
-        return None
-    ratio = float(table.work.relative(prompt.value, output.value))
-    return ratio if math.isfinite(ratio) else None
+    found = _cost_and_prompt(metrics, table)
+    return None if found is None else found[0]
 
 
 def live_work_ratio(metrics: Metrics, table: CapacityTable) -> float | None:
     """For how many declared requests a live one counts: what it costs, and the waits behind prompts that are longer."""
-    cost, prompt = live_cost(metrics, table), metrics.input_tokens
-    if cost is None or table.work is None or not isinstance(prompt, Value):
+    found = _cost_and_prompt(metrics, table)
+    if found is None:
         return None
-    ratio = cost * float(max(prompt.value / table.work.input_tokens, 1.0) ** LONG_PROMPTS)
-    return min(max(ratio, 1 / MOST_WORK_RATIO), MOST_WORK_RATIO)
+    cost, prompt = found
+    return min(max(cost * float(max(prompt, 1.0) ** LONG_PROMPTS), 1 / MOST_WORK_RATIO), MOST_WORK_RATIO)
+
+
+def _cost_and_prompt(metrics: Metrics, table: CapacityTable) -> tuple[float, float] | None:
+    """Cost and length of the prompt of a live request, both in those of a declared one."""
+    prompt, output = metrics.input_tokens, metrics.output_tokens
+    if table.work is None or not (isinstance(prompt, Value) and isinstance(output, Value)):
+        return None
+    cost = float(table.work.relative(prompt.value, output.value))
+    return (cost, prompt.value / table.work.input_tokens) if math.isfinite(cost) else None
 
 
 def window_maximum(samples: tuple[DemandSample, ...]) -> float:

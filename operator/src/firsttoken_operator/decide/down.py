@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_operator.decide.capacity import unhelped
+from firsttoken_operator.decide.capacity import late_on_any_fleet
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.memory import IDLE_FILL, TAIL_REQUESTS, ResourceMemory
 from firsttoken_operator.decide.tick import Tick
@@ -46,6 +46,7 @@ class DownCase:
     to_replicas: int
     tick: Tick
     above_limit: bool
+    hold_seconds: float
 
 
 def objection(case: DownCase) -> Reason | None:
@@ -67,7 +68,7 @@ def _data_is_trustworthy(case: DownCase) -> Reason | None:
 
 def _watched_for_a_full_window(case: DownCase) -> Reason | None:
     since = case.memory.healthy_since_seconds
-    if since is None or case.tick.clock_seconds - since < case.policy.stabilization_seconds:
+    if since is None or case.tick.clock_seconds - since < case.hold_seconds:
         return Reason.STABILIZING
     return None
 
@@ -150,7 +151,7 @@ def _too_many_are_late(case: DownCase, limit: Limit, ttft: TtftInterval) -> bool
     capacity = case.to_replicas * case.sized.table.capacity_of_one_among(case.to_replicas)
     if case.load.total_per_second <= IDLE_FILL * capacity:
         return False
-    return late - unhelped(case.memory.calibration, case.metrics, case.sized) > 1 - inside
+    return late - late_on_any_fleet(case.memory.calibration, case.metrics, case.sized) > 1 - inside
 
 
 def _signals_agree(case: DownCase) -> Reason | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from firsttoken_operator.decide.capacity import late_share, reserve, unhelped
+from firsttoken_operator.decide.capacity import late_on_any_fleet, late_share, reserve
 from firsttoken_operator.decide.demand import HEALTHY, Demand
 from firsttoken_operator.decide.forecast import Forecast, ForecastState, Observation, observe, predict
 from firsttoken_operator.decide.memory import IDLE_FILL, ResourceMemory
@@ -18,6 +18,8 @@ from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
 
 UNKNOWN_TIME_TO_READY_SECONDS = 300.0
 """Horizon of a deployment of which no start was seen yet."""
+LONGEST_HELD_START_SECONDS = 1800.0
+"""A size is kept at least for as long as a start takes, up to this."""
 MISSES_THAT_BOOST, MOST_MISS_BOOST = 0.1, 0.5
 """Share of late first tokens from which on a fleet is made larger by that share, and by how much at most."""
 LEAST_DEADBAND, DEADBAND_DEVIATIONS = 0.05, 0.75
@@ -94,7 +96,7 @@ def _missed_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Size
     target, late = resource.target, late_share(resource.metrics.ttft)
     if not isinstance(target, Target) or late is None:
         return 0.0
-    missed = min(late - unhelped(memory.calibration, resource.metrics, sized), MOST_MISS_BOOST)
+    missed = min(late - late_on_any_fleet(memory.calibration, resource.metrics, sized), MOST_MISS_BOOST)
     if missed <= MISSES_THAT_BOOST or not is_settled(memory, tick, target, resource.metrics):
         return 0.0
     ready, table = target.ready, sized.table
@@ -111,6 +113,12 @@ def ready_seconds(time_to_ready_seconds: float | None, time_scale: float = 1.0) 
     Only what stands in is divided by the time scale: starts that were measured are as they are.
     """
     return UNKNOWN_TIME_TO_READY_SECONDS / time_scale if time_to_ready_seconds is None else time_to_ready_seconds
+
+
+def hold_seconds(resource: ResourceSnapshot) -> float:
+    """How long every signal has to allow a smaller size: what takes long to start is not given back at once."""
+    start = ready_seconds(resource.time_to_ready_seconds)
+    return max(resource.policy.stabilization_seconds, min(start, LONGEST_HELD_START_SECONDS))
 
 
 def horizon_seconds(resource: ResourceSnapshot, interval_seconds: float) -> float:

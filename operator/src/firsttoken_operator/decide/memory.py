@@ -55,7 +55,8 @@ class Calibration:
     floor_requests: float = 0.0
     """Requests that this share stands on."""
     late_requests: float = 0.0
-    """Late first tokens of about the last day, less those that no replica helps."""
+    """Late first tokens of about the last day, less what idle replicas show. What long prompts foretell is not excused
+    here: a share of all requests is promised."""
     judged_requests: float = 0.0
     """All first tokens of that time."""
 

@@ -9,7 +9,7 @@ from firsttoken_operator.decide.bounds import Bounds, can_wake_up, resource_boun
 from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, window_maximum
 from firsttoken_operator.decide.down import DownCase, objection
 from firsttoken_operator.decide.forecast import Forecast
-from firsttoken_operator.decide.load import with_deadband
+from firsttoken_operator.decide.load import hold_seconds, with_deadband
 from firsttoken_operator.decide.memory import ResourceMemory
 from firsttoken_operator.decide.remember import Remembered, fresh, remember
 from firsttoken_operator.decide.tick import Tick
@@ -211,7 +211,7 @@ def _down(
     to = max(wanted, current - step)
     case = DownCase(
         policy=policy, sized=sized, target=target, metrics=base.resource.metrics, memory=memory, load=load,
-        to_replicas=to, tick=tick, above_limit=above_limit,
+        to_replicas=to, tick=tick, above_limit=above_limit, hold_seconds=hold_seconds(base.resource),
     )  # fmt: skip
     reason = Reason.ABOVE_LIMIT if above_limit else Reason.DEMAND_BELOW_CAPACITY
     forbidden = objection(case)

@@ -9,7 +9,7 @@ from firsttoken_operator.decide import capacity, service
 from firsttoken_operator.decide.bounds import can_wake_up
 from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, demand, live_cost, live_work_ratio, recent
 from firsttoken_operator.decide.forecast import Forecast
-from firsttoken_operator.decide.load import forecast, wanted_load, watched
+from firsttoken_operator.decide.load import forecast, hold_seconds, wanted_load, watched
 from firsttoken_operator.decide.memory import Calibration, Decrease, DemandSample, ResourceMemory
 from firsttoken_operator.decide.settled import is_settled
 from firsttoken_operator.decide.tick import Tick
@@ -17,8 +17,6 @@ from firsttoken_operator.domain import ResourceSnapshot, Sized, Target
 
 BRAKE_MEMORY_SECONDS = 3600.0
 """How long decreases are remembered; longer than any pool's brake window."""
-HELD_STARTS, MOST_HELD_SECONDS = 1.5, 1800.0
-"""A size is kept for at least so many times what a start takes, up to this."""
 WORK_SMOOTHING_WINDOWS = 1.0
 """Time constant of the live token means, in rate windows. Short: lengths may double in minutes, the first answers that
 end are the short ones, and the filter of the load sees to the rest of their scatter."""
@@ -60,15 +58,9 @@ def remember(
         memory = capacity.learn(memory, tick, sized, target, resource.metrics, load)
     expected = forecast(memory.forecast, resource, tick)
     sample = DemandSample(tick.clock_seconds, wanted_load(memory, resource, sized, load, expected, tick))
-    window = _hold_seconds(resource) * capacity.patience(memory.calibration, sized.sla)
+    window = hold_seconds(resource) * capacity.patience(memory.calibration, sized.sla)
     demands = (*recent(memory.demands, tick.clock_seconds, window), sample)
     return Remembered(replace(memory, demands=demands), load, expected)
-
-
-def _hold_seconds(resource: ResourceSnapshot) -> float:
-    """How long the largest demand counts: what took long to start is not given back as soon as it is ready."""
-    starts = min(HELD_STARTS * (resource.time_to_ready_seconds or 0.0), MOST_HELD_SECONDS)
-    return max(resource.policy.stabilization_seconds, starts)
 
 
 def sizing_key(sized: Sized) -> str:

@@ -85,8 +85,9 @@ def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], lim
     `bounds_seconds` ascend and end with infinity; `cumulative` is the number of requests up to each of them (a rate
     times its window, fractions are fine). What is above the bucket that holds the limit is late for certain, what is
     in it may be. The estimate takes the survival function as exponential inside that bucket, as the tail of a queue's
-    delay is (log-linear interpolation), with `LEAST_LATE_REQUESTS` above it where none was seen. A limit above the
-    last finite bound has no bucket to interpolate in: all that is above that bound counts as late in the estimate.
+    delay is (log-linear interpolation); above it, where none was seen, stands `THINNEST_TAIL` of those in it, at most
+    `LEAST_LATE_REQUESTS`. A limit above the last finite bound has no bucket to interpolate in: all that is above that
+    bound counts as late in the estimate.
     """
     if not _is_histogram(bounds_seconds, cumulative) or not 0 < limit_seconds < math.inf:
         return None

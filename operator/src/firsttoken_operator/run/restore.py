@@ -22,7 +22,6 @@ from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymen
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.decide.capacity import (
     FASTEST_GAIN_PER_HOUR,
-    MOST_TIGHTENED,
     SLOWEST_GAIN_PER_HOUR,
     with_spent_budgets,
 )
@@ -185,10 +184,8 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
     factor = max(MINIMUM_FACTOR, percent / 100)
     speed = (seen.speed_percent or 100) / 100
     # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice.
-    tail = factor / speed
-    tightened = min(max(tail, MOST_TIGHTENED), 1.0)
-    known = replace(known, tail_factor=tail / tightened, tightened=tightened, hours=RESTORED_HOURS)
-    return with_known_speed(known, speed)
+    # NB: all of it as learned, though some may have been tightened for a bad hour only: that would come back sooner.
+    return with_known_speed(replace(known, tail_factor=factor / speed, hours=RESTORED_HOURS), speed)
 
 
 def _spent(seen: CalibrationStatus, sized: Sized | None) -> Calibration:

@@ -20,7 +20,7 @@ from firsttoken_sizing.step.model import StepModel
 Value = TypeVar("Value", float, NDArray[np.float64])
 
 TYPICAL_DEVIATION = math.sqrt(math.log(2))
-"""Standard deviation of the logarithm of prompt lengths where no quantile is declared: a log-normal law with a
+"""Standard deviation of the logarithm of prompt lengths where no spread is declared: a log-normal law with a
 coefficient of variation of 1. Those of recorded traffic are 0.9 to 1.3 (Azure 2023 code, ServeGen, Mooncake)."""
 
 
