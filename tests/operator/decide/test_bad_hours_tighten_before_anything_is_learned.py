@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from firsttoken_operator.decide.capacity import LONGEST_WAIT_SECONDS, MOST_TIGHTENED
-from firsttoken_operator.decide.memory import Calibration
+from firsttoken_operator.decide.memory import MODEL_ERROR, Calibration
 from tests.operator.decide.builders import TICK_SECONDS, Fleet, late, metrics
 
 REPLICAS, CAPACITY = 20, 5.0
@@ -50,8 +52,25 @@ def test_a_row_of_bad_windows_is_learned_more_slowly_than_it_tightens() -> None:
 
 @pytest.mark.parametrize("fill", [0.8, 0.9])
 def test_replicas_that_are_not_full_do_not_show_more_than_was_learned(fill: float) -> None:
-    assert after(NONE, 12 * 3600, fill).factor == 1
+    assert after(NONE, 6 * 3600, fill).factor == 1
 
 
 def test_full_ones_without_anybody_late_do() -> None:
-    assert after(NONE, 12 * 3600, 1.05).tail_factor > 1.02
+    assert after(NONE, 6 * 3600, 1.05).tail_factor > 1.02
+
+
+@pytest.mark.parametrize("speed", [0.66, 0.6, 0.5])
+def test_a_bad_hour_on_slow_replicas_does_not_make_them_better(speed: float) -> None:
+    slow = Calibration(hours=LEARNED, log_speed=math.log(speed) - MODEL_ERROR, speed_ticks=1e9)
+    known = after(MANY, 3600, known=slow)
+
+    assert known.speed == pytest.approx(speed, rel=1e-3)
+    assert known.tail_factor <= 1
+
+
+def test_what_jumps_took_comes_back_sooner_than_what_was_learned() -> None:
+    tightened = after(NONE, 2 * 3600, 0.9, Calibration(tightened=0.8, hours=LEARNED))
+    learned = after(NONE, 2 * 3600, 0.9, Calibration(tail_factor=0.8, hours=LEARNED))
+
+    assert tightened.factor > 0.95
+    assert 0.8 < learned.factor < tightened.factor - 0.05

@@ -81,6 +81,15 @@ def test_more_than_that_still_does() -> None:
     assert taught(2.0, min(share(2.0) + 0.2, 1.0)) < 1
 
 
+@pytest.mark.parametrize(("times", "late_share"), [(1.0, 0.12), (2.0, 0.1), (3.0, 0.25), (3.0, 0.45)])
+def test_more_late_than_the_sla_allows_never_raise_the_capacity(times: float, late_share: float) -> None:
+    assert taught(times, late_share) <= 1
+
+
+def test_at_the_declared_length_nothing_is_excused() -> None:
+    assert share(1.0) == 0
+
+
 @pytest.mark.parametrize("times", [0.5, 1.0])
 def test_prompts_up_to_the_declared_length_count_for_what_they_cost(times: float) -> None:
     fleet = Fleet(replicas=20, sized=SIZED_WITH_WORK)

@@ -149,9 +149,9 @@ def _with_step(known: Calibration, step: float, most: float) -> Calibration:
     beyond = step - math.log(tightened / known.tightened)
     learning = max(SLOW_LEARNING, 1 / (1 + known.hours))
     beside, before = known.speed * tightened, known.tail_factor
-    tail = before * math.exp(learning * beyond)
-    # NB: a bound stops a lesson, and never turns it round: slow replicas are below the least as they are.
-    tail = max(tail, min(before, MINIMUM_FACTOR / beside)) if step < 0 else min(tail, max(before, most / beside))
+    # NB: replicas so slow that they are below the least as they are must not be taken for better ones by a bad lesson.
+    least = min(before, MINIMUM_FACTOR / beside)
+    tail = min(max(before * math.exp(learning * beyond), least), most / beside)
     return replace(known, tightened=tightened, tail_factor=tail)
 
 

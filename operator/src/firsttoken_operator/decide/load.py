@@ -117,8 +117,8 @@ def ready_seconds(time_to_ready_seconds: float | None, time_scale: float = 1.0) 
 
 def hold_seconds(resource: ResourceSnapshot) -> float:
     """How long every signal has to allow a smaller size: what takes long to start is not given back at once."""
-    start = ready_seconds(resource.time_to_ready_seconds)
-    return max(resource.policy.stabilization_seconds, min(start, LONGEST_HELD_START_SECONDS))
+    start = min(resource.time_to_ready_seconds or 0.0, LONGEST_HELD_START_SECONDS)
+    return max(resource.policy.stabilization_seconds, start)
 
 
 def horizon_seconds(resource: ResourceSnapshot, interval_seconds: float) -> float:
