@@ -64,7 +64,7 @@ DEFECTS = {
     ),
     "replicas that are not full teach that there is room": Defect(
         "decide/capacity.py",
-        "    weight = min(max((fill - BUSY_FILL) / (FULL_FILL - BUSY_FILL), 0.0), 1.0) if",
+        "    weight = min(max((fill - start) / (full - start), 0.0), 1.0) if",
         "    weight = 1.0 if",
         ("tests/operator/decide/test_late_first_tokens_correct_the_capacity.py",),
     ),

@@ -260,7 +260,8 @@ def test_kubectl_explain_answers_with_unit_and_default(cluster):
     done = cluster.kubectl("explain", "infd.spec.scaling.scaleDownStabilizationSeconds")
 
     assert (
-        "How long every signal has to allow fewer replicas before one is removed. Unit: seconds. Default: 300."
+        "How long every signal has to allow fewer replicas before one is removed; at least as long as a start takes, "
+        "up to 30 minutes. Unit: seconds. Default: 300."
     ) in " ".join(done.stdout.split())
 
 
