@@ -7,7 +7,8 @@ in the first hours than later. What keeps it honest:
 
 * Only replicas that work near their capacity say how large it is: a quiet week teaches nothing.
 * Some prompts are late at any load, because their own prefill takes too long. No replica shortens that, so what is late
-  on nearly idle replicas does not count as a miss.
+  on nearly idle replicas does not count as a miss, nor does what prompts longer than declared foretell.
+* A bad hour tightens first, and is given back by a good one; only what goes on is learned.
 * One window moves the factor by a tenth at most, the first of a row by a fiftieth, and it stays within [0.5, 2]; at a
   bound it is `Pegged`.
 """

@@ -30,7 +30,10 @@ _HALVINGS = 10
 
 
 def measured_speed(metrics: Metrics, target: Target, cost: float, table: CapacityTable) -> float | None:
-    """Speed of a replica as a multiple of the modeled one; None where this tick does not say it."""
+    """Speed of a replica as a multiple of the modeled one; None where this tick does not say it.
+
+    `cost`: replica-seconds of a live request in those of a declared one.
+    """
     running, waiting, arrivals = metrics.running, metrics.waiting, metrics.arrivals
     # NB: never a gateway's rate: one that counts retries would make the replicas look fast.
     if not (isinstance(running, Value) and isinstance(waiting, Value) and isinstance(arrivals, Value)):
