@@ -64,8 +64,8 @@ DEFECTS = {
     ),
     "replicas that are not full teach that there is room": Defect(
         "decide/capacity.py",
-        "    weight = min(max((fill - start) / (full - start), 0.0), 1.0) if",
-        "    weight = 1.0 if",
+        "    weight = 1.0 if is_clear else min(max((fill - start) / (full - start), 0.0), 1.0)",
+        "    weight = 1.0",
         ("tests/operator/decide/test_late_first_tokens_correct_the_capacity.py",),
     ),
     "the write carries no resourceVersion": Defect(

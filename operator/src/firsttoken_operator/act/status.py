@@ -297,7 +297,7 @@ def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool
 
 
 def _steady(before: int | None, now: float | None, hysteresis: float = HYSTERESIS) -> int | None:
-    """The value to show: the one shown before while the new one is within a tenth of it."""
+    """The value to show: the one shown before while the new one is within `hysteresis` of it."""
     if now is None or (before is not None and abs(now - before) <= hysteresis * before):
         return before
     return round(now)

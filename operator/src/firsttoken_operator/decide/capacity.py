@@ -124,10 +124,9 @@ def learn(
         memory = replace(memory, missed_since_seconds=missed_since)
     grows = balance > 0 and known.tightened >= 1 and known.tail_factor >= 1
     start, full = (GROW_FILL, GROWN_FILL) if grows else (BUSY_FILL, FULL_FILL)
-    weight = min(max((fill - start) / (full - start), 0.0), 1.0) if fill <= OVERLOADED_FILL else 0.0
-    if excess > CLEAR_MISSES * (1 - inside) and fill <= OVERLOADED_FILL:
-        weight = 1.0
-    if weight == 0:
+    is_clear = excess > CLEAR_MISSES * (1 - inside)
+    weight = 1.0 if is_clear else min(max((fill - start) / (full - start), 0.0), 1.0)
+    if weight == 0 or fill > OVERLOADED_FILL:
         return memory
     hours = tick.interval_seconds / _SECONDS_AN_HOUR
     gain = max(SLOWEST_GAIN_PER_HOUR, FASTEST_GAIN_PER_HOUR / (1 + known.hours))

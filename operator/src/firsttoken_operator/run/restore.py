@@ -183,8 +183,8 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
         return known
     factor = max(MINIMUM_FACTOR, percent / 100)
     speed = (seen.speed_percent or 100) / 100
-    # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice.
-    # NB: all of it as learned, though some may have been tightened for a bad hour only: that would come back sooner.
+    # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice. All of the tail
+    # counts as learned, though some may have been tightened for a bad hour only: that would come back sooner.
     return with_known_speed(replace(known, tail_factor=factor / speed, hours=RESTORED_HOURS), speed)
 
 
