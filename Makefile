@@ -23,14 +23,14 @@ lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
-	$(BIN)/mypy tests/cluster tests/conftest.py tests/skip_gate.py demo benchmarks
+	$(BIN)/mypy tools tests/conftest.py tests/skip_gate.py demo benchmarks
 	$(BIN)/lint-imports
 
 demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane)  ## A burst, live, in six minutes
 	$(BIN)/python -m demo $(DEMO_ARGS)
 
 control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubectl
-	@$(BIN)/python -m tests.cluster
+	@$(BIN)/python -m tools.cluster
 
 crds: $(VENV)/.synced  ## Write crds/ from the pydantic models
 	for folder in crds helm/firsttoken/files/crds; do $(BIN)/python -m firsttoken_operator.api.crd $$folder/; done

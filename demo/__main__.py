@@ -26,7 +26,7 @@ from demo.scenario import Expectation, Scenario
 from demo.stage import ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.verdict import hopeless, judge
 from demo.watching import TargetWatch, take_sample
-from tests.cluster import Cluster, SetupError
+from tools.cluster import Cluster, SetupError
 
 SAMPLE_SECONDS = 0.5
 ARTIFACTS = ROOT / "artifacts"

@@ -24,7 +24,7 @@ from demo.scenario import Expectation, Phase, Scenario
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_sizing import Sizing, size
-from tests.cluster import Component, PortLease, PrometheusOptions, helm, kubectl, lease_port, wait_until
+from tools.cluster import Component, PortLease, PrometheusOptions, helm, kubectl, lease_port, wait_until
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "call-center.yaml"

@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.cluster import Cluster, PrometheusOptions, build, tools
+from tools.cluster import Cluster, PrometheusOptions, build, tools
 
 pytest_plugins = ["tests.skip_gate"]
 

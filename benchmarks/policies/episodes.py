@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firsttoken_operator.replay.series import Series
+from firsttoken_lab.replay.series import Series
 
 _MINUTE, _HOUR = 60.0, 3600.0
 

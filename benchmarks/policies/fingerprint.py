@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import firsttoken_lab
 import firsttoken_operator
 import firsttoken_sizing
 from policies.cells import Cell
 from policies.scenarios import SCENARIOS
 
 OURS = "firsttoken"
-_OPERATOR, _SIZING = (Path(str(package.__file__)).parent for package in (firsttoken_operator, firsttoken_sizing))
+_LAB, _OPERATOR, _SIZING = (
+    Path(str(package.__file__)).parent for package in (firsttoken_lab, firsttoken_operator, firsttoken_sizing)
+)
 _HERE = Path(__file__).resolve().parent
 _SHOWN_ONLY = {"report.py", "picture.py", "history.py"}
 """Of `replay`: what no play depends on."""
@@ -34,8 +37,8 @@ def fingerprint(cell: Cell) -> str:
 def _stage() -> str:
     replay = [
         file
-        for file in sources(_OPERATOR / "replay")
-        if file.name not in _SHOWN_ONLY and file.relative_to(_OPERATOR) != Path("replay/policies/ours.py")
+        for file in sources(_LAB / "replay")
+        if file.name not in _SHOWN_ONLY and file.relative_to(_LAB) != Path("replay/policies/ours.py")
     ]
     sizing = [file for file in sources(_SIZING) if file.relative_to(_SIZING).parts[0] not in {"report", "benchmarks"}]
     shared = (_OPERATOR / name for name in ("decide/bounds.py", "decide/initial.py"))
@@ -46,7 +49,7 @@ def _stage() -> str:
 
 @cache
 def _law() -> str:
-    files = [_OPERATOR / name for name in ("replay/policies/ours.py", "observe/ttft.py")]
+    files = [_LAB / "replay/policies/ours.py", _OPERATOR / "observe/ttft.py"]
     own = [*sources(_OPERATOR / "decide"), *sources(_OPERATOR / "domain"), *files]
     return f"{_stage()}\n{digest(own)}"
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from firsttoken_lab.replay import clairvoyant
+from firsttoken_lab.replay.policies.dynamo import Dynamo, planner_command
+from firsttoken_lab.replay.policies.hpa import Hpa, KedaQueue
+from firsttoken_lab.replay.policies.knative import Knative
+from firsttoken_lab.replay.policies.llm_d import LlmD
+from firsttoken_lab.replay.policies.registry import POLICIES, Context, engine_of
+from firsttoken_lab.replay.policies.view import Policy, Unavailable
 from firsttoken_operator.domain import Sized
-from firsttoken_operator.replay import clairvoyant
-from firsttoken_operator.replay.policies.dynamo import Dynamo, planner_command
-from firsttoken_operator.replay.policies.hpa import Hpa, KedaQueue
-from firsttoken_operator.replay.policies.knative import Knative
-from firsttoken_operator.replay.policies.llm_d import LlmD
-from firsttoken_operator.replay.policies.registry import POLICIES, Context, engine_of
-from firsttoken_operator.replay.policies.view import Policy, Unavailable
 from firsttoken_sizing.workload import Workload
 from policies.fingerprint import OURS
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from firsttoken_operator.replay.compare import Scene, known_beforehand, scene_of
-from firsttoken_operator.replay.play import Played, play
-from firsttoken_operator.replay.policies.ours import Ours
-from firsttoken_operator.replay.policies.view import Policy
-from firsttoken_operator.replay.score import HOUR_SECONDS, inside_sla, score
+from firsttoken_lab.replay.compare import Scene, known_beforehand, scene_of
+from firsttoken_lab.replay.play import Played, play
+from firsttoken_lab.replay.policies.ours import Ours
+from firsttoken_lab.replay.policies.view import Policy
+from firsttoken_lab.replay.score import HOUR_SECONDS, inside_sla, score
 from policies.cells import Cell
 from policies.fingerprint import OURS
 from policies.players import CLAIRVOYANT, misjudged, player

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from firsttoken_lab.replay.series import Series, read_series
+from firsttoken_lab.replay.setting import Setting, setting_of
+from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_operator.api.documents import parse_documents
-from firsttoken_operator.replay.series import Series, read_series
-from firsttoken_operator.replay.setting import Setting, setting_of
-from firsttoken_operator.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.simulation.trace import read_trace
 from policies.scenarios import DAY_SECONDS, Kind, Scenario

@@ -10,9 +10,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.cluster.cache import cached
-from tests.cluster.progress import SetupError, run_with_progress
-from tests.cluster.uv import uv
+from tools.cluster.cache import cached
+from tools.cluster.progress import SetupError, run_with_progress
+from tools.cluster.uv import uv
 
 LOCK = Path(__file__).with_name("requirements.txt")
 VOCABULARY_LOCK = Path(__file__).with_name("tokenizer.txt")

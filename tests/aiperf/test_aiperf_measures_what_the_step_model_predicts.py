@@ -19,7 +19,7 @@ from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step import step_model
 from firsttoken_sizing.step.scheduler import Scheduler
 from tests.aiperf.environment import AIPerf, aiperf
-from tests.cluster.waiting import wait_until
+from tools.cluster.waiting import wait_until
 
 MODEL = "meta-llama/Meta-Llama-3-70B-Instruct"
 YAML = Path(__file__).with_name("llama-3-70b-tp4.yaml")

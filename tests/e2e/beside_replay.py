@@ -18,17 +18,17 @@ from demo.record import Record
 from demo.scenario import Scenario
 from demo.stage import SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.watching import TargetWatch
+from firsttoken_lab.replay.compare import scene_of
+from firsttoken_lab.replay.play import play
+from firsttoken_lab.replay.policies.ours import Ours
+from firsttoken_lab.replay.replicas import ColdStart
+from firsttoken_lab.replay.setting import Setting, setting_of
+from firsttoken_lab.replay.traffic import Shaping, read_traffic
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.domain import ScalingMode
-from firsttoken_operator.replay.compare import scene_of
-from firsttoken_operator.replay.play import play
-from firsttoken_operator.replay.policies.ours import Ours
-from firsttoken_operator.replay.replicas import ColdStart
-from firsttoken_operator.replay.setting import Setting, setting_of
-from firsttoken_operator.replay.traffic import Shaping, read_traffic
-from tests.cluster import Cluster, wait_until
 from tests.e2e.courses import Course
+from tools.cluster import Cluster, wait_until
 
 AFTER_SECONDS = 60.0
 """How long the emulated fleet stays after the last request."""

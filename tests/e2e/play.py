@@ -14,7 +14,7 @@ from demo.record import Record, ReplicaEvent
 from demo.scenario import Phase, Scenario
 from demo.stage import EXAMPLE, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.watching import TargetWatch
-from tests.cluster import Cluster
+from tools.cluster import Cluster
 
 LONG_SECONDS = 1800.0
 

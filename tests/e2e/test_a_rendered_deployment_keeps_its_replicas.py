@@ -10,8 +10,8 @@ import yaml
 
 from demo.scenario import Scenario
 from demo.stage import EXAMPLE
-from tests.cluster import wait_until
 from tests.e2e.play import Play, play
+from tools.cluster import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

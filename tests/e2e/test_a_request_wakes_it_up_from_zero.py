@@ -18,7 +18,7 @@ import yaml
 
 from demo.scenario import Phase, Scenario
 from demo.stage import EXAMPLE, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
-from tests.cluster import Cluster, wait_until
+from tools.cluster import Cluster, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from demo.scenario import Scenario
-from tests.cluster import wait_until
 from tests.e2e.play import Play, play
+from tools.cluster import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

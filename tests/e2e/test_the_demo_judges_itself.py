@@ -12,7 +12,7 @@ import pytest
 
 from demo.scenario import Scenario
 from demo.stage import ROOT, prometheus_options
-from tests.cluster import Cluster, lease_port
+from tools.cluster import Cluster, lease_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

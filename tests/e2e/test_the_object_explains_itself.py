@@ -7,8 +7,8 @@ import re
 import pytest
 
 from demo.scenario import Scenario
-from tests.cluster import wait_until
 from tests.e2e.play import play
+from tools.cluster import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.cluster import helm
+from tools.cluster import helm
 
 CHART = Path(__file__).parents[2] / "helm" / "firsttoken"
 CRDS = Path(__file__).parents[2] / "crds"

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from firsttoken_operator.run.watches import GROUP, WATCHED
-from tests.cluster import Cluster
 from tests.helm.chart import CRDS, NAMESPACE, of_kind, render
+from tools.cluster import Cluster
 
 Right = tuple[str, str, str]
 """API group, resource, verb."""

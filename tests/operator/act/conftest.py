@@ -9,7 +9,7 @@ import pytest
 from kubernetes.aio import client
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
-from tests.cluster import Cluster
+from tools.cluster import Cluster
 
 CRDS = Path(__file__).parents[3] / "crds"
 

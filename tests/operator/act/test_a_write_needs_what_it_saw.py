@@ -7,8 +7,8 @@ import pytest
 from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleWriter, Write
-from tests.cluster import Cluster
 from tests.operator.act.objects import NAMESPACE, decision, infd, scale_to, seen, workload
+from tools.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

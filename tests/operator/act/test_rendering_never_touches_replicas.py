@@ -13,9 +13,9 @@ from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.api import InferenceDeployment
 from firsttoken_operator.domain import Reason
 from firsttoken_sizing.profile import ConfigurationKey
-from tests.cluster import Cluster
 from tests.operator.act.objects import NAMESPACE, infd, scale_to, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+from tools.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

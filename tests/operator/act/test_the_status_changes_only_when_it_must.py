@@ -32,10 +32,10 @@ from firsttoken_operator.domain import (
 )
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla, Workload
-from tests.cluster import Cluster
 from tests.docs.pages import ROOT, blocks
 from tests.operator.act.objects import decision, infd
 from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
+from tools.cluster import Cluster
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 EMPTY = InferenceDeploymentStatus()

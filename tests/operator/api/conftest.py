@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
+from tools.cluster import Cluster
 
 CRDS = Path(__file__).parents[3] / "crds"
 

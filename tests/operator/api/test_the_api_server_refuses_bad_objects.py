@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from tests.cluster import Cluster
 from tests.operator.api.bad_objects import DEPLOYMENT, GOOD, NAMESPACE, PLURALS, BadObject, changed
 from tests.operator.api.refused_by_rule import REFUSED_BY_RULE
 from tests.operator.api.refused_by_schema import REFUSED_BY_SCHEMA
+from tools.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

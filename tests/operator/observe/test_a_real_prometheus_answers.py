@@ -20,7 +20,6 @@ from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
 from firsttoken_operator.observe.source import Vector
 from firsttoken_sizing.workload import Limit, Percentile
-from tests.cluster import Prometheus, PrometheusOptions
 from tests.operator.observe.exporter import (
     INPUT_TOKENS,
     NAMESPACE,
@@ -29,6 +28,7 @@ from tests.operator.observe.exporter import (
     ExportedPod,
     Exporter,
 )
+from tools.cluster import Prometheus, PrometheusOptions
 
 pytestmark = pytest.mark.cluster
 

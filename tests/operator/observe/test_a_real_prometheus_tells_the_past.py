@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from firsttoken_lab.replay.history import Deployment, read_history
 from firsttoken_operator.observe.history_arrivals import PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
-from firsttoken_operator.replay.history import Deployment, read_history
-from tests.cluster import Prometheus, PrometheusOptions
+from tools.cluster import Prometheus, PrometheusOptions
 
 pytestmark = pytest.mark.cluster
 

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster import Cluster, lease_port, wait_until
 from tests.helm.chart import NAMESPACE, render
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+from tools.cluster import Cluster, lease_port, wait_until
 
 pytestmark = pytest.mark.cluster
 

@@ -1,7 +1,7 @@
 """`firsttoken emulate`: an OpenAI-compatible server, or a whole fleet, whose timing follows the sizing's step model.
 
 Reads the same YAML as `size`; which engine to emulate is what `size` answers. The work is in
-`firsttoken_operator.emulate`; here are only the arguments and the translation.
+`firsttoken_lab.emulate`; here are only the arguments and the translation.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from firsttoken_lab.emulate.fleet import EngineSpec
+    from firsttoken_lab.emulate.traffic import Traffic
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
-    from firsttoken_operator.emulate.fleet import EngineSpec
-    from firsttoken_operator.emulate.traffic import Traffic
     from firsttoken_sizing.request import SizingRequest
 
 ROUTINGS = {"random": "Random", "round-robin": "RoundRobin", "least-loaded": "LeastLoaded"}
@@ -82,8 +82,8 @@ def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: in
         InvalidInput: the question cannot be sized, or nothing is known about the configuration's step times.
 
     """
-    from firsttoken_operator.emulate.fleet import EngineSpec
-    from firsttoken_operator.emulate.metrics import MetricsRuntime
+    from firsttoken_lab.emulate.fleet import EngineSpec
+    from firsttoken_lab.emulate.metrics import MetricsRuntime
     from firsttoken_sizing.catalog import resolve_model
     from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
@@ -132,7 +132,7 @@ def _question(args: argparse.Namespace) -> tuple[InferenceDeployment, SizingRequ
 
 
 def _run_server(args: argparse.Namespace, question: SizingRequest, spec: EngineSpec) -> int:
-    from firsttoken_operator.emulate.server import ServerRun, run_server
+    from firsttoken_lab.emulate.server import ServerRun, run_server
 
     natural = max(1, round(question.workload.output_tokens))
     lateness = asyncio.run(
@@ -146,8 +146,8 @@ def _run_server(args: argparse.Namespace, question: SizingRequest, spec: EngineS
 def _run_fleet(
     args: argparse.Namespace, deployment: InferenceDeployment, question: SizingRequest, spec: EngineSpec
 ) -> int:
-    from firsttoken_operator.emulate.fleet import GatewayPolicy
-    from firsttoken_operator.emulate.service import FleetRun, run_fleet
+    from firsttoken_lab.emulate.fleet import GatewayPolicy
+    from firsttoken_lab.emulate.service import FleetRun, run_fleet
     from firsttoken_sizing.workload import Routing
 
     target = deployment.spec.target_ref.name if deployment.spec.target_ref else deployment.metadata.name
@@ -183,7 +183,7 @@ def _run_fleet(
 
 
 def _traffic(args: argparse.Namespace, question: SizingRequest) -> Traffic:
-    from firsttoken_operator.emulate.traffic import Lengths, Phase, PoissonTraffic, trace_traffic
+    from firsttoken_lab.emulate.traffic import Lengths, Phase, PoissonTraffic, trace_traffic
     from firsttoken_sizing.errors import InvalidInput
 
     if args.trace is not None:

@@ -15,13 +15,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from firsttoken_lab.replay.compare import NAMES, Comparison, compare, scene_of
+from firsttoken_lab.replay.report import comparison_json, comparison_table
+from firsttoken_lab.replay.setting import setting_of
+from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.question import add_files, read, title, write
 from firsttoken_operator.cli.size import INFEASIBLE
-from firsttoken_operator.replay.compare import NAMES, Comparison, compare, scene_of
-from firsttoken_operator.replay.report import comparison_json, comparison_table
-from firsttoken_operator.replay.setting import setting_of
-from firsttoken_operator.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 
@@ -113,9 +113,10 @@ def _history(args: argparse.Namespace, deployment: InferenceDeployment, lengths:
     """What Prometheus knows of the deployment, and requests made from it."""
     import time
 
+    from firsttoken_lab.replay.history import FIELD, Deployment, read_history
+
     # NB: imported here, because it needs the packages of the operator and a trace does not.
     from firsttoken_operator.observe.targets import target_name
-    from firsttoken_operator.replay.history import FIELD, Deployment, read_history
 
     since = args.since or _SINCE
     whose = Deployment(deployment.metadata.namespace or "default", target_name(deployment))
@@ -170,7 +171,7 @@ def _progress(message: str) -> None:
 
 def _print(name: str, comparison: Comparison, args: argparse.Namespace) -> None:
     if args.output == "html":
-        from firsttoken_operator.replay.picture import comparison_figure
+        from firsttoken_lab.replay.picture import comparison_figure
         from firsttoken_sizing.report.pictures import PictureFormat, draw
 
         _emit(draw(comparison_figure(name, comparison), PictureFormat.HTML), args.out)

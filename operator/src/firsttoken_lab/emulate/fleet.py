@@ -1,0 +1,294 @@
+"""A fleet of engines behind a gateway: requests in, truth and pod metrics out, in virtual time.
+
+Why it exists: autoscaling needs traffic that reacts to the number of replicas. Virtual time is the wall clock
+(`clock`), but nothing here sleeps or waits: `advance` computes everything that happened up to now. Which pods exist is
+told by `follow` (the cluster, or a test); no Kubernetes and no HTTP in this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from firsttoken_lab.emulate.engine import Engine, RequestTooLarge, Sequence
+from firsttoken_lab.emulate.metrics import MetricsRuntime, PodMetrics, pod_metrics
+from firsttoken_lab.emulate.routing import Router, make_router
+from firsttoken_lab.emulate.traffic import Arrival, Traffic
+from firsttoken_lab.emulate.truth import Lateness, RequestRecord, Truth
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.workload import Routing, Sla
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """What every replica of a fleet is.
+
+    `kv_tokens` None: the cache size is not known and does not bind. `max_model_tokens`: context window.
+    """
+
+    model: StepModel
+    model_name: str
+    runtime: MetricsRuntime = MetricsRuntime.NIM
+    kv_tokens: int | None = None
+    max_prefill_tokens: int = 8192
+    max_model_tokens: int = 8192
+    cached_input_percent: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as the cluster shows it. `addressed`: it has an IP address, so that service discovery lists it."""
+
+    namespace: str
+    name: str
+    uid: str
+    ready: bool
+    terminating: bool = False
+    addressed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPolicy:
+    """What stands in front of the replicas and how they leave.
+
+    A request that finds no ready replica waits `timeout_seconds`, then fails. A terminating pod takes no new requests
+    and has `drain_seconds` for those it holds (its grace period), or until its object is gone if that comes later.
+    """
+
+    routing: Routing = Routing.RANDOM
+    timeout_seconds: float = 30.0
+    drain_seconds: float = 30.0
+    seed: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """One pod's engine, its metrics, and the requests that it holds."""
+
+    pod: Pod
+    engine: Engine
+    metrics: PodMetrics
+    requests: dict[Sequence, RequestRecord] = field(default_factory=dict)
+    drain_until_seconds: float | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that it holds (the router's measure of load)."""
+        return self.engine.in_flight
+
+    @property
+    def accepting(self) -> bool:
+        """Whether the gateway may send it requests."""
+        return self.pod.ready and not self.pod.terminating
+
+
+class _Listener:
+    """Passes one engine's events on to the pod's metrics and to the truth."""
+
+    def __init__(self, fleet: Fleet, metrics: PodMetrics) -> None:
+        self._fleet = fleet
+        self._metrics = metrics
+        self.replica: Replica | None = None
+
+    def prefilled(self, sequence: Sequence) -> None:
+        self._metrics.prefilled(sequence)
+        if self.replica is not None and sequence.first_token_seconds is not None:
+            self._fleet.truth.first_token(self.replica.requests[sequence], sequence.first_token_seconds)
+            self._fleet.event_seconds.append(sequence.first_token_seconds)
+
+    def decoded(self, steps: int, sequences: int, first_seconds: float, growth_seconds: float) -> None:
+        self._metrics.decoded(steps, sequences, first_seconds, growth_seconds)
+
+    def finished(self, sequence: Sequence) -> None:
+        self._metrics.finished(sequence)
+        if self.replica is not None and sequence.finished_seconds is not None:
+            self._fleet.truth.finished(self.replica.requests.pop(sequence), sequence.finished_seconds)
+            self._fleet.event_seconds.append(sequence.finished_seconds)
+
+
+class Fleet:
+    """Engines by pod, a gateway, a schedule of requests. Times are seconds of `clock`."""
+
+    def __init__(
+        self, spec: EngineSpec, traffic: Traffic, sla: Sla, gateway: GatewayPolicy, clock: Callable[[], float]
+    ) -> None:
+        """Make an empty fleet; traffic begins with `start`."""
+        self.spec = spec
+        self.traffic = traffic
+        self.gateway = gateway
+        self.truth = Truth(sla)
+        self.lateness = Lateness()
+        self.event_seconds: list[float] = []
+        """Virtual times of the events of the `advance` that is going on."""
+        self.replicas: dict[tuple[str, str], Replica] = {}
+        """By (namespace, pod name): those whose metrics are served."""
+        self.targets: tuple[tuple[str, str], ...] = ()
+        """The same keys of all pods that discovery lists: from their address on, long before they are ready."""
+        self.started_seconds: float | None = None
+        self._clock = clock
+        self._router: Router[Replica] = make_router(gateway.routing, gateway.seed)
+        self._accepting: list[Replica] = []
+        self._leaving: list[Replica] = []
+        self._queue: deque[RequestRecord] = deque()
+
+    def start(self) -> None:
+        """Let the traffic begin now."""
+        self.started_seconds = self._clock()
+
+    @property
+    def traffic_seconds(self) -> float:
+        """Seconds since the traffic began; 0 before."""
+        return 0.0 if self.started_seconds is None else self._clock() - self.started_seconds
+
+    @property
+    def ready(self) -> int:
+        """Replicas that take requests."""
+        return len(self._accepting)
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait at the gateway because no replica is ready."""
+        return len(self._queue)
+
+    def advance(self) -> None:
+        """Compute everything that happened up to now."""
+        self._advance_to(self._clock())
+
+    def follow(self, pods: Iterable[Pod]) -> None:
+        """Take the pods that exist now: new ready ones join, terminating ones drain, missing ones are gone."""
+        now = self._clock()
+        self._advance_to(now)
+        seen = {(pod.namespace, pod.name): pod for pod in pods}
+        self.targets = tuple(key for key, pod in seen.items() if pod.addressed)
+        for key, replica in list(self.replicas.items()):
+            pod = seen.get(key)
+            if pod is None or pod.uid != replica.pod.uid:
+                del self.replicas[key]
+                self._leave(replica, now)
+            else:
+                replica.pod = pod
+                if pod.terminating and replica.drain_until_seconds is None:
+                    replica.drain_until_seconds = now + self.gateway.drain_seconds
+        for key, pod in seen.items():
+            # NB: a pod has metrics from its first readiness on; before that its server does not listen.
+            if key not in self.replicas and pod.ready and not pod.terminating:
+                self.replicas[key] = self._new_replica(pod, now)
+        self._accepting = [replica for replica in self.replicas.values() if replica.accepting]
+        self._release_queue(now)
+
+    def finish(self) -> None:
+        """End the run: requests in flight are computed to their end at once, those without a replica fail."""
+        self.advance()
+        for replica in self.replicas.values():
+            replica.engine.advance(math.inf)
+        for replica in self._leaving:
+            replica.engine.advance(replica.drain_until_seconds or 0.0)
+            self._lose(replica)
+        self.event_seconds.clear()
+        while self._queue:
+            self.truth.lost(self._queue.popleft(), "no ready replica until the end of the run")
+
+    def stats(self) -> dict[str, Any]:
+        """What a live table shows: load, replicas, score, lateness."""
+        self.advance()
+        elapsed = self.traffic_seconds
+        return {
+            "elapsedSeconds": elapsed,
+            "offeredRequestsPerSecond": self.traffic.rate(elapsed) if self.started_seconds is not None else 0.0,
+            "readyReplicas": self.ready,
+            "queuedAtGateway": self.queued,
+            **self.truth.stats(self._clock(), elapsed),
+            "latenessP99Seconds": self.lateness.percentile(99),
+        }
+
+    def export(self) -> Iterator[str]:
+        """Per-request truth, one JSON object a line; `arrival_seconds` counts from the start of the traffic."""
+        return self.truth.lines(self.started_seconds or 0.0)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _advance_to(self, now: float) -> None:
+        if self.started_seconds is not None:
+            for arrival in self.traffic.take(now - self.started_seconds):
+                self._arrive(arrival, self.started_seconds + arrival.seconds)
+        for replica in self.replicas.values():
+            replica.engine.advance(now)
+        for replica in list(self._leaving):
+            deadline = replica.drain_until_seconds or 0.0
+            replica.engine.advance(min(now, deadline))
+            if now >= deadline or not replica.in_flight:
+                self._leaving.remove(replica)
+                self._lose(replica)
+        while self._queue and self._queue[0].arrival_seconds + self.gateway.timeout_seconds <= now:
+            self.truth.lost(self._queue.popleft(), "no ready replica")
+        self.lateness.add(self._clock(), self.event_seconds)
+        self.event_seconds.clear()
+
+    def _arrive(self, arrival: Arrival, at_seconds: float) -> None:
+        record = RequestRecord(at_seconds, arrival.input_tokens, arrival.output_tokens)
+        self.truth.arrived(record)
+        self.event_seconds.append(at_seconds)
+        if self._accepting:
+            self._route(record, at_seconds)
+        else:
+            self._queue.append(record)
+
+    def _route(self, record: RequestRecord, at_seconds: float) -> None:
+        if self.gateway.routing is Routing.LEAST_LOADED:
+            for replica in self._accepting:
+                replica.engine.advance(at_seconds)
+        replica = self._router(self._accepting)
+        record.pod = replica.pod.name
+        cached = int(record.input_tokens * self.spec.cached_input_percent / 100)
+        sequence = Sequence(at_seconds, record.input_tokens, record.output_tokens, cached)
+        replica.requests[sequence] = record
+        try:
+            replica.engine.submit(sequence)
+        except RequestTooLarge as error:
+            del replica.requests[sequence]
+            replica.metrics.count_finish("error")
+            self.truth.lost(record, str(error))
+
+    def _release_queue(self, now: float) -> None:
+        while self._queue and self._accepting:
+            self._route(self._queue.popleft(), now)
+
+    def _new_replica(self, pod: Pod, now: float) -> Replica:
+        spec = self.spec
+        metrics = pod_metrics(
+            spec.runtime,
+            spec.model_name,
+            max_requests=spec.model.max_batch,
+            kv_tokens=spec.kv_tokens,
+            max_model_tokens=spec.max_model_tokens,
+        )
+        listener = _Listener(self, metrics)
+        engine = Engine(
+            spec.model,
+            observer=listener,
+            kv_tokens=spec.kv_tokens,
+            max_prefill_tokens=spec.max_prefill_tokens,
+            start_seconds=now,
+        )
+        metrics.engine = engine
+        listener.replica = Replica(pod, engine, metrics)
+        return listener.replica
+
+    def _leave(self, replica: Replica, now: float) -> None:
+        """The pod object is gone: what its grace period still covers goes on unseen, the rest fails."""
+        deadline = replica.drain_until_seconds
+        if deadline is None and replica.in_flight:
+            # NB: deletion and disappearance may be one event for a watcher (kwok deletes at once).
+            deadline = now + self.gateway.drain_seconds
+        replica.drain_until_seconds = deadline
+        if deadline is not None and deadline > now and replica.in_flight:
+            self._leaving.append(replica)
+        else:
+            self._lose(replica)
+
+    def _lose(self, replica: Replica) -> None:
+        for sequence in replica.engine.drop_all():
+            self.truth.lost(replica.requests.pop(sequence), "pod gone")

@@ -1,0 +1,186 @@
+"""One emulated replica as an OpenAI-compatible server, for real clients and load generators.
+
+Handlers only: the protocol is in `openai`, the timing in `pacing`, the metrics in `metrics`. The paths are those that
+NIM and vLLM share, with NIM's health paths beside vLLM's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from firsttoken_lab.emulate.engine import Engine, RequestTooLarge, Sequence
+from firsttoken_lab.emulate.exposition import CONTENT_TYPE
+from firsttoken_lab.emulate.fleet import EngineSpec
+from firsttoken_lab.emulate.hosting import serve, stop_on_signals
+from firsttoken_lab.emulate.metrics import pod_metrics
+from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
+from firsttoken_lab.emulate.pacing import PacedEngine
+from firsttoken_lab.emulate.truth import Lateness
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
+
+def _error(status: int, message: str, field: str | None = None) -> web.Response:
+    kind = "NotFoundError" if status == 404 else "BadRequestError"
+    return web.json_response(
+        {"error": {"message": message, "type": kind, "param": field, "code": status}}, status=status
+    )
+
+
+class EmulatedServer:
+    """One replica. `natural_output_tokens`: where the emulated model stops by itself; None: only at `max_tokens`."""
+
+    def __init__(self, spec: EngineSpec, natural_output_tokens: int | None = None) -> None:
+        """Make an idle server; its engine runs while the application does."""
+        self._spec = spec
+        self._natural_output_tokens = natural_output_tokens
+        self._metrics = pod_metrics(
+            spec.runtime,
+            spec.model_name,
+            max_requests=spec.model.max_batch,
+            kv_tokens=spec.kv_tokens,
+            max_model_tokens=spec.max_model_tokens,
+        )
+        began = time.monotonic()
+        engine = Engine(
+            spec.model, observer=self._metrics, kv_tokens=spec.kv_tokens, max_prefill_tokens=spec.max_prefill_tokens
+        )
+        self._metrics.engine = engine
+        self._paced = PacedEngine(engine, clock=lambda: time.monotonic() - began)
+        self._numbers = itertools.count(1)
+
+    @property
+    def lateness(self) -> Lateness:
+        """How late steps were noticed."""
+        return self._paced.lateness
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_post("/v1/completions", self._completions)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_get("/v1/models", self._models)
+        for path in ("/v1/health/ready", "/v1/health/live", "/health"):
+            app.router.add_get(path, self._healthy)
+        for path in ("/metrics", "/v1/metrics"):
+            app.router.add_get(path, self._metrics_page)
+        app.cleanup_ctx.append(self._engine_task)
+        return app
+
+    async def _engine_task(self, _app: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._paced.drive())
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, chat=False)
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, chat=True)
+
+    async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
+        arrival = self._paced.clock()
+        try:
+            body = await request.json()
+        except ValueError:
+            return _error(400, "body: not JSON; send a JSON object", "body")
+        try:
+            prompt = parse(body, chat=chat, natural_output_tokens=self._natural_output_tokens)
+        except BadRequest as error:
+            return _error(400, str(error), error.field)
+        if prompt.model != self._spec.model_name:
+            return _error(404, f"model: {prompt.model!r} is not served; use {self._spec.model_name!r}", "model")
+        if prompt.input_tokens + prompt.output_tokens > self._spec.max_model_tokens:
+            return _error(
+                400,
+                f"max_tokens: {prompt.input_tokens} prompt + {prompt.output_tokens} output tokens exceed the context "
+                f"window of {self._spec.max_model_tokens}; send a shorter prompt or ask for less",
+                "max_tokens",
+            )
+        cached = int(prompt.input_tokens * self._spec.cached_input_percent / 100)
+        sequence = Sequence(
+            arrival, prompt.input_tokens, prompt.output_tokens, cached, finish_reason=prompt.finish_reason
+        )
+        answer = Answer(prompt, f"cmpl-{next(self._numbers)}", int(time.time()))
+        try:
+            if prompt.stream:
+                return await self._stream(request, sequence, answer)
+            async with aclosing(self._paced.generate(sequence)) as tokens:
+                async for _ in tokens:
+                    pass
+        except RequestTooLarge as error:
+            return _error(400, f"prompt: {error}; send a shorter one", "prompt")
+        return web.json_response(answer.whole())
+
+    async def _stream(self, request: web.Request, sequence: Sequence, answer: Answer) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+        )
+        sent = 0
+        async with aclosing(self._paced.generate(sequence)) as tokens:
+            async for count in tokens:
+                if not response.prepared:
+                    # NB: prepared with the first token only, so that a request that is refused still gets its status.
+                    await response.prepare(request)
+                for chunk in answer.chunk(sent, count):
+                    await response.write(chunk)
+                sent += count
+        for chunk in answer.ending():
+            await response.write(chunk)
+        await response.write_eof()
+        return response
+
+    async def _models(self, _request: web.Request) -> web.Response:
+        card = {
+            "id": self._spec.model_name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "firsttoken",
+            "max_model_len": self._spec.max_model_tokens,
+        }
+        return web.json_response({"object": "list", "data": [card]})
+
+    async def _healthy(self, _request: web.Request) -> web.Response:
+        return web.json_response({"message": "Service is ready."})
+
+    async def _metrics_page(self, _request: web.Request) -> web.Response:
+        self._paced.catch_up()
+        return web.Response(body=self._metrics.page(), headers={"Content-Type": CONTENT_TYPE})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRun:
+    """One run of an emulated server."""
+
+    spec: EngineSpec
+    natural_output_tokens: int | None
+    host: str = "127.0.0.1"
+    port: int = 0
+    port_file: Path | None = None
+    seconds: float | None = None
+    """End by itself after this long; None: at SIGINT or SIGTERM."""
+
+
+async def run_server(run: ServerRun) -> Lateness:
+    """Serve until told to stop; returns how late the tokens were."""
+    server = EmulatedServer(run.spec, run.natural_output_tokens)
+    stop = stop_on_signals()
+    runner, port = await serve(server.application(), run.host, run.port, run.port_file)
+    print(f"emulated {run.spec.model_name} on http://{run.host}:{port}/v1", flush=True)
+    try:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), run.seconds)
+    finally:
+        await runner.cleanup()
+    return server.lateness

@@ -1,0 +1,194 @@
+"""One policy under one traffic: the fleet is simulated from tick to tick, and the policy looks and asks in between.
+
+GPU time is billed up to the last arrival. What is in the fleet then is still answered, so that a late answer counts as
+late and not as none, but no policy looks any more. While metrics are out, nobody scrapes anything, and what a policy
+is shown of them says that they are unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firsttoken_lab.replay.gateway import FleetGateway
+from firsttoken_lab.replay.policies.view import Policy, View
+from firsttoken_lab.replay.replicas import ColdStart, Replicas
+from firsttoken_lab.replay.scrape import Scraper
+from firsttoken_operator.domain import Metrics, Missing, Reason
+from firsttoken_operator.observe.measure import nothing
+from firsttoken_sizing.simulation.fleet import Fleet, Settings
+from firsttoken_sizing.simulation.requests import Requests
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.workload import Limit
+
+_SECONDS_A_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a policy plays: the replicas' physics and what is known of them. The same for every policy."""
+
+    step: StepModel
+    settings: Settings
+    """Of the fleet; its `replicas` are the most that may live at one time, draining ones included."""
+    cold_start: ColdStart = field(default_factory=lambda: ColdStart(180.0))
+    scrape_lag_seconds: float = 5.0
+    """How old the newest sample is when a policy looks; less than `scrape_seconds`."""
+    ttft_limit: Limit | None = None
+    """Where the TTFT buckets are read; None: at the 95th percentile, and nothing is late."""
+    failures_per_day: float = 0.0
+    """How often one replica dies, on average."""
+    seed: int = 1
+    scrape_seconds: float = 15.0
+    """Between two scrapes."""
+    window_seconds: float = 60.0
+    """Rate window: four scrapes."""
+    metric_outages: tuple[tuple[float, float], ...] = ()
+    """From when to when (seconds, the end excluded) nothing is scraped and nobody who looks gets an answer.
+    NB: what a gateway counted meanwhile is there at the next scrape."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scrape_seconds <= self.window_seconds:
+            raise ValueError(f"scrape_seconds is in (0, {self.window_seconds:g}], not {self.scrape_seconds:g}")
+        if not 0 <= self.scrape_lag_seconds < self.scrape_seconds:
+            raise ValueError(f"scrape_lag_seconds is in [0, {self.scrape_seconds:g}), not {self.scrape_lag_seconds:g}")
+        for begin, end in self.metric_outages:
+            if not begin < end:
+                raise ValueError(f"metric_outages: {begin:g} to {end:g} does not end after it begins")
+
+    def is_blind(self, at_seconds: float) -> bool:
+        """Whether metrics are out then."""
+        return any(begin <= at_seconds < end for begin, end in self.metric_outages)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """The fleet over time: one entry a scrape in each array, the first at 0, the last at the end."""
+
+    at_seconds: NDArray[np.float64]
+    asked: NDArray[np.int64]
+    """`spec.replicas`."""
+    ready: NDArray[np.int64]
+    living: NDArray[np.int64]
+    """Starting, ready and draining: what is billed."""
+    replica_seconds: NDArray[np.float64]
+    """Billed since the beginning."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """What became of the requests and the fleet. Arrays have one entry a request; NaN: never answered."""
+
+    policy: str
+    arrival_seconds: NDArray[np.float64]
+    ttft_seconds: NDArray[np.float64]
+    end_to_end_seconds: NDArray[np.float64]
+    output_tokens: NDArray[np.int64]
+    replica_seconds: float
+    changes: tuple[tuple[float, int], ...]
+    """When the policy asked for how many replicas, the first at 0."""
+    course: Course
+
+
+def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
+    """Play to the last arrival, then let the fleet answer what it has. The same arguments give the same result."""
+    fleet = Fleet(stage.step, requests, stage.settings)
+    starts, deaths = (np.random.default_rng(seed) for seed in np.random.SeedSequence(stage.seed).spawn(2))
+    replicas = Replicas(fleet, stage.cold_start, starts)
+    scraper = Scraper(fleet, stage.settings.kv_cache_tokens, stage.window_seconds)
+    gateway = FleetGateway(fleet)
+    replicas.begin(policy.initial())
+    changes, course = [(0.0, replicas.asked)], [_moment(0.0, replicas)]
+    end = float(requests.arrival_s[-1])
+    death_probability = stage.failures_per_day * stage.scrape_seconds / _SECONDS_A_DAY
+    next_scrape = stage.scrape_seconds - stage.scrape_lag_seconds
+    unknown = nothing(Missing(Reason.SOURCE_UNREACHABLE, "metrics are out"), stage.window_seconds)
+    is_out = False
+    next_look = policy.interval_seconds
+    while min(next_scrape, next_look) <= end:
+        if next_scrape <= next_look:
+            replicas.advance(next_scrape)
+            if death_probability:
+                replicas.fail(death_probability, deaths)
+            is_out = stage.is_blind(next_scrape)
+            if not is_out:
+                scraper.scrape(next_scrape, replicas.serving_slots)
+            course.append(_moment(next_scrape, replicas))
+            next_scrape += stage.scrape_seconds
+            continue
+        # What a policy sees of the requests is as old as the last scrape: they are simulated further when it acts.
+        replicas.look(next_look)
+        before = replicas.asked
+        # NB: after an outage nothing is known before the next scrape: the last one is from before it.
+        if is_out or stage.is_blind(next_look):
+            view = _blind_view(next_look, replicas, unknown)
+        else:
+            view = _view(next_look, replicas, scraper, gateway, stage.ttft_limit)
+        replicas.scale(policy.desired(view), next_look)
+        if replicas.asked != before:
+            changes.append((next_look, replicas.asked))
+        next_look += policy.interval_seconds
+    replicas.advance(end)
+    course.append(_moment(end, replicas))
+    billed = replicas.billed_replica_seconds()
+    replicas.finish()
+    work = fleet.requests
+    answered = work.first_token > 0
+    return Played(
+        policy=policy.name,
+        arrival_seconds=requests.arrival_s,
+        ttft_seconds=np.where(answered, work.first_token - work.arrival, np.nan),
+        end_to_end_seconds=np.where(answered, work.finish - work.arrival, np.nan),
+        output_tokens=requests.output_tokens,
+        replica_seconds=billed,
+        changes=tuple(changes),
+        course=_course(course),
+    )
+
+
+_Moment = tuple[float, int, int, int, float]
+
+
+def _moment(now_seconds: float, replicas: Replicas) -> _Moment:
+    billed = replicas.billed_replica_seconds()
+    return now_seconds, replicas.asked, replicas.serving, replicas.living, billed
+
+
+def _course(moments: list[_Moment]) -> Course:
+    at, *counts, billed = zip(*moments, strict=True)
+    asked, ready, living = (np.array(column, np.int64) for column in counts)
+    return Course(np.array(at), asked, ready, living, np.array(billed))
+
+
+def _view(
+    now_seconds: float,
+    replicas: Replicas,
+    scraper: Scraper,
+    gateway: FleetGateway,
+    ttft_limit: Limit | None,
+) -> View:
+    last = scraper.last
+    return replace(
+        _blind_view(now_seconds, replicas, scraper.metrics(ttft_limit)),
+        running_requests=float(last.running) if last else None,
+        waiting_requests=float(last.waiting) if last else None,
+        requests_in_pods=lambda: replicas.requests_held(now_seconds),
+        gateway=gateway.look(last.at_seconds if last else 0.0),
+    )
+
+
+def _blind_view(now_seconds: float, replicas: Replicas, metrics: Metrics) -> View:
+    """Pods as Kubernetes shows them, and what the operator knows of metrics; nobody else knows any."""
+    return View(
+        now_seconds=now_seconds,
+        replicas=replicas.asked,
+        ready=replicas.serving,
+        starting=replicas.starting,
+        terminating=replicas.terminating,
+        time_to_ready_seconds=replicas.time_to_ready_seconds,
+        running_requests=None,
+        waiting_requests=None,
+        metrics=metrics,
+    )

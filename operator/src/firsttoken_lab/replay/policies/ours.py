@@ -1,0 +1,92 @@
+"""firsttoken itself: the operator's own `decide`, with a snapshot of the replayed deployment instead of a cluster's."""
+
+from __future__ import annotations
+
+from firsttoken_lab.replay.calendar import Calendar
+from firsttoken_lab.replay.policies.view import View
+from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    Metrics,
+    Missing,
+    Reason,
+    ResourceSnapshot,
+    ScalingPolicy,
+    Sized,
+    Target,
+)
+from firsttoken_operator.domain.decision import Decision
+from firsttoken_operator.observe.measure import nothing
+from firsttoken_operator.observe.schedule import lead_seconds
+
+TICK_SECONDS = 15.0
+_UID = "replayed"
+
+
+class Ours:
+    """One resource without a pool, on the operator's interval."""
+
+    name = "firsttoken"
+
+    def __init__(
+        self,
+        sized: Sized,
+        policy: ScalingPolicy,
+        interval_seconds: float = TICK_SECONDS,
+        calendar: Calendar | None = None,
+        *,
+        on_prem: bool = False,
+    ) -> None:
+        """`sized` and `policy` are what the operator would have made of the resource; `interval_seconds`: its tick.
+
+        `calendar`: when the trace happens and what is declared for then; None: a week from Monday without windows.
+        `on_prem`: the resource is in a pool of GPUs that are there anyway.
+        """
+        self.interval_seconds = interval_seconds
+        self._sized, self._policy = sized, policy
+        self._calendar, self._on_prem = calendar or Calendar(), on_prem
+        self._memory = Memory()
+        self.decisions: list[Decision] = []
+        """Those that changed something, in order."""
+        self.capacity_factors: list[tuple[float, float]] = []
+        """What was learned of the capacity: when (seconds), and the factor on the sized one, each time it changed."""
+
+    def initial(self) -> int:
+        """As the operator creates a fleet."""
+        return initial_replicas(self._policy, self._sized, self._scheduled(0.0, None), on_prem=self._on_prem)
+
+    def desired(self, view: View) -> int:
+        """One tick of the operator."""
+        target = Target(
+            uid=_UID, kind="Deployment", name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
+            terminating=view.terminating, gpus_per_replica=self._sized.configuration.gpus_per_replica,
+        )  # fmt: skip
+        resource = ResourceSnapshot(
+            uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,
+            metrics=_metrics(view), time_to_ready_seconds=view.time_to_ready_seconds,
+            scheduled_requests_per_second=self._scheduled(view.now_seconds, view.time_to_ready_seconds),
+            has_schedule=bool(self._calendar.windows),
+        )  # fmt: skip
+        snapshot = FleetSnapshot(
+            view.now_seconds,
+            self.interval_seconds,
+            (resource,),
+            epoch_seconds=self._calendar.epoch_seconds(view.now_seconds),
+        )
+        (decision,), self._memory = decide(snapshot, self._memory)
+        if decision.changes:
+            self.decisions.append(decision)
+        if not self.capacity_factors or decision.capacity_factor != self.capacity_factors[-1][1]:
+            self.capacity_factors.append((view.now_seconds, decision.capacity_factor))
+        return decision.to_replicas
+
+    def _scheduled(self, now_seconds: float, time_to_ready_seconds: float | None) -> float | None:
+        return self._calendar.scheduled_peak(now_seconds, lead_seconds(time_to_ready_seconds, self.interval_seconds))
+
+
+def _metrics(view: View) -> Metrics:
+    """Without a ready pod there is nothing to scrape; that is not idleness."""
+    if view.ready:
+        return view.metrics
+    return nothing(Missing(Reason.NO_READY_PODS, "no replica is ready"), view.metrics.window_seconds)

@@ -1,0 +1,123 @@
+"""Every causal policy by its name on the command line: from what is known before the replay to a policy.
+
+A policy that stands for somebody else's program raises `Unavailable` where that is not installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firsttoken_lab.replay.calendar import Calendar
+from firsttoken_lab.replay.policies.dynamo import Dynamo, Engine
+from firsttoken_lab.replay.policies.hpa import Hpa, KedaQueue
+from firsttoken_lab.replay.policies.knative import Knative
+from firsttoken_lab.replay.policies.llm_d import LlmD
+from firsttoken_lab.replay.policies.ours import Ours
+from firsttoken_lab.replay.policies.static import Static
+from firsttoken_lab.replay.policies.view import Policy, Unavailable
+from firsttoken_operator.domain import ScalingPolicy, Sized
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.simulation.fleet import Settings
+from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.workload import Limit
+
+KEDA_WAITING_PER_REPLICA = 5.0
+"""`threshold` of KEDA in the examples of vLLM for `vllm:num_requests_waiting`."""
+KNATIVE_TARGET_UTILIZATION = 0.7
+"""`container-concurrency-target-percentage` of Knative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Mean tokens of the traffic, and its mean rate in requests a second."""
+
+    input_tokens: float
+    output_tokens: float
+    requests_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known before a replay. The traffic's own figures are for references and for knobs set in hindsight."""
+
+    sized: Sized
+    request: SizingRequest
+    table: CapacityTable
+    policy: ScalingPolicy
+    step: StepModel
+    settings: Settings
+    """Of one replica."""
+    concurrency_per_replica: float
+    """Requests in a replica at the largest rate inside the SLA."""
+    traffic: Means
+    initial: int
+    """Replicas that every policy without a size of its own begins with."""
+    maximum: int
+    """Replicas that no policy may exceed: the upper bound of ours, in the window with the largest declared peak."""
+    static_peak: int
+    """Replicas for the highest load of a minute."""
+    static_p95: int
+    """Replicas for the 95th percentile of the loads of all minutes."""
+    cold_start_seconds: float
+    calendar: Calendar
+    """When the traffic happens, and what the resource declares for then."""
+    on_prem: bool
+    """Whether the GPUs of the resource's pool are there anyway."""
+
+
+Factory = Callable[[Context], Policy]
+
+
+def _knative(context: Context) -> Policy:
+    target = KNATIVE_TARGET_UTILIZATION * context.concurrency_per_replica
+    return Knative(target, context.initial, context.maximum)
+
+
+def _latency_limits(context: Context) -> tuple[float, float | None]:
+    """TTFT and ITL, milliseconds, for a policy that scales on the first and can do without the other."""
+    sla = context.sized.sla
+    if sla.time_to_first_token is None:
+        raise Unavailable("it scales on the time to first token, and this resource has no limit of it")
+    return sla.time_to_first_token.milliseconds, _milliseconds(sla.inter_token_latency)
+
+
+def _milliseconds(limit: Limit | None) -> float | None:
+    return None if limit is None else limit.milliseconds
+
+
+def _llm_d(context: Context) -> Policy:
+    ttft, itl = _latency_limits(context)
+    return LlmD(ttft / 1000, None if itl is None else itl / 1000, context.initial, context.maximum)
+
+
+def _dynamo(context: Context) -> Policy:
+    ttft, itl = _latency_limits(context)
+    return Dynamo(engine_of(context), ttft, itl, context.initial, context.maximum)
+
+
+def engine_of(context: Context) -> Engine:
+    """The engine as Dynamo's planner wants it described."""
+    return Engine(
+        context.step,
+        context.settings.scheduler.tokens_per_step,
+        context.settings.kv_cache_tokens,
+        context.traffic.input_tokens,
+        context.traffic.output_tokens,
+        context.request.workload.cached_input_percent / 100,
+    )
+
+
+POLICIES: dict[str, Factory] = {
+    "firsttoken": lambda context: Ours(
+        context.sized, context.policy, calendar=context.calendar, on_prem=context.on_prem
+    ),
+    "hpa": lambda context: Hpa(context.concurrency_per_replica, context.initial, context.maximum),
+    "keda": lambda context: KedaQueue(KEDA_WAITING_PER_REPLICA, context.initial, context.maximum),
+    "knative": _knative,
+    "llm-d": _llm_d,
+    "dynamo": _dynamo,
+    "static-peak": lambda context: Static("static-peak", context.static_peak),
+    "static-p95": lambda context: Static("static-p95", context.static_p95),
+}

@@ -1,0 +1,38 @@
+"""A fleet that follows a schedule made beforehand: what somebody would do who knows the future."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firsttoken_lab.replay.policies.view import View
+
+SLOT_SECONDS = 60.0
+
+
+class Schedule:
+    """So many serving replicas in every minute; each is asked for `lead_seconds` before it has to serve."""
+
+    interval_seconds = 15.0
+
+    def __init__(self, name: str, replicas: NDArray[np.int64], lead_seconds: float) -> None:
+        """`replicas`: a number >= 1 for each minute. `lead_seconds`: of one start; rounded up to the interval."""
+        self.name = name
+        self._replicas = replicas
+        self._started = np.cumsum(np.maximum(0, np.diff(replicas, prepend=replicas[0])))
+        self._lead_seconds = math.ceil(lead_seconds / self.interval_seconds) * self.interval_seconds
+
+    def initial(self) -> int:
+        """What the first minute needs, and what will be needed before anything could be started."""
+        return self._asked(0.0)
+
+    def desired(self, view: View) -> int:
+        """What serves now, and what has to start now to serve in time."""
+        return self._asked(view.now_seconds)
+
+    def _asked(self, now_seconds: float) -> int:
+        last = len(self._replicas) - 1
+        now, ahead = (min(last, int(at // SLOT_SECONDS)) for at in (now_seconds, now_seconds + self._lead_seconds))
+        return int(self._replicas[now] + self._started[ahead] - self._started[now])

@@ -1,0 +1,69 @@
+"""What a policy sees at one of its ticks, and what a policy is. True arrivals are not here; only a gateway counts them.
+
+Every policy gets the same: pods as Kubernetes shows them, and samples as Prometheus scraped them, late by the lag.
+While metrics are out (`Stage.metric_outages`) they are out for all of them, whoever brings them along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from firsttoken_lab.replay.gateway import Gateway
+from firsttoken_operator.domain import Metrics, Reason
+from firsttoken_sizing.errors import SizingError
+
+
+class Unavailable(SizingError):
+    """What a policy needs is not there: the message says what, and how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One deployment at one tick. Gauges are sums over the ready pods at the last scrape, None where none is known."""
+
+    now_seconds: float
+    replicas: int
+    """Asked for at present (`spec.replicas`)."""
+    ready: int
+    starting: int
+    terminating: int
+    running_requests: float | None
+    waiting_requests: float | None
+    metrics: Metrics
+    """The same samples as the operator reads them: rates, backlog, TTFT, with their health."""
+    gateway: Gateway | None = None
+    """For the policies of those who put one in front of the engines; as late as the samples."""
+    requests_in_pods: Callable[[], float] | None = None
+    """Requests that the ready pods hold at this moment, for a policy that brings a proxy into every pod to count them
+    (Knative). NB: nothing is counted before a policy asks."""
+    time_to_ready_seconds: float | None = None
+    """90th percentile of the last starts of this deployment, from created to Ready; None: none was seen yet."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Metrics are out: nothing that is measured is known, only what Kubernetes shows."""
+        return self.metrics.health is Reason.MISSING
+
+
+class Policy(Protocol):
+    """Decides how many replicas to ask for. Stateful; made anew for every replay."""
+
+    @property
+    def name(self) -> str:
+        """How it is called on the command line."""
+        ...
+
+    @property
+    def interval_seconds(self) -> float:
+        """Between two of its ticks."""
+        ...
+
+    def initial(self) -> int:
+        """Replicas to begin with, ready at once."""
+        ...
+
+    def desired(self, view: View) -> int:
+        """Replicas to ask for now. 0 only of a policy that comes back from it by itself."""
+        ...

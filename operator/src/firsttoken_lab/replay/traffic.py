@@ -1,0 +1,116 @@
+"""The traffic of a replay: a trace file of requests as they are, or of rates, from which requests are made.
+
+Which of the two a file is, its first line says. `rate_scale` thins requests (each is kept with that chance, which keeps
+what kind of process they are) and multiplies rates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firsttoken_lab.replay import series as rates
+from firsttoken_lab.replay.calendar import MONDAY_EPOCH_SECONDS
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.simulation.requests import Requests
+from firsttoken_sizing.simulation.trace import COLUMNS, read_trace
+
+FIELD = "--trace"
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """What becomes of a trace on its way to the replay."""
+
+    rate_scale: float = 1.0
+    length_variation: float = 1.0
+    """Coefficient of variation of the lengths that are made for a series."""
+    longest_tokens: int | None = None
+    """Input and output that a replica can hold: longer recorded requests are left out, made ones are cut."""
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """What is replayed. Arrivals count from the first point of the file."""
+
+    name: str
+    requests: Requests
+    rate_scale: float
+    left_out: int
+    """Recorded requests that no replica could hold."""
+    start_epoch_seconds: float = MONDAY_EPOCH_SECONDS
+    """When it began, since 1970-01-01T00:00 UTC; a Monday at 00:00 UTC where that is not known."""
+
+
+def read_traffic(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
+    """Read a trace; `declared` lengths are for a series that has none, and say how much of a prompt is cached.
+
+    Raises `InvalidInput` that names file, line and column.
+    """
+    names = rates.header(file, FIELD)
+    if all(name in names for name in COLUMNS):
+        return _recorded(file, declared, shaping)
+    if all(name in names for name in rates.REQUIRED):
+        return made_of(rates.read_series(file, FIELD), file.name, declared, shaping)
+    raise InvalidInput(
+        FIELD,
+        f"{file}, line 1 names neither {','.join(COLUMNS)} nor {','.join(rates.REQUIRED)}",
+        "give requests or a series of rates, as CSV with a first line of names",
+    )
+
+
+def _recorded(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
+    if shaping.rate_scale > 1:
+        raise InvalidInput("--rate-scale", f"{shaping.rate_scale:g} adds to recorded requests", "use at most 1")
+    cached = 100 * declared.cached_input_tokens / declared.input_tokens
+    requests = read_trace(file, cached_input_percent=cached, field=FIELD)
+    kept = np.random.default_rng(shaping.seed).random(len(requests)) < shaping.rate_scale
+    fits = np.ones(len(requests), np.bool_)
+    if shaping.longest_tokens is not None:
+        fits = requests.input_tokens + requests.output_tokens <= shaping.longest_tokens
+    if not (kept & fits).any():
+        raise InvalidInput(
+            FIELD,
+            f"{file} has no request that is left of --rate-scale {shaping.rate_scale:g} and that a replica of"
+            f" {shaping.longest_tokens} tokens holds",
+            "use a larger scale, or a model or replica with more context",
+        )
+    left_out = int((kept & ~fits).sum())
+    return Traffic(file.name, _chosen(requests, kept & fits), shaping.rate_scale, left_out)
+
+
+def made_of(series: rates.Series, name: str, declared: Lengths, shaping: Shaping, field: str = FIELD) -> Traffic:
+    """Requests made from a series; `field` is the argument that refusals name."""
+    rng = np.random.default_rng(shaping.seed)
+    arrival = rates.arrivals(series, shaping.rate_scale, rng, field)
+    prompt, output = (
+        np.rint(rates.lengths(means, series.at_seconds, arrival, mean, shaping.length_variation, rng))
+        for means, mean in (
+            (series.mean_input_tokens, declared.input_tokens),
+            (series.mean_output_tokens, declared.output_tokens),
+        )
+    )
+    if shaping.longest_tokens is not None:
+        output = np.minimum(output, shaping.longest_tokens // 2)
+        prompt = np.minimum(prompt, shaping.longest_tokens - np.maximum(1, output))
+    prompt = np.maximum(1, prompt)
+    uncached = np.maximum(1, np.rint(prompt * declared.uncached_input_tokens / declared.input_tokens))
+    columns = (prompt, uncached, np.maximum(1, output))
+    input_tokens, uncached_tokens, output_tokens = (column.astype(np.int64) for column in columns)
+    requests = Requests(arrival, input_tokens, uncached_tokens, output_tokens)
+    began = series.start_epoch_seconds
+    return Traffic(name, requests, shaping.rate_scale, 0, MONDAY_EPOCH_SECONDS if began is None else began)
+
+
+def _chosen(requests: Requests, which: NDArray[np.bool_]) -> Requests:
+    return Requests(
+        requests.arrival_s[which],
+        requests.input_tokens[which],
+        requests.uncached_input_tokens[which],
+        requests.output_tokens[which],
+    )

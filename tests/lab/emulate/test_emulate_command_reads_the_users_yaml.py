@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from firsttoken_lab.emulate import server, service
+from firsttoken_lab.emulate.metrics import MetricsRuntime
+from firsttoken_operator.cli import main
+from firsttoken_operator.cli.emulate import configure, engine_spec
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.workload import Hardware, Limit, Percentile, Sla, Workload
+
+ROOT = Path(__file__).parents[3]
+CALL_CENTER = ROOT / "examples" / "call-center.yaml"
+
+
+def a_question(**changes):
+    values = {
+        "model": "meta-llama/Meta-Llama-3-70B-Instruct",
+        "workload": Workload(2000, 200, peak_requests_per_second=1, cached_input_percent=10),
+        "sla": Sla(time_to_first_token=Limit(2000, Percentile.P95)),
+        "hardware": Hardware(("H100-SXM-80GB",), tensor_parallel=4),
+        "precision": "FP16",
+    }
+    return SizingRequest(**{**values, **changes})
+
+
+def test_the_engine_is_the_configuration_that_the_sizing_chose():
+    spec = engine_spec(a_question(), runtime="vllm")
+
+    assert spec.runtime is MetricsRuntime.VLLM
+    assert spec.model_name == "meta-llama/Meta-Llama-3-70B-Instruct"
+    assert 0.015 < spec.model.base_seconds < 0.025, "70B on 4 H100: about 20 ms a step"
+    assert 1 <= spec.model.max_batch <= 256
+    assert spec.kv_tokens >= spec.model.max_batch * 2200
+    assert spec.max_model_tokens == 8192
+    assert spec.cached_input_percent == 10
+
+
+def test_a_deployment_that_cannot_be_sized_is_refused_with_the_reason(capsys, tmp_path):
+    source = CALL_CENTER.read_text().replace("inputTokens: 2000            #", "inputTokens: 9000            #")
+    assert source != CALL_CENTER.read_text()
+    path = tmp_path / "too-long.yaml"
+    path.write_text(source)
+
+    assert main(["emulate", "-f", str(path)]) == 2
+    assert "context window" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--phase", "200"], "'200' is not SECOND:RATE, such as 120:200"),
+        (["--phase", "x:200"], "'x' is not a number >= 0"),
+        (["--rate", "-3"], "'-3' is not a number >= 0"),
+        (["--seconds", "0"], "'0' is not above 0"),
+        (["--runtime", "triton"], "invalid choice: 'triton'"),
+    ],
+)
+def test_a_bad_argument_is_refused_with_the_form_that_is_needed(capsys, arguments, says):
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    with pytest.raises(SystemExit) as refused:
+        parser.parse_args(["-f", "x.yaml", *arguments])
+    assert refused.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_control_endpoints_are_refused_on_an_address_that_others_can_reach(capsys):
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--allow-control", "--host", "0.0.0.0"]) == 2
+    assert "--allow-control: 0.0.0.0 is not a loopback address; use --host 127.0.0.1" in capsys.readouterr().err
+
+
+def test_a_name_that_is_not_in_the_file_is_refused_with_those_that_are(capsys):
+    assert main(["emulate", "-f", str(CALL_CENTER), "--name", "other"]) == 2
+    assert "support-rag" in capsys.readouterr().err
+
+
+def test_the_server_says_its_port_serves_and_ends_on_sigterm(tmp_path):
+    command = [sys.executable, "-m", "firsttoken_operator.cli", "emulate", "-f", str(CALL_CENTER)]
+    with subprocess.Popen(
+        [*command, "--port-file", str(tmp_path / "port")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (tmp_path / "port").exists():
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            url = f"http://127.0.0.1:{int((tmp_path / 'port').read_text())}/v1/models"
+            with urllib.request.urlopen(url, timeout=10) as response:
+                assert json.load(response)["data"][0]["id"] == "meta-llama/Meta-Llama-3-8B-Instruct"
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "emulation lateness p99" in output
+
+
+def ask_when_it_serves(port_file):
+    end = time.monotonic() + 20
+    while not (port_file.exists() and port_file.read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    body = {"model": "meta-llama/Meta-Llama-3-8B-Instruct", "prompt": "hello", "max_tokens": 10}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{int(port_file.read_text())}/v1/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=20) as response:
+        response.read()
+
+
+@pytest.mark.parametrize(("speed", "status"), [(0.2, 0), (100_000, 1)], ids=["time enough", "too slow a machine"])
+def test_a_run_that_fell_behind_its_own_clock_exits_1_and_says_so(capsys, monkeypatch, tmp_path, speed, status):
+    # To a clock this fast every pause takes seconds, the whole request included; to a slow one a busy machine is quick.
+    clock = SimpleNamespace(monotonic=lambda: speed * time.monotonic(), time=time.time)
+    monkeypatch.setattr(server, "time", clock)
+    port_file = tmp_path / "port"
+    user = threading.Thread(target=ask_when_it_serves, args=(port_file,))
+    user.start()
+
+    try:
+        found = main(["emulate", "-f", str(CALL_CENTER), "--seconds", "3", "--port-file", str(port_file)])
+    finally:
+        user.join()
+
+    captured = capsys.readouterr()
+    shown, other = (captured.err, captured.out) if status else (captured.out, captured.err)
+    assert found == status
+    assert "emulation lateness p99 " in shown
+    assert "emulation lateness" not in other
+    assert ("above the limit of 500 ms, so this run says nothing; give the machine more CPU" in shown) is (status == 1)
+
+
+@pytest.mark.parametrize(("lateness", "in_time", "status"), [(0.2, True, 0), (0.7, False, 1)])
+def test_a_fleet_that_fell_behind_exits_1_after_its_report(capsys, monkeypatch, lateness, in_time, status):
+    async def run_fleet(_run):
+        return service.FleetReport(1000, 1, 99.5, None, lateness, in_time)
+
+    monkeypatch.setattr(service, "run_fleet", run_fleet)
+
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--rate", "1", "--seconds", "1"]) == status
+
+    captured = capsys.readouterr()
+    assert "1000 requests, 1 failed, 99.50 % inside the SLA" in captured.out
+    assert ("emulation lateness p99 700 ms: above the limit of 500 ms" in captured.err) is (status == 1)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import Histogram as ReferenceHistogram
+from prometheus_client.parser import text_string_to_metric_families
+
+from firsttoken_lab.emulate.engine import Engine, Sequence
+from firsttoken_lab.emulate.exposition import Histogram, LabelledCounter, Scalar, render
+from firsttoken_lab.emulate.metrics import MetricsRuntime, pod_metrics, token_bounds
+from firsttoken_sizing.step.model import StepModel
+
+MODEL = StepModel(0.0057, 0.0, 9.2e-8, 1.45e-5, 0.0, max_batch=100)
+NIM_TTFT = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 +Inf"
+VLLM_TTFT = NIM_TTFT.replace("+Inf", "20.0 40.0 80.0 160.0 640.0 2560.0 +Inf")
+
+
+def a_pod_after_traffic(runtime, until=60.0):
+    metrics = pod_metrics(runtime, "meta/llama3", max_requests=100, kv_tokens=100_000, max_model_tokens=8192)
+    engine = Engine(MODEL, observer=metrics, kv_tokens=100_000)
+    metrics.engine = engine
+    sequences = [Sequence(0.1 * number, 2000, 200) for number in range(40)]
+    for sequence in sequences:
+        engine.submit(sequence)
+    engine.advance(until)
+    return metrics, sequences
+
+
+def samples(metrics):
+    found = {}
+    for family in text_string_to_metric_families(metrics.page().decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append(sample)
+    return found
+
+
+def buckets(found, name):
+    return " ".join(sample.labels["le"] for sample in found[f"{name}_bucket"])
+
+
+def test_nim_1_publishes_its_families_with_label_model_name_only():
+    metrics, _ = a_pod_after_traffic(MetricsRuntime.NIM)
+    found = samples(metrics)
+    scalars = {
+        *("num_requests_running", "num_requests_waiting", "num_request_max", "gpu_cache_usage_perc"),
+        *("prompt_tokens_total", "generation_tokens_total", "request_finish_total"),
+        *("request_success_total", "request_failure_total"),
+    }
+    histograms = {
+        *("time_to_first_token_seconds", "time_per_output_token_seconds", "e2e_request_latency_seconds"),
+        *("request_prompt_tokens", "request_generation_tokens"),
+    }
+    parts = {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
+
+    assert set(found) == scalars | parts
+    labels = {label for group in found.values() for sample in group for label in sample.labels}
+    assert labels == {"model_name", "le", "finished_reason"}
+    assert buckets(found, "time_to_first_token_seconds") == NIM_TTFT
+    assert buckets(found, "time_per_output_token_seconds") == (
+        "0.01 0.025 0.05 0.075 0.1 0.15 0.2 0.3 0.4 0.5 0.75 1.0 2.5 +Inf"
+    )
+    assert buckets(found, "e2e_request_latency_seconds") == "1.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 +Inf"
+    assert buckets(found, "request_prompt_tokens").endswith("20000.0 50000.0 100000.0 +Inf")
+
+
+def test_vllm_publishes_prefixed_families_with_labels_model_name_and_engine():
+    metrics, _ = a_pod_after_traffic(MetricsRuntime.VLLM)
+    found = samples(metrics)
+
+    assert all(name.startswith("vllm:") for name in found)
+    assert all({"model_name", "engine"} <= set(sample.labels) for group in found.values() for sample in group)
+    assert buckets(found, "vllm:time_to_first_token_seconds") == VLLM_TTFT
+    assert buckets(found, "vllm:e2e_request_latency_seconds").startswith("0.3 0.5 0.8 1.0 1.5 2.0 2.5 5.0")
+    assert buckets(found, "vllm:request_prompt_tokens").endswith("2000.0 5000.0 +Inf")
+    info = found["vllm:cache_config_info"][0].labels
+    assert int(info["num_gpu_blocks"]) * int(info["block_size"]) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("runtime", "prefix", "itl"),
+    [
+        (MetricsRuntime.NIM, "", "time_per_output_token_seconds"),
+        (MetricsRuntime.VLLM, "vllm:", "inter_token_latency_seconds"),
+    ],
+)
+def test_sums_and_counts_equal_what_happened_to_the_requests(runtime, prefix, itl):
+    metrics, sequences = a_pod_after_traffic(runtime)
+    found = samples(metrics)
+
+    def value(name):
+        return sum(sample.value for sample in found[prefix + name])
+
+    assert value("time_to_first_token_seconds_count") == len(sequences)
+    assert value("time_to_first_token_seconds_sum") == pytest.approx(sum(s.ttft_seconds for s in sequences))
+    assert value("e2e_request_latency_seconds_sum") == pytest.approx(sum(s.end_to_end_seconds for s in sequences))
+    assert value(f"{itl}_count") == sum(s.output_tokens - 1 for s in sequences)
+    assert value(f"{itl}_sum") == pytest.approx(
+        sum(s.finished_seconds - s.first_token_seconds for s in sequences), rel=1e-9
+    )
+    assert value("generation_tokens_total") == sum(s.output_tokens for s in sequences)
+    assert value("prompt_tokens_total") == sum(s.input_tokens for s in sequences)
+    assert value("request_success_total") == len(sequences)
+    assert value("num_requests_running") == value("num_requests_waiting") == 0
+
+
+def test_a_page_read_in_the_middle_counts_the_tokens_so_far():
+    metrics, sequences = a_pod_after_traffic(MetricsRuntime.NIM, until=2.05)
+    found = samples(metrics)
+    engine = metrics.engine
+    emitted = sum(engine.tokens_generated(sequence) for sequence in sequences)
+
+    assert engine.in_flight > 0
+    assert found["generation_tokens_total"][0].value == emitted
+    assert found["num_requests_running"][0].value == engine.running > 0
+    assert 0 < found["gpu_cache_usage_perc"][0].value < 1
+
+
+def test_the_text_is_what_the_prometheus_client_library_would_write():
+    registry = CollectorRegistry()
+    labels = {"model_name": 'a "quoted" \\ name'}
+    gauge = Gauge("g", "A gauge.", list(labels), registry=registry).labels(**labels)
+    counter = Counter("c_total", "A counter.", ["model_name", "reason"], registry=registry)
+    histogram = ReferenceHistogram("h", "A histogram.", list(labels), buckets=(0.25, 1, 5000), registry=registry)
+    ours = (
+        Scalar("gauge", "g", "A gauge.", labels),
+        LabelledCounter("c_total", "A counter.", labels, "reason"),
+        Histogram("h", "A histogram.", labels, (0.25, 1, 5000)),
+    )
+    gauge.set(3)
+    ours[0].value = 3
+    counter.labels(**labels, reason="stop").inc()
+    ours[1].increment("stop")
+    for value in (0.25, 0.3, 7, 9000):
+        histogram.labels(**labels).observe(value)
+        ours[2].observe(value)
+
+    def sorted_lines(text):
+        return sorted(line for line in text.splitlines() if "_created" not in line)
+
+    assert sorted_lines(render(ours).decode()) == sorted_lines(generate_latest(registry).decode())
+
+
+@given(
+    first=st.floats(0.0005, 3),
+    growth=st.floats(0, 0.01),
+    length=st.integers(1, 500),
+    times=st.integers(1, 50),
+)
+def test_a_series_fills_the_buckets_as_its_terms_one_by_one_would(first, growth, length, times):
+    bounds = (0.01, 0.025, 0.05, 0.5, 1.0, 2.5)
+    jumped, stepped = Histogram("h", "", {}, bounds), Histogram("h", "", {}, bounds)
+    jumped.observe_series(first, growth, length, times)
+    for index in range(length):
+        stepped.observe(first + index * growth, times)
+
+    assert jumped.count == stepped.count == length * times
+    assert jumped.sum == pytest.approx(stepped.sum)
+    # A term that lies on a bound within rounding may fall on either side of it.
+    off = sum(abs(a - b) for a, b in zip(jumped.counts, stepped.counts, strict=True))
+    assert off <= 2 * times * sum(
+        any(abs(first + index * growth - bound) < 1e-12 for bound in bounds) for index in range(length)
+    )
+
+
+def test_token_buckets_are_the_1_2_5_series():
+    assert token_bounds(100) == (1, 2, 5, 10, 20, 50, 100)
+    assert token_bounds(8192)[-1] == 5000

@@ -1,0 +1,40 @@
+"""A real Kubernetes control plane on this machine, without containers and without root, for tests and the demo.
+
+    with Cluster(nodes=8, ready_delay_seconds=5, prometheus=PrometheusOptions()) as cluster:
+        cluster.kubectl("apply", "-f", "examples/call-center.yaml")
+
+etcd, kube-apiserver (RBAC on), kube-controller-manager, kube-scheduler, kwok with GPU servers, and Prometheus: built
+once from pinned modules into a cache, ready in seconds, gone with the process that started them. It is no part of the
+product: nothing under `operator/` or `sizing/` imports it.
+"""
+
+from tools.cluster.build import control_plane
+from tools.cluster.cache import cache_root, cached
+from tools.cluster.emulation import GpuServers
+from tools.cluster.local_cluster import Cluster
+from tools.cluster.ports import PortLease, lease_port
+from tools.cluster.process import Component, ComponentFailedError
+from tools.cluster.progress import SetupError, report, run_with_progress
+from tools.cluster.prometheus import Prometheus, PrometheusOptions
+from tools.cluster.tools import helm, kubectl
+from tools.cluster.waiting import wait_until
+
+__all__ = [
+    "Cluster",
+    "Component",
+    "ComponentFailedError",
+    "GpuServers",
+    "PortLease",
+    "Prometheus",
+    "PrometheusOptions",
+    "SetupError",
+    "cache_root",
+    "cached",
+    "control_plane",
+    "helm",
+    "kubectl",
+    "lease_port",
+    "report",
+    "run_with_progress",
+    "wait_until",
+]
