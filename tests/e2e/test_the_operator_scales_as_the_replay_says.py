@@ -14,7 +14,7 @@ import pytest
 from demo.scenario import Scenario
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import load_documents
-from firsttoken_operator.cli.emulate import engine_spec
+from firsttoken_operator.cli.emulate import replica_spec
 from tests.e2e.beside_replay import Inputs, operate, replay
 from tests.e2e.burst import Burst, write_resource
 from tests.e2e.courses import Course, differences
@@ -68,7 +68,7 @@ def test_the_emulated_replica_is_the_replayed_one(tmp_path: Path) -> None:
     inputs = inputs_of(BURST, tmp_path)
     documents = load_documents(inputs.resource)
     request = sizing_request(documents.deployments[0], documents.pools, documents.benchmarks)
-    emulated, replayed = engine_spec(request, runtime="vllm"), inputs.setting().subject
+    emulated, replayed = replica_spec(request, runtime="vllm"), inputs.setting().subject
 
     assert emulated.model == replayed.step
     assert emulated.kv_tokens == replayed.settings.kv_cache_tokens

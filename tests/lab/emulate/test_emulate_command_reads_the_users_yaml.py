@@ -16,7 +16,7 @@ import pytest
 from firsttoken_lab.emulate import server, service
 from firsttoken_lab.emulate.metrics import MetricsRuntime
 from firsttoken_operator.cli import main
-from firsttoken_operator.cli.emulate import configure, engine_spec
+from firsttoken_operator.cli.emulate import configure, replica_spec
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Hardware, Limit, Percentile, Sla, Workload
 
@@ -36,7 +36,7 @@ def a_question(**changes):
 
 
 def test_the_engine_is_the_configuration_that_the_sizing_chose():
-    spec = engine_spec(a_question(), runtime="vllm")
+    spec = replica_spec(a_question(), runtime="vllm")
 
     assert spec.runtime is MetricsRuntime.VLLM
     assert spec.model_name == "meta-llama/Meta-Llama-3-70B-Instruct"

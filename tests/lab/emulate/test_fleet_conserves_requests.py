@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_lab.emulate.fleet import EngineSpec, Fleet, GatewayPolicy, Pod
+from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
 from firsttoken_lab.emulate.traffic import Arrival, Lengths, Phase, PoissonTraffic, Traffic
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
 
 MODEL = StepModel(0.0057, 2e-5, 9.2e-8, 1.45e-5, 0.0, max_batch=64)
-SPEC = EngineSpec(MODEL, "m", kv_tokens=400_000)
+SPEC = ReplicaSpec(MODEL, "m", kv_tokens=400_000)
 SLA = Sla(time_to_first_token=Limit(300, Percentile.P95))
 
 

@@ -9,7 +9,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from firsttoken_lab.emulate.endpoints import FleetEndpoints
-from firsttoken_lab.emulate.fleet import EngineSpec, Fleet, GatewayPolicy, Pod
+from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
 from firsttoken_lab.emulate.traffic import Arrival, Lengths, Phase, PoissonTraffic, Traffic
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
@@ -21,7 +21,7 @@ SLA = Sla(time_to_first_token=Limit(300, Percentile.P95))
 @asynccontextmanager
 async def a_client(traffic, pods=("a", "b"), *, allow_control=True, routing=Routing.RANDOM):
     began = time.monotonic()
-    fleet = Fleet(EngineSpec(MODEL, "m"), traffic, SLA, GatewayPolicy(routing), clock=lambda: time.monotonic() - began)
+    fleet = Fleet(ReplicaSpec(MODEL, "m"), traffic, SLA, GatewayPolicy(routing), clock=lambda: time.monotonic() - began)
     fleet.follow([Pod("ns", name, name, ready=True) for name in pods])
     fleet.start()
     async with TestClient(TestServer(FleetEndpoints(fleet, allow_control=allow_control).application())) as client:

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from firsttoken_lab.emulate.engine import Engine, Sequence
-from firsttoken_lab.emulate.fleet import EngineSpec
+from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.metrics import MetricsRuntime
 from firsttoken_lab.emulate.openai import WORDS, count_tokens, words
 from firsttoken_lab.emulate.pacing import PacedEngine
@@ -25,7 +25,7 @@ TEXT = {"model": NAME, "prompt": "one two three four five"}
 
 @asynccontextmanager
 async def a_client(natural_output_tokens=None, **changes):
-    spec = EngineSpec(MODEL, NAME, **{"max_model_tokens": 1000, **changes})
+    spec = ReplicaSpec(MODEL, NAME, **{"max_model_tokens": 1000, **changes})
     server = EmulatedServer(spec, natural_output_tokens)
     async with TestClient(TestServer(server.application())) as client:
         yield client, server

@@ -23,7 +23,7 @@ from firsttoken_sizing.workload import Routing, Sla
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSpec:
+class ReplicaSpec:
     """What every replica of a fleet is.
 
     `kv_tokens` None: the cache size is not known and does not bind. `max_model_tokens`: context window.
@@ -113,7 +113,7 @@ class Fleet:
     """Engines by pod, a gateway, a schedule of requests. Times are seconds of `clock`."""
 
     def __init__(
-        self, spec: EngineSpec, traffic: Traffic, sla: Sla, gateway: GatewayPolicy, clock: Callable[[], float]
+        self, spec: ReplicaSpec, traffic: Traffic, sla: Sla, gateway: GatewayPolicy, clock: Callable[[], float]
     ) -> None:
         """Make an empty fleet; traffic begins with `start`."""
         self.spec = spec

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from firsttoken_lab.emulate.engine import Engine, RequestTooLarge, Sequence
 from firsttoken_lab.emulate.exposition import CONTENT_TYPE
-from firsttoken_lab.emulate.fleet import EngineSpec
+from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 from firsttoken_lab.emulate.metrics import pod_metrics
 from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
@@ -39,7 +39,7 @@ def _error(status: int, message: str, field: str | None = None) -> web.Response:
 class EmulatedServer:
     """One replica. `natural_output_tokens`: where the emulated model stops by itself; None: only at `max_tokens`."""
 
-    def __init__(self, spec: EngineSpec, natural_output_tokens: int | None = None) -> None:
+    def __init__(self, spec: ReplicaSpec, natural_output_tokens: int | None = None) -> None:
         """Make an idle server; its engine runs while the application does."""
         self._spec = spec
         self._natural_output_tokens = natural_output_tokens
@@ -163,7 +163,7 @@ class EmulatedServer:
 class ServerRun:
     """One run of an emulated server."""
 
-    spec: EngineSpec
+    spec: ReplicaSpec
     natural_output_tokens: int | None
     host: str = "127.0.0.1"
     port: int = 0

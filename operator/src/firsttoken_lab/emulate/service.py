@@ -15,7 +15,7 @@ from kubernetes.aio import client, config
 
 from firsttoken_lab.emulate.cluster import PodFollower
 from firsttoken_lab.emulate.endpoints import FleetEndpoints
-from firsttoken_lab.emulate.fleet import EngineSpec, Fleet, GatewayPolicy
+from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 from firsttoken_lab.emulate.traffic import Traffic
 from firsttoken_sizing.workload import Sla
@@ -28,7 +28,7 @@ PUMP_SECONDS = 0.025
 class FleetRun:
     """One run of an emulated fleet. `start_when_ready`: replicas that must be ready before the traffic begins."""
 
-    spec: EngineSpec
+    spec: ReplicaSpec
     traffic: Traffic
     sla: Sla
     gateway: GatewayPolicy

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firsttoken_lab.emulate.fleet import EngineSpec
+    from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_lab.emulate.traffic import Traffic
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
     from firsttoken_sizing.request import SizingRequest
@@ -71,18 +71,18 @@ def run(args: argparse.Namespace) -> int:
     if args.allow_control and not _is_loopback(args.host):
         raise InvalidInput("--allow-control", f"{args.host} is not a loopback address", "use --host 127.0.0.1")
     deployment, question = _question(args)
-    spec = engine_spec(question, runtime=args.runtime, max_prefill_tokens=args.max_prefill_tokens)
+    spec = replica_spec(question, runtime=args.runtime, max_prefill_tokens=args.max_prefill_tokens)
     return _run_fleet(args, deployment, question, spec) if args.fleet else _run_server(args, question, spec)
 
 
-def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: int | None = None) -> EngineSpec:
+def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: int | None = None) -> ReplicaSpec:
     """What one replica of the sized configuration is.
 
     Raises:
         InvalidInput: the question cannot be sized, or nothing is known about the configuration's step times.
 
     """
-    from firsttoken_lab.emulate.fleet import EngineSpec
+    from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_lab.emulate.metrics import MetricsRuntime
     from firsttoken_sizing.catalog import resolve_model
     from firsttoken_sizing.errors import InvalidInput
@@ -107,7 +107,7 @@ def engine_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: in
     )
     # NB: not the fit's own batch limit: that is the highest concurrency that was measured, not what the engine can do.
     batch = min(ENGINE_MAX_BATCH, sizing.memory.max_concurrency)
-    return EngineSpec(
+    return ReplicaSpec(
         model=replace(fitted.model, max_batch=batch),
         model_name=question.model,
         runtime=MetricsRuntime(runtime),
@@ -131,7 +131,7 @@ def _question(args: argparse.Namespace) -> tuple[InferenceDeployment, SizingRequ
     return found[0], sizing_request(found[0], documents.pools, documents.benchmarks)
 
 
-def _run_server(args: argparse.Namespace, question: SizingRequest, spec: EngineSpec) -> int:
+def _run_server(args: argparse.Namespace, question: SizingRequest, spec: ReplicaSpec) -> int:
     from firsttoken_lab.emulate.server import ServerRun, run_server
 
     natural = max(1, round(question.workload.output_tokens))
@@ -144,7 +144,7 @@ def _run_server(args: argparse.Namespace, question: SizingRequest, spec: EngineS
 
 
 def _run_fleet(
-    args: argparse.Namespace, deployment: InferenceDeployment, question: SizingRequest, spec: EngineSpec
+    args: argparse.Namespace, deployment: InferenceDeployment, question: SizingRequest, spec: ReplicaSpec
 ) -> int:
     from firsttoken_lab.emulate.fleet import GatewayPolicy
     from firsttoken_lab.emulate.service import FleetRun, run_fleet
