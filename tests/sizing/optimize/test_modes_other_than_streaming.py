@@ -1,4 +1,4 @@
-"""Offline: nobody waits, so the batch is kept full. Sequential: only the whole answer counts."""
+"""Offline: no caller waits, so the batch is kept full. Sequential: only the whole answer counts."""
 
 from __future__ import annotations
 

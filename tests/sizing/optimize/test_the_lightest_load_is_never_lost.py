@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from firsttoken_sizing.optimize.reading import Rate, rate_of
+from firsttoken_sizing.optimize.load_model import Rate, rate_of
 from firsttoken_sizing.performance import poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import StepModel
@@ -31,11 +31,11 @@ def static() -> Rate:
     )
 
 
-@pytest.mark.parametrize("reading", [in_flight(), static()], ids=["in flight", "static"])
-def test_what_one_request_alone_keeps_is_a_load_above_zero(reading: Rate) -> None:
-    alone = reading.alone()
+@pytest.mark.parametrize("load_model", [in_flight(), static()], ids=["in flight", "static"])
+def test_what_one_request_alone_keeps_is_a_load_above_zero(load_model: Rate) -> None:
+    alone = load_model.alone()
 
-    largest = reading.largest(lambda point: point is alone)
+    largest = load_model.largest(lambda point: point is alone)
 
     assert largest.point.requests_per_second == alone.requests_per_second > 0
     assert math.isfinite(largest.point.ttft.p95 or math.nan)

@@ -101,7 +101,7 @@ def test_a_gpu_that_nobody_measured_is_sized_by_physics_and_says_so(arrivals: Ar
     assert sizing.feasible
     assert sizing.basis == "Extrapolated"
     assert sizing.error_band_percent >= 30
-    assert "nobody measured" in " ".join(sizing.warnings)
+    assert "no measurement of" in " ".join(sizing.warnings)
 
 
 def test_a_model_of_your_own_is_sized_from_its_architecture() -> None:

@@ -109,7 +109,7 @@ def test_predictions_show_what_happens_with_one_replica_fewer() -> None:
     assert fewer["ttftMilliseconds"]["p95"] > sized["ttftMilliseconds"]["p95"] > more["ttftMilliseconds"]["p95"]
 
 
-def test_the_other_reading_stands_beside() -> None:
+def test_the_other_kind_of_arrivals_stands_beside() -> None:
     poisson = size(call_center(arrivals=Arrivals.POISSON))
 
     document = sizing_json(size(call_center()), poisson)
@@ -119,7 +119,7 @@ def test_the_other_reading_stands_beside() -> None:
     assert sizing_json(size(call_center()), "no points")["otherReading"] == "no points"
 
 
-def test_the_table_shows_both_readings_their_basis_the_cost_and_why() -> None:
+def test_the_table_shows_both_kinds_of_arrivals_their_basis_the_cost_and_why() -> None:
     text = rendered(sizing_table("call-center", size(call_center()), size(call_center(arrivals=Arrivals.POISSON))))
 
     for expected in ("ClosedLoop (asked)", "Poisson", "Measured", "Fitted", "41.56", "Why: 200 requests/s", "0.0943"):

@@ -9,13 +9,13 @@ from tests.fixtures.worked_examples import call_center
 
 
 @pytest.fixture(scope="module")
-def readings() -> list[tuple[str, Sizing]]:
+def sizings() -> list[tuple[str, Sizing]]:
     return [("support-rag", size(call_center(arrivals=arrivals))) for arrivals in Arrivals]
 
 
 @pytest.fixture(scope="module")
-def figure(readings: list[tuple[str, Sizing]]) -> Figure:
-    return sizing_figure(readings)
+def figure(sizings: list[tuple[str, Sizing]]) -> Figure:
+    return sizing_figure(sizings)
 
 
 def panel(figure: Figure, metric: str) -> Panel:
@@ -23,12 +23,12 @@ def panel(figure: Figure, metric: str) -> Panel:
     return found
 
 
-def test_every_reading_has_its_curves_and_its_point(figure: Figure, readings: list[tuple[str, Sizing]]) -> None:
+def test_every_sizing_has_its_curves_and_its_point(figure: Figure, sizings: list[tuple[str, Sizing]]) -> None:
     ttft = panel(figure, "TTFT")
     series = {s.name: s for s in ttft.series}
     marks = {m.label: m for m in ttft.marks}
 
-    for name, sizing in readings:
+    for name, sizing in sizings:
         label = f"{name}, {sizing.arrivals.value}: TTFT"
         assert sizing.table is not None
         for statistic, column in (("Mean", 0), ("P95", 3)):

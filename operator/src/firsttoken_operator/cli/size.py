@@ -39,7 +39,7 @@ class Answer:
     title: str
     """How the deployment is called in a table."""
     sizing: Sizing
-    other_reading: Sizing | str
+    other_arrivals: Sizing | str
     windows: tuple[SizedWindow, ...]
     """Those of the declared schedule."""
 
@@ -87,11 +87,11 @@ def _answer(
     windows = sized_windows(deployment, sizing)
     sizing = _within_bounds(sizing, windows, deployment, sources.documents)
     metadata = deployment.metadata
-    other = _other_reading(request, sizing)
+    other = _other_arrivals(request, sizing)
     return Answer(metadata.namespace or "", metadata.name, title(deployment), sizing, other, windows)
 
 
-def _other_reading(request: SizingRequest, sizing: Sizing) -> Sizing | str:
+def _other_arrivals(request: SizingRequest, sizing: Sizing) -> Sizing | str:
     """The same question under the other arrivals, for the configuration that was chosen."""
     if request.sla.mode is SlaMode.OFFLINE:
         return "an offline job keeps the batch full, so there is one reading only"
@@ -139,7 +139,7 @@ def _print_tables(answers: Iterable[Answer]) -> None:
 
     console = Console()
     for answer in answers:
-        console.print(sizing_table(answer.title, answer.sizing, answer.other_reading), soft_wrap=False)
+        console.print(sizing_table(answer.title, answer.sizing, answer.other_arrivals), soft_wrap=False)
         for window in answer.windows:
             console.print(window.sentence(), highlight=False)
 
@@ -147,13 +147,13 @@ def _print_tables(answers: Iterable[Answer]) -> None:
 def _write_plot(answers: Iterable[Answer], file: Path, picture: PictureFormat) -> None:
     from firsttoken_sizing.report.sizing_figure import sizing_figure
 
-    readings = [
-        (answer.title, reading)
+    sizings = [
+        (answer.title, sizing)
         for answer in answers
-        for reading in (answer.sizing, answer.other_reading)
-        if isinstance(reading, Sizing)
+        for sizing in (answer.sizing, answer.other_arrivals)
+        if isinstance(sizing, Sizing)
     ]
-    write(draw(sizing_figure(readings), picture), file, "--plot")
+    write(draw(sizing_figure(sizings), picture), file, "--plot")
 
 
 def _print_documents(answers: list[Answer], output: str) -> None:
@@ -161,7 +161,7 @@ def _print_documents(answers: list[Answer], output: str) -> None:
         {
             "namespace": a.namespace,
             "name": a.name,
-            **sizing_json(a.sizing, a.other_reading),
+            **sizing_json(a.sizing, a.other_arrivals),
             "schedule": [window.document() for window in a.windows],
         }
         for a in answers

@@ -13,7 +13,7 @@ from firsttoken_sizing.benchmarks.assemble import Declared, assemble
 from firsttoken_sizing.benchmarks.document import read_document
 from firsttoken_sizing.benchmarks.formats import FORMATS, Format, detect
 from firsttoken_sizing.benchmarks.runs import Refused, Remark, Run
-from firsttoken_sizing.benchmarks.soundness import objection, remarks
+from firsttoken_sizing.benchmarks.validation import rejection, remarks
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import Profile
 
@@ -53,19 +53,19 @@ def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = No
         if ways is not None and ways < 1:
             raise InvalidInput(flag, f"{ways} is below 1", "use 1 or more")
     files = [paths] if isinstance(paths, Path) else list(paths)
-    sound: list[Run] = []
+    valid: list[Run] = []
     refused: list[Refused] = []
     for path in files:
         document = read_document(path)
-        reading = detect(document).read(document)
-        refused += reading.refused
-        for run in reading.runs:
-            if (reason := objection(run)) is None:
-                sound.append(run)
+        parsed = detect(document).read(document)
+        refused += parsed.refused
+        for run in parsed.runs:
+            if (reason := rejection(run)) is None:
+                valid.append(run)
             else:
                 refused.append(Refused(run.where, reason))
     return ImportResult(
-        profiles=assemble(sound, declared),
+        profiles=assemble(valid, declared),
         refused=tuple(refused),
-        remarks=tuple(Remark(run.where, remark) for run in sound for remark in remarks(run)),
+        remarks=tuple(Remark(run.where, remark) for run in valid for remark in remarks(run)),
     )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from firsttoken_sizing.benchmarks import perf_metrics
 from firsttoken_sizing.benchmarks.document import Document, mapping
 from firsttoken_sizing.benchmarks.loads import NONE_SUCCEEDED, capped, neither
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Load
 
 _REMEDY = "measure with --concurrency alone, or with --request-rate and --arrival-pattern poisson"
@@ -34,19 +34,19 @@ def recognizes(document: Document) -> bool:
     return isinstance(settings.get("loadgen"), dict) or isinstance(settings.get("phases"), list)
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     offered = _interrupted(document) or _offered(document)
     if isinstance(offered, str):
-        return Reading(refused=(Refused(document.file, offered),))
+        return ParseResult(refused=(Refused(document.file, offered),))
     metrics = document.fields
     failed = _failed(document)
     if failed and "request_latency" not in metrics:
-        return Reading(refused=(Refused(document.file, NONE_SUCCEEDED),))
+        return ParseResult(refused=(Refused(document.file, NONE_SUCCEEDED),))
     if offered.cap is not None and _most_in_flight(document) >= offered.cap:
-        return Reading(refused=(Refused(document.file, capped(offered.value, offered.cap, _REMEDY)),))
+        return ParseResult(refused=(Refused(document.file, capped(offered.value, offered.cap, _REMEDY)),))
     requested_input, requested_output = _requested_lengths(document)
-    return Reading(
+    return ParseResult(
         runs=(
             Run(
                 where=document.file,

@@ -12,7 +12,7 @@ from typing import Any
 from firsttoken_sizing.benchmarks import perf_metrics
 from firsttoken_sizing.benchmarks.document import Document, mapping
 from firsttoken_sizing.benchmarks.loads import NONE_SUCCEEDED
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Load
 
 _COMBINATIONS = "per_combination_metrics"
@@ -24,7 +24,7 @@ def recognizes(document: Document) -> bool:
     return isinstance(document.fields.get(_COMBINATIONS), list)
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """Every run of the sweep. Raises `UnreadableBenchmark`."""
     runs: list[Run] = []
     failed_runs = document.fields.get("failed_runs")
@@ -38,7 +38,7 @@ def read(document: Document) -> Reading:
             runs.append(found)
         else:
             refused.append(found)
-    return Reading(runs=tuple(runs), refused=tuple(refused))
+    return ParseResult(runs=tuple(runs), refused=tuple(refused))
 
 
 def _run(document: Document, place: str, combination: Mapping[str, Any]) -> Run | Refused:

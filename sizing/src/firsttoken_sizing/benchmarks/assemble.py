@@ -56,7 +56,7 @@ def assemble(runs: Sequence[Run], declared: Declared) -> tuple[Profile, ...]:
     """One profile for each configuration, pair of lengths and kind of load, in the order they first appear.
 
     A profile's lengths are the mean *measured* ones, in whole tokens. Points measured at the same concurrency are
-    averaged. Raises `InvalidInput` naming the command-line flag for what nobody said.
+    averaged. Raises `InvalidInput` naming the command-line flag for what neither says.
     """
     groups: dict[_Group, list[Run]] = defaultdict(list)
     for run in runs:
@@ -119,7 +119,7 @@ def _precision(name: str, field: str) -> str:
 def _settled(
     run: Run, flag: str, example: str, declared: str | None, in_file: str | None, resolve: Callable[[str, str], str]
 ) -> str:
-    """The canonical name of what the file and the user agree on; a name in the file that nobody knows says nothing."""
+    """The canonical name of what the file and the user agree on; an unknown name in the file says nothing."""
     if declared is None and in_file is None:
         raise InvalidInput(flag, f"{run.where} does not say it", f"add {flag}, for example {flag} {example}")
     if declared is None:

@@ -7,7 +7,7 @@ Columns are `<metric>-<statistic>` with the unit in `<metric>-unit` (nanoseconds
 from __future__ import annotations
 
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, Row
-from firsttoken_sizing.benchmarks.runs import Reading, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 _STATISTICS = {"mean": "avg", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
@@ -33,7 +33,7 @@ def recognizes(document: Document) -> bool:
     return "task_inputs-model" in document.columns
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """Every run of the file, times in milliseconds. Raises `UnreadableBenchmark`."""
     missing = [column for column in _REQUIRED if column not in document.columns]
     if missing:
@@ -41,7 +41,7 @@ def read(document: Document) -> Reading:
     if document.ragged is not None:
         raise document.unreadable(document.ragged)
     unit = _unit_of_time(document)
-    return Reading(runs=tuple(_run(document, row, unit) for row in document.rows))
+    return ParseResult(runs=tuple(_run(document, row, unit) for row in document.rows))
 
 
 def _unit_of_time(document: Document) -> str:

@@ -17,7 +17,7 @@ from firsttoken_sizing.benchmarks import (
     vllm_bench,
 )
 from firsttoken_sizing.benchmarks.document import Document
-from firsttoken_sizing.benchmarks.runs import Reading
+from firsttoken_sizing.benchmarks.runs import ParseResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Format:
 
     name: str
     recognizes: Callable[[Document], bool]
-    read: Callable[[Document], Reading]
+    read: Callable[[Document], ParseResult]
 
 
 FORMATS = (

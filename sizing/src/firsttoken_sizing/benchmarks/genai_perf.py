@@ -13,7 +13,7 @@ from typing import Any
 from firsttoken_sizing.benchmarks import perf_metrics
 from firsttoken_sizing.benchmarks.document import Document, mapping
 from firsttoken_sizing.benchmarks.loads import neither
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Load
 
 
@@ -27,12 +27,12 @@ def recognizes_flat(document: Document) -> bool:
     return "formatted_model_name" in _settings(document)
 
 
-def read_nested(document: Document) -> Reading:
+def read_nested(document: Document) -> ParseResult:
     """The run of a file with nested settings. Raises `UnreadableBenchmark`."""
     settings = _settings(document)
     stimulus = mapping(mapping(settings.get("perf_analyzer")).get("stimulus"))
     lengths = mapping(settings.get("input"))
-    return _reading(
+    return _parsed(
         document,
         models=settings.get("model_names"),
         concurrency=stimulus.get("concurrency"),
@@ -41,10 +41,10 @@ def read_nested(document: Document) -> Reading:
     )
 
 
-def read_flat(document: Document) -> Reading:
+def read_flat(document: Document) -> ParseResult:
     """The run of a file with flat settings. Raises `UnreadableBenchmark`."""
     settings = _settings(document)
-    return _reading(
+    return _parsed(
         document,
         models=settings.get("model"),
         concurrency=settings.get("concurrency"),
@@ -53,14 +53,16 @@ def read_flat(document: Document) -> Reading:
     )
 
 
-def _reading(
+def _parsed(
     document: Document, *, models: object, concurrency: object, requested_input: object, requested_output: object
-) -> Reading:
+) -> ParseResult:
     if concurrency is None:
         # GenAI-Perf spaces the requests of a rate evenly.
-        return Reading(refused=(Refused(document.file, neither("at a constant rate", "measure with --concurrency")),))
+        return ParseResult(
+            refused=(Refused(document.file, neither("at a constant rate", "measure with --concurrency")),)
+        )
     metrics, load = document.fields, Load.CLOSED_LOOP
-    return Reading(
+    return ParseResult(
         runs=(
             Run(
                 where=document.file,

@@ -21,7 +21,7 @@ from firsttoken_sizing.benchmarks.loads import (
     capped,
     neither,
 )
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 VERSION = 2
@@ -34,7 +34,7 @@ def recognizes(document: Document) -> bool:
     return "guidellm_version" in mapping(document.fields.get("metadata")) and "benchmarks" in document.fields
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """Every run of the file. Raises `UnreadableBenchmark`."""
     version = mapping(document.fields["metadata"]).get("version")
     if version != VERSION:
@@ -43,7 +43,7 @@ def read(document: Document) -> Reading:
     if not isinstance(benchmarks, list):
         raise document.unreadable("has no list of benchmarks")
     found = [_run(document, index, mapping(benchmark)) for index, benchmark in enumerate(benchmarks)]
-    return Reading(
+    return ParseResult(
         runs=tuple(run for run in found if isinstance(run, Run)),
         refused=tuple(run for run in found if isinstance(run, Refused)),
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, mapping
 from firsttoken_sizing.benchmarks.loads import NONE_SUCCEEDED
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 KEPT_UP = 0.9
@@ -26,18 +26,18 @@ def recognizes(document: Document) -> bool:
     return {"load_summary", "successes"} <= document.fields.keys()
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     successes = mapping(document.fields["successes"])
     succeeded = document.count(successes.get("count"), "successes.count")
     if succeeded == 0:
-        return Reading(refused=(Refused(document.file, NONE_SUCCEEDED),))
+        return ParseResult(refused=(Refused(document.file, NONE_SUCCEEDED),))
     offered = _offered(document)
     if isinstance(offered, str):
-        return Reading(refused=(Refused(document.file, offered),))
+        return ParseResult(refused=(Refused(document.file, offered),))
     load, value = offered
     throughput = mapping(successes.get("throughput"))
-    return Reading(
+    return ParseResult(
         runs=(
             Run(
                 where=document.file,

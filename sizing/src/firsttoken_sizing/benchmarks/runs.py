@@ -1,7 +1,7 @@
 """What a reader hands over: one measured run in a common form, and what it left out.
 
-A reader translates units and names and nothing else: whether a run is sound, what it is about and how runs make a
-profile is decided once for every format (`soundness`, `assemble`).
+A reader translates units and names and nothing else: whether a run is valid, what it is about and how runs make a
+profile is decided once for every format (`validation`, `assemble`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Run:
     where: str
     """File and line or object, for messages."""
     source: str
-    """Tool and file, for whoever has to trust the figures."""
+    """Tool and file, so that the figures can be traced."""
     load: Load
     input_tokens: float
     output_tokens: float
@@ -57,15 +57,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What whoever trusts a run that was kept has to know about it."""
+    """A limitation of a run that was kept, which a reader of its figures has to know."""
 
     row: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Everything that one file held."""
+class ParseResult:
+    """What parsing one file gave: its runs, and those that were left out."""
 
     runs: tuple[Run, ...] = ()
     refused: tuple[Refused, ...] = ()

@@ -15,7 +15,7 @@ from typing import Any
 
 from firsttoken_sizing.benchmarks.document import Document, label, mapping
 from firsttoken_sizing.benchmarks.loads import BACKLOG_REMARK, WITHOUT_BATCH, backlog_point
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 BACKLOG_SHARE = 0.5
@@ -45,7 +45,7 @@ def recognizes(document: Document) -> bool:
     return "tp_size" in mapping(document.fields.get("world_info")) and "request_info" in document.fields
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     requests, world = mapping(document.fields["request_info"]), mapping(document.fields["world_info"])
     engine = mapping(document.fields.get("engine"))
@@ -53,8 +53,8 @@ def read(document: Document) -> Reading:
     at_once = _all_at_once(document)
     point = _backlog(document, output_tokens) if at_once else _closed_loop(document)
     if point is None:
-        return Reading(refused=(Refused(document.file, WITHOUT_BATCH),))
-    return Reading(
+        return ParseResult(refused=(Refused(document.file, WITHOUT_BATCH),))
+    return ParseResult(
         runs=(
             Run(
                 where=document.file,

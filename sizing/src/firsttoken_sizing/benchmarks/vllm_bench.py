@@ -24,7 +24,7 @@ from firsttoken_sizing.benchmarks.loads import (
     capped,
     neither,
 )
-from firsttoken_sizing.benchmarks.runs import Reading, Refused, Run
+from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 _REMEDY = "measure with --max-concurrency alone, or with --request-rate alone"
@@ -35,19 +35,19 @@ def recognizes(document: Document) -> bool:
     return {"mean_ttft_ms", "total_token_throughput"} <= document.fields.keys()
 
 
-def read(document: Document) -> Reading:
+def read(document: Document) -> ParseResult:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     fields = document.fields
     completed = document.count(fields.get("completed"), "completed")
     if completed == 0:
-        return Reading(refused=(Refused(document.file, NONE_SUCCEEDED),))
+        return ParseResult(refused=(Refused(document.file, NONE_SUCCEEDED),))
     output_tokens = document.number(fields.get("total_output_tokens"), "total_output_tokens") / completed
     rate = _rate(document)
     at_once = rate is None and _cap(document) is None
     point = _all_at_once(document, output_tokens) if at_once else _loaded(document, rate)
     if isinstance(point, str):
-        return Reading(refused=(Refused(document.file, point),))
-    return Reading(
+        return ParseResult(refused=(Refused(document.file, point),))
+    return ParseResult(
         runs=(
             Run(
                 where=document.file,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from firsttoken_sizing.optimize.disaggregation import disaggregated
-from firsttoken_sizing.optimize.evaluation import Refusal
+from firsttoken_sizing.optimize.evaluation import InfeasibleCandidate
 from firsttoken_sizing.optimize.plan import Plan, saving_in_doubt
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.optimize.search import Outcome
@@ -29,27 +29,27 @@ def alternatives(question: Question, outcome: Outcome) -> tuple[Alternative, ...
     return (
         *lost,
         *([pools] if pools else []),
-        *_dropped(outcome),
-        *refused(outcome.refusals),
+        *_pruned(outcome),
+        *infeasible_alternatives(outcome.infeasible),
     )
 
 
-def refused(refusals: Iterable[Refusal]) -> tuple[Alternative, ...]:
+def infeasible_alternatives(candidates: Iterable[InfeasibleCandidate]) -> tuple[Alternative, ...]:
     """Candidates that cannot serve the workload, with the reason."""
     return tuple(
-        Alternative(r.candidate.key, False, None, f"{r.cause.value}: {r.sentence}", r.candidate.batching)
-        for r in refusals
+        Alternative(c.candidate.key, False, None, f"{c.cause.value}: {c.sentence}", c.candidate.batching)
+        for c in candidates
     )
 
 
-def _dropped(outcome: Outcome) -> Iterable[Alternative]:
+def _pruned(outcome: Outcome) -> Iterable[Alternative]:
     best = outcome.plans[0]
-    for d in sorted(outcome.dropped, key=lambda d: d.gpus):
-        reason = f"needs at least {d.gpus} GPUs against {best.gpus}"
-        more = _percent_more(d.cost_per_year, best.cost_per_year) if outcome.priced else None
+    for p in sorted(outcome.pruned, key=lambda p: p.gpus):
+        reason = f"needs at least {p.gpus} GPUs against {best.gpus}"
+        more = _percent_more(p.cost_per_year, best.cost_per_year) if outcome.priced else None
         if more is not None:
-            reason = f"costs at least {more:.0f} % more ({d.gpus} GPUs against {best.gpus})"
-        yield Alternative(d.candidate.key, True, None, reason, d.candidate.batching)
+            reason = f"costs at least {more:.0f} % more ({p.gpus} GPUs against {best.gpus})"
+        yield Alternative(p.candidate.key, True, None, reason, p.candidate.batching)
 
 
 def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:

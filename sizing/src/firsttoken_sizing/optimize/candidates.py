@@ -42,7 +42,7 @@ def candidates(
                     yield Candidate(key, batching)
 
 
-def over_servers(request: SizingRequest, model: Model, refused: Iterable[Candidate]) -> Iterator[Candidate]:
+def over_servers(request: SizingRequest, model: Model, too_large: Iterable[Candidate]) -> Iterator[Candidate]:
     """Pipelines of whole servers, for the GPUs and precisions of candidates whose memory does not do; fewest first."""
     hardware = request.hardware
     if hardware.pipeline_parallel is not None:
@@ -50,7 +50,7 @@ def over_servers(request: SizingRequest, model: Model, refused: Iterable[Candida
     tensor_parallel = hardware.tensor_parallel or max(
         n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server and _splits(model, n)
     )
-    offered = dict.fromkeys((c.key.model, c.key.gpu, c.key.precision, c.batching) for c in refused)
+    offered = dict.fromkeys((c.key.model, c.key.gpu, c.key.precision, c.batching) for c in too_large)
     for stages in _PIPELINES_OVER_SERVERS:
         if tensor_parallel * stages <= hardware.gpus_per_server:
             continue

@@ -110,7 +110,7 @@ def _check_job(job: OfflineJob | None, sla: Sla) -> None:
     if sla.mode is not SlaMode.OFFLINE:
         raise InvalidInput(
             "traffic.offline",
-            f"is a job that nobody waits for, and sla.mode is {sla.mode.value}",
+            f"is a job that no caller waits for, and sla.mode is {sla.mode.value}",
             "set sla.mode: Offline, or declare peakRequestsPerSecond instead",
         )
     _positive("traffic.offline.requests", job.requests)

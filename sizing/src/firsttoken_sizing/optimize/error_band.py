@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
-from firsttoken_sizing.optimize.evaluation import Candidate, Prospect
+from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound
 from firsttoken_sizing.optimize.optimizations import is_as_installed
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance.closed_loop import throughput
@@ -34,13 +34,13 @@ def measured_band_percent() -> float:
     return band_percent(Regime.MEASURED)
 
 
-def basis_and_band(question: Question, prospect: Prospect, point: Point) -> tuple[Basis, float]:
-    """Of an answer by the step model of a prospect at an operating point, in the reading that was asked for."""
-    lengths, fitted = question.lengths, prospect.fitted
+def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> tuple[Basis, float]:
+    """Of an answer by the step model of a candidate at an operating point, under the arrivals asked for."""
+    lengths, fitted = question.lengths, bound.fitted
     basis = basis_of(fitted, lengths.input_tokens, lengths.output_tokens)
     band = band_percent(
-        _regime(question, prospect, basis),
-        _difficulty_percent(question, prospect, point),
+        _regime(question, bound, basis),
+        _difficulty_percent(question, bound, point),
         is_collected=fitted.is_collected,
         mixture_of_experts=question.model.experts is not None,
     )
@@ -49,36 +49,36 @@ def basis_and_band(question: Question, prospect: Prospect, point: Point) -> tupl
     return basis, math.hypot(band, POISSON_MODEL_ERROR_PERCENT) if question.arrivals is Arrivals.POISSON else band
 
 
-def _difficulty_percent(question: Question, prospect: Prospect, point: Point) -> float:
+def _difficulty_percent(question: Question, bound: CandidateBound, point: Point) -> float:
     """How far the fits lie apart in what a closed loop with the point's requests in flight carries; 0 for physics."""
-    fitted, running = prospect.fitted, _in_flight(point, prospect)
+    fitted, running = bound.fitted, _in_flight(point, bound)
     if fitted.origin is Origin.PRIOR:
         return 0.0
 
     def rate(step: StepModel) -> float:
-        return throughput(replace(step, max_batch=prospect.step.max_batch), question.lengths, running)
+        return throughput(replace(step, max_batch=bound.step.max_batch), question.lengths, running)
 
     return spread_percent(rate(fitted.model), [rate(step) for step in fitted.without_one()])
 
 
-def _in_flight(point: Point, prospect: Prospect) -> float:
+def _in_flight(point: Point, bound: CandidateBound) -> float:
     """Requests in flight, by Little's law where the point does not say; at least one."""
     if point.concurrency is not None:
         return max(1.0, point.concurrency)
     if point.end_to_end.mean is not None:
         return max(1.0, point.requests_per_second * point.end_to_end.mean / 1000)
-    return float(prospect.step.max_batch)
+    return float(bound.step.max_batch)
 
 
-def _regime(question: Question, prospect: Prospect, basis: Basis) -> Regime:
-    fitted = prospect.fitted
+def _regime(question: Question, bound: CandidateBound, basis: Basis) -> Regime:
+    fitted = bound.fitted
     if basis is Basis.FITTED:
         return Regime.FITTED
     if fitted.origin is not Origin.PRIOR:
         return Regime.ONE_WORKLOAD if fitted.is_of_one_workload else Regime.EXTRAPOLATED
-    key, known = prospect.candidate.key, shipped_keys(question.request.engine)
+    key, known = bound.candidate.key, shipped_keys(question.request.engine)
     return prior_regime(
-        knows_both=_is_like_measured(question, prospect.candidate)
+        knows_both=_is_like_measured(question, bound.candidate)
         and any((k.model, k.gpu) == (key.model, key.gpu) for k in known),
         knows_one=any(k.model == key.model or k.gpu == key.gpu for k in known),
     )

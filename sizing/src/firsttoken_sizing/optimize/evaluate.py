@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from firsttoken_sizing.catalog.memory import replica_memory
 from firsttoken_sizing.optimize.engine import scheduler_for
-from firsttoken_sizing.optimize.evaluation import Candidate, Evaluation, Prospect, Refusal
+from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
+from firsttoken_sizing.optimize.infeasible import infeasible_by_memory
 from firsttoken_sizing.optimize.optimizations import is_as_installed, optimized, weight_share
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.optimize.refusal import memory_refusal
 from firsttoken_sizing.performance import curve, measured, poisson, static_batch
 from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.performance.pipeline import Placement, pipelined
@@ -28,8 +28,8 @@ from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Arrivals, Batching
 
 
-def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
-    """What is known of a candidate without sizing it; a refusal where it does not fit into memory."""
+def bound_of(question: Question, candidate: Candidate) -> CandidateBound | InfeasibleCandidate:
+    """What is known of a candidate without sizing it; infeasible where it does not fit into memory."""
     request, lengths, key = question.request, question.lengths, candidate.key
     memory = replica_memory(
         question.model,
@@ -42,8 +42,8 @@ def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
         engine=request.engine,
         weight_share=weight_share(request, key.precision),
     )
-    if refusal := memory_refusal(candidate, memory, sum(question.longest)):
-        return refusal
+    if infeasible := infeasible_by_memory(candidate, memory, sum(question.longest)):
+        return infeasible
     memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
     scheduler = scheduler_for(request.engine, candidate.batching)
     fitted = optimized(question, candidate, _step(question, key), scheduler)
@@ -51,7 +51,7 @@ def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
     most = min(fitted.model.max_batch, max_batch_of(request.engine))
     step = replace(fitted.model, max_batch=min(most, slots))
     points = _points(question, candidate)
-    return Prospect(
+    return CandidateBound(
         candidate=candidate,
         memory=memory,
         fitted=fitted,
@@ -64,11 +64,11 @@ def prospect_of(question: Question, candidate: Candidate) -> Prospect | Refusal:
     )
 
 
-def evaluate(question: Question, prospect: Prospect) -> Evaluation | Refusal:
+def evaluate(question: Question, bound: CandidateBound) -> Evaluation | InfeasibleCandidate:
     """What one replica carries inside the SLA: by the measured points where they reach, else by the step model."""
-    if prospect.points and (answer := from_points(question, prospect)) is not None:
+    if bound.points and (answer := from_points(question, bound)) is not None:
         return answer
-    return from_model(question, prospect)
+    return from_model(question, bound)
 
 
 def table_of(evaluation: Evaluation, question: Question, replicas: int) -> CapacityTable:
@@ -88,7 +88,7 @@ def table_of(evaluation: Evaluation, question: Question, replicas: int) -> Capac
 
 
 def _most(question: Question, candidate: Candidate, step: StepModel, scheduler: Scheduler) -> float:
-    """Throughput of one replica with every batch slot taken, in the reading that was asked for."""
+    """Throughput of one replica with every batch slot taken, under the arrivals asked for."""
     if candidate.batching is Batching.STATIC:
         return static_batch.static_saturation_rate(step, question.lengths, step.max_batch)
     if question.arrivals is Arrivals.CLOSED_LOOP:
@@ -113,7 +113,7 @@ def _points(question: Question, candidate: Candidate) -> tuple[Point, ...]:
 
 
 def _step(question: Question, key: ConfigurationKey) -> FittedStep:
-    """The step model of a configuration; of a pipeline that nobody measured, from its tensor-parallel group."""
+    """The step model of a configuration; of a pipeline that was not measured, from its tensor-parallel group."""
     request, lengths, gpu = question.request, question.lengths, question.gpus[key.gpu]
 
     def step_of(key: ConfigurationKey) -> FittedStep:

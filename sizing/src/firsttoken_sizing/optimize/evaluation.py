@@ -24,7 +24,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class CandidateBound:
     """A candidate that fits into memory, and what is cheap to know about it.
 
     `step` is `fitted` with the batch limit of memory and engine. `points` are the measured ones of this workload, empty
@@ -44,7 +44,7 @@ class Prospect:
     most_requests_per_second: float
     """Of one replica by the step model, with every batch slot taken and no limit on latency."""
 
-    def slowed(self, factor: float) -> Prospect:
+    def slowed(self, factor: float) -> CandidateBound:
         """The same with steps that all take `factor` times as long."""
         step, most = slowed(self.step, factor), self.most_requests_per_second / factor
         return replace(self, step=step, most_requests_per_second=most)
@@ -57,8 +57,8 @@ def slowed(step: StepModel, factor: float) -> StepModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a candidate cannot serve this workload at any size. `shortfall` ranks refusals: less is nearer."""
+class InfeasibleCandidate:
+    """Why a candidate cannot serve this workload at any size. `shortfall` ranks them: less is nearer."""
 
     candidate: Candidate
     cause: Infeasible

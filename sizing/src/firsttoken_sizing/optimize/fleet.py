@@ -1,6 +1,6 @@
 """Replicas that share their arrivals: behind a router that evens them out, each of many carries more than one alone.
 
-The reading of one replica gives the size of a fleet of independent ones (`Random` routing). Behind `RoundRobin` and
+The load model of one replica gives the size of a fleet of independent ones (`Random` routing). Behind `RoundRobin` and
 `LeastLoaded` the capacity of a replica depends on how many there are, so the size is searched for: the fewest replicas
 that keep the SLA at their share of the load. More replicas have less each and even out more, so that is a bisection.
 """
@@ -11,8 +11,8 @@ import math
 from dataclasses import replace
 
 from firsttoken_sizing.optimize.evaluation import Evaluation
+from firsttoken_sizing.optimize.load_model import Rate, rate_of, whole_replicas
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.optimize.reading import Rate, rate_of, whole_replicas
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import Point
@@ -44,7 +44,7 @@ def replicas_together(question: Question, alone: Evaluation, rate: float) -> int
     low, high = whole_replicas(rate / highest), whole_replicas(rate / alone.capacity)
     while low < high:
         middle = (low + high) // 2
-        keeps = _keeps(question, _reading(question, alone, middle).at(rate / middle))
+        keeps = _keeps(question, _load_model(question, alone, middle).at(rate / middle))
         low, high = (low, middle) if keeps else (middle + 1, high)
     return low
 
@@ -54,21 +54,21 @@ def in_fleet(question: Question, alone: Evaluation, replicas: int, rate: float) 
 
     That of a replica by itself where only this one is known to.
     """
-    reading, share = _reading(question, alone, replicas), rate / replicas
-    if replicas == whole_replicas(rate / alone.capacity) and not _keeps(question, reading.at(share)):
+    load_model, share = _load_model(question, alone, replicas), rate / replicas
+    if replicas == whole_replicas(rate / alone.capacity) and not _keeps(question, load_model.at(share)):
         return alone
-    largest = reading.largest(lambda point: _keeps(question, point))
+    largest = load_model.largest(lambda point: _keeps(question, point))
     point = largest.point
     if point.requests_per_second < share:
         # The bisection ends a little below the largest rate: what is known to be carried must not fall out of it.
-        point = reading.at(share)
+        point = load_model.at(share)
     most = max(share, _BELOW * _too_much(alone.capacity, replicas, rate))
     if point.requests_per_second > most:
         # Sampled latencies have noise: it must not say that one replica fewer, which was found too few, would do.
-        point = reading.at(most)
-        point = point if _keeps(question, point) else reading.at(share)
+        point = load_model.at(most)
+        point = point if _keeps(question, point) else load_model.at(share)
     binding = largest.binding(question.request.sla) or "Utilization"
-    return replace(alone, point=point, binding=binding, curve=reading.curve, alone=alone)
+    return replace(alone, point=point, binding=binding, curve=load_model.curve, alone=alone)
 
 
 def _too_much(alone: float, replicas: int, rate: float) -> float:
@@ -83,7 +83,7 @@ def _too_much(alone: float, replicas: int, rate: float) -> float:
     return alone + (rate / fewer - alone) / gained if gained > 0 else math.inf
 
 
-def _reading(question: Question, alone: Evaluation, replicas: int) -> Rate:
+def _load_model(question: Question, alone: Evaluation, replicas: int) -> Rate:
     return rate_of(
         alone.step,
         alone.scheduler,

@@ -1,4 +1,4 @@
-"""One candidate from its step model: the largest load inside the SLA, in the reading that was asked for.
+"""One candidate from its step model: the largest load inside the SLA, under the arrivals asked for.
 
 Where no points were measured at these lengths, or where they do not reach.
 """
@@ -8,45 +8,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firsttoken_sizing.optimize.error_band import basis_and_band
-from firsttoken_sizing.optimize.evaluation import Evaluation, Prospect, Refusal
+from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, InfeasibleCandidate
+from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
+from firsttoken_sizing.optimize.load_model import load_model_of
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.optimize.reading import reading_of
-from firsttoken_sizing.optimize.refusal import latency_refusal
 from firsttoken_sizing.performance import closed_loop
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.step import Origin
 from firsttoken_sizing.workload import Arrivals, Limit, Sla
 
 
-def from_model(question: Question, prospect: Prospect) -> Evaluation | Refusal:
-    """The evaluation of a prospect by its step model."""
+def from_model(question: Question, bound: CandidateBound) -> Evaluation | InfeasibleCandidate:
+    """Evaluate a candidate by its step model."""
     sla, lengths = question.request.sla, question.lengths
-    reading = reading_of(prospect, lengths, question.arrivals)
-    alone = reading.alone()
+    load_model = load_model_of(bound, lengths, question.arrivals)
+    alone = load_model.alone()
     if meets(alone, sla) is False:
-        return latency_refusal(prospect.candidate, alone, sla, prospect.memory)
+        return infeasible_by_latency(bound.candidate, alone, sla, bound.memory)
     open_load, strict = question.arrivals is Arrivals.POISSON, judged_sla(question)
-    largest = reading.largest(lambda p: meets(p, strict) is True)
-    basis, band = basis_and_band(question, prospect, largest.point)
+    largest = load_model.largest(lambda p: meets(p, strict) is True)
+    basis, band = basis_and_band(question, bound, largest.point)
     return Evaluation(
-        candidate=prospect.candidate,
+        candidate=bound.candidate,
         point=largest.point,
         basis=basis,
         error_band_percent=band,
-        memory=prospect.memory,
-        curve=reading.curve,
-        step=prospect.step,
-        scheduler=prospect.scheduler,
-        binding=largest.binding(sla) or ("Utilization" if open_load else _slots(prospect)),
-        saturation_requests_per_second=prospect.most_requests_per_second,
-        source=prospect.fitted.source,
-        by_physics=prospect.fitted.origin is Origin.PRIOR,
+        memory=bound.memory,
+        curve=load_model.curve,
+        step=bound.step,
+        scheduler=bound.scheduler,
+        binding=largest.binding(sla) or ("Utilization" if open_load else _slots(bound)),
+        saturation_requests_per_second=bound.most_requests_per_second,
+        source=bound.fitted.source,
+        by_physics=bound.fitted.origin is Origin.PRIOR,
     )
 
 
-def _slots(prospect: Prospect) -> str:
+def _slots(bound: CandidateBound) -> str:
     """What limits the requests that run at once."""
-    return "KV cache" if prospect.limited_by_memory else "Batch size"
+    return "KV cache" if bound.limited_by_memory else "Batch size"
 
 
 def judged_sla(question: Question) -> Sla:

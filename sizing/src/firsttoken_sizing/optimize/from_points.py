@@ -1,4 +1,4 @@
-"""One candidate from points that were measured at exactly its lengths: the course's reading.
+"""One candidate from points that were measured at exactly its lengths, as the DLI course takes them.
 
 The operating point is a measured one. A statistic that the points lack is filled in, and then says so in the basis.
 What the points do not reach is for the step model to say (`from_model`).
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from firsttoken_sizing.optimize.error_band import basis_and_band, measured_band_percent
-from firsttoken_sizing.optimize.evaluation import Evaluation, Prospect, Refusal
+from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, InfeasibleCandidate
+from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.optimize.refusal import latency_refusal
 from firsttoken_sizing.performance import closed_loop, measured
 from firsttoken_sizing.performance.limits import Bound, bounds, meets, tightest
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
@@ -26,14 +26,14 @@ _ALONE = 1.5
 """Concurrency up to which a measured request counts as being alone."""
 
 
-def from_points(question: Question, prospect: Prospect) -> Evaluation | Refusal | None:
-    """The evaluation by the prospect's points (at least one); None where only the step model can say more."""
-    sla, key = question.request.sla, prospect.candidate.key
-    judged = [p for p in prospect.points if measured.can_be_judged(p, sla)]
+def from_points(question: Question, bound: CandidateBound) -> Evaluation | InfeasibleCandidate | None:
+    """Evaluate a candidate by its points (at least one); None where only the step model can say more."""
+    sla, key = question.request.sla, bound.candidate.key
+    judged = [p for p in bound.points if measured.can_be_judged(p, sla)]
     if not judged:
         return None
     known = measured.operating_point(judged, sla)
-    filled, of_prior = _fill(question, prospect, judged)
+    filled, of_prior = _fill(question, bound, judged)
     chosen, basis, band = known, Basis.MEASURED, measured_band_percent()
     if measured.has_better_unknown(judged, sla, known):
         # NB: not those that their own mean rules out: a filled percentile must not bring them back.
@@ -44,25 +44,25 @@ def from_points(question: Question, prospect: Prospect) -> Evaluation | Refusal 
             basis = Basis.INTERPOLATED if measured.is_between(judged, before, sla) else Basis.FITTED
             if of_prior:
                 basis = Basis.EXTRAPOLATED
-            chosen, band = best, max(band, basis_and_band(question, prospect, best)[1])
+            chosen, band = best, max(band, basis_and_band(question, bound, best)[1])
     if chosen is None and any(meets(p, sla) is None for p in filled):
         return None
     if chosen is None:
         lowest = min(filled, key=lambda p: p.concurrency or math.inf)
         if lowest.concurrency is None or lowest.concurrency > _ALONE:
             return None
-        return latency_refusal(prospect.candidate, lowest, sla, prospect.memory)
-    fastest = max(p.requests_per_second for p in prospect.points)
+        return infeasible_by_latency(bound.candidate, lowest, sla, bound.memory)
+    fastest = max(p.requests_per_second for p in bound.points)
     names = sorted({p.name for p in question.profiles if speed_key(p.key) == speed_key(key)})
     return Evaluation(
-        candidate=prospect.candidate,
+        candidate=bound.candidate,
         point=chosen,
         basis=basis,
         error_band_percent=band,
-        memory=prospect.memory,
+        memory=bound.memory,
         curve=lambda _: measured.interpolate(filled),
-        step=prospect.step,
-        scheduler=prospect.scheduler,
+        step=bound.step,
+        scheduler=bound.scheduler,
         binding=_binding(filled, chosen, sla, fastest),
         saturation_requests_per_second=fastest,
         source=f"measured points of {', '.join(names)}",
@@ -91,22 +91,22 @@ def measured_concurrency(question: Question, key: ConfigurationKey) -> int | Non
     return int(max(running)) if running else None
 
 
-def _fill(question: Question, prospect: Prospect, judged: Sequence[Point]) -> tuple[tuple[Point, ...], bool]:
+def _fill(question: Question, bound: CandidateBound, judged: Sequence[Point]) -> tuple[tuple[Point, ...], bool]:
     """The points with what they lack, and whether physics alone had to say it.
 
     A fit says what the measured ratios do not reach. The prior is asked only where nothing was measured at all: beside
     a ratio of neighbors it would be the worse guess.
     """
-    step = prospect.step
+    step = bound.step
 
     def shape(point: Point) -> Point | None:
         if point.concurrency is None:
             return None
         wide = replace(step, max_batch=max(step.max_batch, math.ceil(point.concurrency)))
         concurrency = max(1, round(point.concurrency))
-        return closed_loop.predict(wide, question.lengths, concurrency, prospect.scheduler)
+        return closed_loop.predict(wide, question.lengths, concurrency, bound.scheduler)
 
-    if prospect.fitted.origin is not Origin.PRIOR:
+    if bound.fitted.origin is not Origin.PRIOR:
         return measured.fill_percentiles(judged, shape), False
     filled = measured.fill_percentiles(judged, lambda _: None)
     if all(meets(p, question.request.sla) is not None for p in filled):

@@ -6,7 +6,7 @@ The throughput is the evaluation's, measured where it was measured; ramp-up and 
 
 from __future__ import annotations
 
-from firsttoken_sizing.optimize.evaluation import Evaluation, Refusal, slowed
+from firsttoken_sizing.optimize.evaluation import Evaluation, InfeasibleCandidate, slowed
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.offline import OfflinePlan, finish_seconds, full_throughput
 from firsttoken_sizing.performance.offline import plan as offline_plan
@@ -17,8 +17,8 @@ from firsttoken_sizing.workload import OfflineJob
 _SECONDS_PER_HOUR = 3600
 
 
-def job_plan(evaluation: Evaluation, lengths: Lengths, job: OfflineJob) -> OfflinePlan | Refusal:
-    """The fewest replicas that are done in time; a refusal where one request alone takes longer than the deadline."""
+def job_plan(evaluation: Evaluation, lengths: Lengths, job: OfflineJob) -> OfflinePlan | InfeasibleCandidate:
+    """The fewest replicas that are done in time; infeasible where one request alone takes longer than the deadline."""
     step = _at_speed(evaluation, lengths)
     found = offline_plan(step, lengths, job, evaluation.key.gpus_per_replica)
     if found is not None:
@@ -31,7 +31,9 @@ def job_plan(evaluation: Evaluation, lengths: Lengths, job: OfflineJob) -> Offli
         f" least {hours:.2g} hours, or use a faster GPU"
     )
     shortfall = hours / job.deadline_hours
-    return Refusal(evaluation.candidate, Infeasible.END_TO_END_INCONSISTENT, sentence, shortfall, evaluation.memory)
+    return InfeasibleCandidate(
+        evaluation.candidate, Infeasible.END_TO_END_INCONSISTENT, sentence, shortfall, evaluation.memory
+    )
 
 
 def job_of(found: OfflinePlan, declared: OfflineJob, cost_per_hour: float | None) -> Job:

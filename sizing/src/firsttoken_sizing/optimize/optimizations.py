@@ -1,4 +1,4 @@
-"""Declared optimizations that nobody measured with this configuration: what they do to its step times and its memory.
+"""Declared optimizations that were not measured with this configuration: what they do to its step times and its memory.
 
 Sparse weights, speculative decoding, and chunked prefill on an engine that is installed without it. The effects are
 published ones (`step.modifiers`), so an answer with one is `Extrapolated` however well the plain one is known; measure

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firsttoken_sizing.optimize.cost import cost_per_year
-from firsttoken_sizing.optimize.evaluation import Evaluation, Refusal
+from firsttoken_sizing.optimize.evaluation import Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.fleet import in_fleet, replicas_together, shares_arrivals
 from firsttoken_sizing.optimize.job import job_plan
+from firsttoken_sizing.optimize.load_model import whole_replicas
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.optimize.reading import whole_replicas
 from firsttoken_sizing.performance.offline import OfflinePlan
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import Basis, SizingRequest
@@ -40,7 +40,7 @@ class Plan:
     job: OfflinePlan | None = None
     """Of a declared offline job."""
     careful_capacity: float | None = None
-    """What a replica by itself carries if every step takes longer by the whole error band; None where nobody asked."""
+    """What a replica by itself carries if every step takes longer by the whole error band; None where not asked for."""
 
     @property
     def requests_per_second_per_server(self) -> float:
@@ -82,13 +82,13 @@ def bill(key: ConfigurationKey, replicas: int, request: SizingRequest) -> Bill:
     )
 
 
-def plan(evaluation: Evaluation, question: Question) -> Plan | Refusal:
-    """Size one feasible candidate for the declared load; a refusal where an offline job cannot be done in time."""
+def plan(evaluation: Evaluation, question: Question) -> Plan | InfeasibleCandidate:
+    """Size one feasible candidate for the declared load; infeasible where an offline job cannot be done in time."""
     request, capacity = question.request, evaluation.capacity
     workload, job = request.workload, None
     if workload.offline is not None:
         found = job_plan(evaluation, question.lengths, workload.offline)
-        if isinstance(found, Refusal):
+        if isinstance(found, InfeasibleCandidate):
             return found
         job, replicas = found, found.replicas
         peak = workload.offline.requests / (3600 * workload.offline.deadline_hours)

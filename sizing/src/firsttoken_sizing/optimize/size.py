@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from firsttoken_sizing.optimize.alternatives import alternatives, refused
-from firsttoken_sizing.optimize.cautions import cautions
+from firsttoken_sizing.optimize.alternatives import alternatives, infeasible_alternatives
 from firsttoken_sizing.optimize.cost import cost_of
 from firsttoken_sizing.optimize.engine import engine_settings
 from firsttoken_sizing.optimize.evaluate import table_of
-from firsttoken_sizing.optimize.evaluation import Evaluation, Refusal
+from firsttoken_sizing.optimize.evaluation import Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.fleet import replicas_together
 from firsttoken_sizing.optimize.job import job_of
 from firsttoken_sizing.optimize.plan import Plan
 from firsttoken_sizing.optimize.question import Question, check
 from firsttoken_sizing.optimize.search import search
+from firsttoken_sizing.optimize.warnings import warnings_of
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import Latency
 from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingRequest
@@ -21,9 +21,9 @@ from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingReq
 def size(request: SizingRequest) -> Sizing:
     """Answer one sizing question.
 
-    An SLA that no size meets is an answer (`feasible=False` with its cause), and so is a configuration that nobody
-    measured (`Basis.EXTRAPOLATED`). Raises `InvalidInput` for a field that cannot be sized, among them `UnknownModel`
-    and `UnknownGPU`.
+    An SLA that no size meets is an answer (`feasible=False` with its cause), and so is a configuration without
+    measurements (`Basis.EXTRAPOLATED`). Raises `InvalidInput` for a field that cannot be sized, among them
+    `UnknownModel` and `UnknownGPU`.
     """
     question = check(request)
     if (sentence := _context_exceeded(question)) is not None:
@@ -31,8 +31,8 @@ def size(request: SizingRequest) -> Sizing:
     outcome = search(question)
     if outcome.plans:
         return _feasible(question, outcome.plans[0], alternatives(question, outcome))
-    nearest = min(outcome.refusals, key=lambda r: r.shortfall)
-    return _infeasible(question, nearest.cause, nearest.sentence, nearest, refused(outcome.refusals))
+    nearest = min(outcome.infeasible, key=lambda c: c.shortfall)
+    return _infeasible(question, nearest.cause, nearest.sentence, nearest, infeasible_alternatives(outcome.infeasible))
 
 
 def _context_exceeded(question: Question) -> str | None:
@@ -100,7 +100,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         job=job_of(best.job, workload.offline, cost.per_hour if cost else None)
         if best.job and workload.offline
         else None,
-        warnings=cautions(question, evaluation),
+        warnings=warnings_of(question, evaluation),
         alternatives=others,
     )
 
@@ -132,7 +132,7 @@ def _infeasible(
     question: Question,
     cause: Infeasible,
     sentence: str,
-    nearest: Refusal | None = None,
+    nearest: InfeasibleCandidate | None = None,
     others: tuple[Alternative, ...] = (),
 ) -> Sizing:
     request = question.request

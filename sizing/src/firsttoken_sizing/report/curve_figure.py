@@ -231,8 +231,8 @@ def _title(subjects: Sequence[tuple[str, Sequence[Study]]]) -> str:
     studies = [s for _, of_one in subjects for s in of_one]
     models = " and ".join(dict.fromkeys(short_model(s.model) for s in studies))
     lengths = ", ".join(dict.fromkeys(_lengths(s) for s in studies))
-    readings = " and ".join(dict.fromkeys(s.arrivals.value for s in studies))
-    return f"{models}, {lengths} tokens in/out, {readings}"
+    arrivals = " and ".join(dict.fromkeys(s.arrivals.value for s in studies))
+    return f"{models}, {lengths} tokens in/out, {arrivals}"
 
 
 def _answer(sizing: Sizing) -> str:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.optimize.engine import default_batching
 from firsttoken_sizing.optimize.error_band import basis_and_band
-from firsttoken_sizing.optimize.evaluate import evaluate, prospect_of
-from firsttoken_sizing.optimize.evaluation import Candidate, Evaluation, Prospect, Refusal
+from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
+from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
+from firsttoken_sizing.optimize.load_model import InFlightRequests, LoadModel, Rate, load_model_of
 from firsttoken_sizing.optimize.question import Question, check
-from firsttoken_sizing.optimize.reading import InFlightRequests, Rate, Reading, reading_of
 from firsttoken_sizing.performance import measured
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import meets
@@ -39,7 +39,7 @@ _FROM_BEST = (Basis.MEASURED, Basis.INTERPOLATED, Basis.FITTED, Basis.EXTRAPOLAT
 class Loads:
     """At which loads a curve has its points.
 
-    `concurrencies` (whole numbers >= 1) and `rates` (requests a second of one replica, > 0) are used for the reading
+    `concurrencies` (whole numbers >= 1) and `rates` (requests a second of one replica, > 0) are used for the load model
     that they belong to; without them a measured curve has its measured loads and a modeled one `CONCURRENCIES` or
     `UTILIZATIONS`, or with `dense` as many as a smooth line takes.
     """
@@ -160,24 +160,24 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
     sla, key = question.request.sla, candidate.key
     # Without limits the evaluation is that of the configuration itself, and a broken SLA hides no curve.
     unlimited = replace(question, request=replace(question.request, sla=Sla(mode=sla.mode)))
-    prospect = prospect_of(unlimited, candidate)
-    if isinstance(prospect, Refusal):
-        yield _left_out(prospect)
+    bound = bound_of(unlimited, candidate)
+    if isinstance(bound, InfeasibleCandidate):
+        yield _left_out(bound)
         return
-    found = evaluate(unlimited, prospect)
-    if isinstance(found, Refusal):
+    found = evaluate(unlimited, bound)
+    if isinstance(found, InfeasibleCandidate):
         yield _left_out(found)
         return
-    reading = reading_of(prospect, question.lengths, question.arrivals)
+    load_model = load_model_of(bound, question.lengths, question.arrivals)
     basis, band = found.basis, found.error_band_percent
-    if prospect.points:
-        known, filled, of_points = _measured(question, prospect, found, reading, loads)
-        if _model_basis(question, prospect) in of_points:
-            band = max(band, *(basis_and_band(question, prospect, p)[1] for p in filled))
+    if bound.points:
+        known, filled, of_points = _measured(question, bound, found, load_model, loads)
+        if _model_basis(question, bound) in of_points:
+            band = max(band, *(basis_and_band(question, bound, p)[1] for p in filled))
         basis = max(of_points, key=_FROM_BEST.index, default=basis)
     else:
-        known = filled = _modeled(reading, loads)
-    if beyond := _without_point(known, loads, reading):
+        known = filled = _modeled(load_model, loads)
+    if beyond := _without_point(known, loads, load_model):
         yield LeftOut(key, beyond)
     if not known:
         return
@@ -191,29 +191,29 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
         points=known,
         filled=filled,
         kept=tuple(meets(p, sla) if any(limits) else None for p in filled),
-        alone=_alone(filled, reading),
+        alone=_alone(filled, load_model),
         chosen=_operating_point(sizing, candidate),
         source=found.source,
     )
 
 
-def _left_out(refusal: Refusal) -> LeftOut:
-    return LeftOut(refusal.candidate.key, f"{refusal.cause.value}: {refusal.sentence}")
+def _left_out(candidate: InfeasibleCandidate) -> LeftOut:
+    return LeftOut(candidate.candidate.key, f"{candidate.cause.value}: {candidate.sentence}")
 
 
-def _modeled(reading: Reading, loads: Loads) -> tuple[Point, ...]:
+def _modeled(load_model: LoadModel, loads: Loads) -> tuple[Point, ...]:
     """Points of the step model: at the loads that are asked for, else spread over what a replica can do."""
-    if isinstance(reading, InFlightRequests):
+    if isinstance(load_model, InFlightRequests):
         if loads.dense and not loads.concurrencies:
-            return _without_repeats(reading.curve(reading.at(reading.most)))
-        usual = (*(c for c in CONCURRENCIES if c < reading.most), reading.most)
-        return tuple(reading.at(c) for c in loads.concurrencies or usual)
-    assert isinstance(reading, Rate)
+            return _without_repeats(load_model.curve(load_model.at(load_model.most)))
+        usual = (*(c for c in CONCURRENCIES if c < load_model.most), load_model.most)
+        return tuple(load_model.at(c) for c in loads.concurrencies or usual)
+    assert isinstance(load_model, Rate)
     if loads.dense and not loads.rates:
-        return _without_repeats(reading.curve(reading.at(reading.utilization * reading.stable)))
-    rates = loads.rates or tuple(share * reading.stable for share in UTILIZATIONS)
+        return _without_repeats(load_model.curve(load_model.at(load_model.utilization * load_model.stable)))
+    rates = loads.rates or tuple(share * load_model.stable for share in UTILIZATIONS)
     # At and above the stable rate the queue grows for ever: there is no latency to show.
-    return tuple(reading.at(rate) for rate in rates if rate < reading.stable)
+    return tuple(load_model.at(rate) for rate in rates if rate < load_model.stable)
 
 
 def _without_repeats(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -222,10 +222,10 @@ def _without_repeats(points: Iterable[Point]) -> tuple[Point, ...]:
 
 
 def _measured(
-    question: Question, prospect: Prospect, found: Evaluation, reading: Reading, loads: Loads
+    question: Question, bound: CandidateBound, found: Evaluation, load_model: LoadModel, loads: Loads
 ) -> tuple[tuple[Point, ...], tuple[Point, ...], set[Basis]]:
     """Points as known and as filled in, and on what they stand."""
-    points, whole_curve = prospect.points, found.curve(found.point)
+    points, whole_curve = bound.points, found.curve(found.point)
     closed = question.arrivals is Arrivals.CLOSED_LOOP
     known: list[Point] = []
     filled: list[Point] = []
@@ -238,33 +238,33 @@ def _measured(
             filled.append(whole)
             bases.add(Basis.MEASURED if at in points else Basis.INTERPOLATED)
         else:
-            modeled = _modeled(reading, replace(loads, concurrencies=(round(load),), rates=(load,)))
+            modeled = _modeled(load_model, replace(loads, concurrencies=(round(load),), rates=(load,)))
             known += modeled
             filled += modeled
-            bases |= {_model_basis(question, prospect) for _ in modeled}
+            bases |= {_model_basis(question, bound) for _ in modeled}
     return tuple(known), tuple(filled), bases
 
 
-def _model_basis(question: Question, prospect: Prospect) -> Basis:
+def _model_basis(question: Question, bound: CandidateBound) -> Basis:
     """Basis of the step model, which speaks beside measured points for loads that lie outside."""
-    return basis_of(prospect.fitted, question.lengths.input_tokens, question.lengths.output_tokens)
+    return basis_of(bound.fitted, question.lengths.input_tokens, question.lengths.output_tokens)
 
 
-def _alone(points: Iterable[Point], reading: Reading) -> Point:
+def _alone(points: Iterable[Point], load_model: LoadModel) -> Point:
     lightest = min(points, key=lambda p: p.concurrency or math.inf)
     is_alone = lightest.concurrency is not None and lightest.concurrency <= _ONE_REQUEST
-    return lightest if is_alone and isinstance(reading, InFlightRequests) else reading.alone()
+    return lightest if is_alone and isinstance(load_model, InFlightRequests) else load_model.alone()
 
 
-def _without_point(known: Sequence[Point], loads: Loads, reading: Reading) -> str:
+def _without_point(known: Sequence[Point], loads: Loads, load_model: LoadModel) -> str:
     """Which of the rates that were asked for have no point, and why. A closed loop has one at any concurrency."""
-    if not isinstance(reading, Rate):
+    if not isinstance(load_model, Rate):
         return ""
     there = [measured.load_of(p) for p in known]
     unstable = [f"{rate:g}" for rate in loads.rates if not any(math.isclose(rate, t) for t in there)]
     if not unstable:
         return ""
-    return f"{', '.join(unstable)} requests/s are not below {reading.stable:.4g}, the largest stable rate"
+    return f"{', '.join(unstable)} requests/s are not below {load_model.stable:.4g}, the largest stable rate"
 
 
 def _operating_point(sizing: Sizing, candidate: Candidate) -> Point | None:

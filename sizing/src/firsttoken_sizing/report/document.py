@@ -25,10 +25,10 @@ _OF_A_SIZE = (
 """What only a feasible sizing has."""
 
 
-def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> dict[str, Any]:
+def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> dict[str, Any]:
     """The document of one sizing. Rates are requests a second, latencies milliseconds, memory GiB.
 
-    `other_reading` is the same question under the other kind of arrivals, or why there is none. What is not known is
+    `other_arrivals` is the same question under the other kind of arrivals, or why there is none. What is not known is
     null, never 0. An infeasible sizing has no size, rate, basis or error band: these are null, and the configuration is
     the one that came nearest (null where none was looked at).
     """
@@ -63,7 +63,7 @@ def sizing_json(sizing: Sizing, other_reading: Sizing | str | None = None) -> di
         "basis": sizing.basis.value if sizing.basis else None,
         "errorBandPercent": rounded(sizing.error_band_percent),
         "utilizationCapPercent": rounded(sizing.utilization_cap_percent),
-        "otherReading": other_reading if isinstance(other_reading, str) else _reading(other_reading),
+        "otherReading": other_arrivals if isinstance(other_arrivals, str) else _under_other_arrivals(other_arrivals),
         "predictions": predictions_json(sizing),
         "memory": _memory(sizing.memory),
         "engineSettings": dict(sizing.engine_settings),
@@ -108,7 +108,7 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
-def _reading(sizing: Sizing | None) -> dict[str, Any] | None:
+def _under_other_arrivals(sizing: Sizing | None) -> dict[str, Any] | None:
     if sizing is None:
         return None
     document = {

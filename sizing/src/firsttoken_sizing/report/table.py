@@ -1,4 +1,4 @@
-"""A sizing for people: both readings side by side, what happens at N-1 and N+1, the cost, and why.
+"""A sizing for people: both kinds of arrivals side by side, what happens at N-1 and N+1, the cost, and why.
 
 Latencies are shown at the statistic that the SLA names; TTFT beside its mean. No heading needs more than 80 columns.
 """
@@ -21,11 +21,11 @@ from firsttoken_sizing.workload import Limit, Percentile, Sla
 _VERDICTS = {True: "yes", False: "no", None: UNKNOWN}
 
 
-def sizing_table(title: str, sizing: Sizing, other_reading: Sizing | str | None = None) -> RenderableType:
-    """Everything about one sizing. `other_reading`: under the other kind of arrivals, or why there is none."""
-    parts: list[RenderableType] = [_readings(title, sizing, other_reading), Text(f"Why: {sizing.reason}")]
-    if isinstance(other_reading, str):
-        parts.append(Text(f"The other reading: {other_reading}"))
+def sizing_table(title: str, sizing: Sizing, other_arrivals: Sizing | str | None = None) -> RenderableType:
+    """Everything about one sizing. `other_arrivals`: under the other kind of arrivals, or why there is none."""
+    parts: list[RenderableType] = [_comparison(title, sizing, other_arrivals), Text(f"Why: {sizing.reason}")]
+    if isinstance(other_arrivals, str):
+        parts.append(Text(f"The other reading: {other_arrivals}"))
     if sizing.feasible:
         parts += [Text(), _predictions(sizing)]
     if sizing.job:
@@ -38,41 +38,41 @@ def sizing_table(title: str, sizing: Sizing, other_reading: Sizing | str | None 
     return Group(*parts)
 
 
-def _readings(title: str, sizing: Sizing, other: Sizing | str | None) -> Table:
-    readings = [sizing, *([other] if isinstance(other, Sizing) else [])]
+def _comparison(title: str, sizing: Sizing, other: Sizing | str | None) -> Table:
+    sizings = [sizing, *([other] if isinstance(other, Sizing) else [])]
     table = Table(title=title, title_justify="left")
     table.add_column("reading")
-    for i, reading in enumerate(readings):
-        table.add_column(reading.arrivals.value + (" (asked)" if i == 0 and len(readings) > 1 else ""), justify="right")
-    for label, cells in _rows(readings):
+    for i, column in enumerate(sizings):
+        table.add_column(column.arrivals.value + (" (asked)" if i == 0 and len(sizings) > 1 else ""), justify="right")
+    for label, cells in _rows(sizings):
         table.add_row(label, *cells)
     return table
 
 
-def _rows(readings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
-    yield "basis", [f"{r.basis.value} (± {r.error_band_percent:.3g} %)" if r.basis else UNKNOWN for r in readings]
-    yield "configuration", [configuration_name(r.configuration) for r in readings]
-    yield "engine, batching", [_engine(r) for r in readings]
+def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
+    yield "basis", [f"{s.basis.value} (± {s.error_band_percent:.3g} %)" if s.basis else UNKNOWN for s in sizings]
+    yield "configuration", [configuration_name(s.configuration) for s in sizings]
+    yield "engine, batching", [_engine(s) for s in sizings]
     for label, name in (("replicas", "replicas"), ("GPUs", "gpus"), ("servers", "servers")):
-        yield label, [str(getattr(r, name)) if r.feasible else "none" for r in readings]
-    yield "replicas at the average", [number(r.replicas_for_average) for r in readings]
-    yield "peak requests/s", [number(r.peak_requests_per_second or None) for r in readings]
+        yield label, [str(getattr(s, name)) if s.feasible else "none" for s in sizings]
+    yield "replicas at the average", [number(s.replicas_for_average) for s in sizings]
+    yield "peak requests/s", [number(s.peak_requests_per_second or None) for s in sizings]
     for label, name in (
         ("requests/s a replica", "requests_per_second_per_replica"),
         ("requests/s a server", "requests_per_second_per_server"),
         ("concurrency a replica", "concurrency_per_replica"),
     ):
-        yield label, [number(getattr(r, name) if r.feasible else None) for r in readings]
-    for metric, name, limit in _metrics(readings[0].sla):
+        yield label, [number(getattr(s, name) if s.feasible else None) for s in sizings]
+    for metric, name, limit in _metrics(sizings[0].sla):
         percentile = _percentile(limit)
-        latencies: list[Latency] = [getattr(r, name) for r in readings]
+        latencies: list[Latency] = [getattr(s, name) for s in sizings]
         yield (
             f"{metric} ms mean / {percentile.value}",
             [f"{number(latency.mean)} / {number(latency.at(percentile))}" for latency in latencies],
         )
-    yield "bound by", [r.binding_constraint for r in readings]
-    yield "KV cache GiB a GPU", [number(r.memory.kv_cache_gib) if r.memory else UNKNOWN for r in readings]
-    yield "at once: fit / measured", [_at_once(r.memory) for r in readings]
+    yield "bound by", [s.binding_constraint for s in sizings]
+    yield "KV cache GiB a GPU", [number(s.memory.kv_cache_gib) if s.memory else UNKNOWN for s in sizings]
+    yield "at once: fit / measured", [_at_once(s.memory) for s in sizings]
 
 
 def _at_once(memory: Memory | None) -> str:

@@ -1,4 +1,4 @@
-"""The tables below the readings of a sizing: the job, the cost, and the alternatives, grouped to stay readable.
+"""The tables below the main one of a sizing: the job, the cost, and the alternatives, grouped to stay readable.
 
 The JSON document lists every alternative by itself; here those of one GPU and precision that lost for the same kind of
 reason share a row, with the reason of the nearest.
@@ -94,7 +94,7 @@ def _groups(alternatives: Iterable[Alternative]) -> list[list[Alternative]]:
     """Alternatives of one GPU and precision that lost for the same kind of reason, in their order."""
     found: dict[tuple[str, str, str], list[Alternative]] = {}
     for a in alternatives:
-        # The cause of a refusal stands before the colon; what was dropped because it costs more has none.
+        # The cause of an infeasible one stands before the colon; what was pruned because it costs more has none.
         kind = a.reason.partition(":")[0] if not a.feasible else ""
         found.setdefault((a.configuration.gpu, a.configuration.precision, kind), []).append(a)
     return list(found.values())

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from firsttoken_sizing.optimize.engine import default_batching
-from firsttoken_sizing.optimize.evaluate import prospect_of
-from firsttoken_sizing.optimize.evaluation import Candidate, Refusal
+from firsttoken_sizing.optimize.evaluate import bound_of
+from firsttoken_sizing.optimize.evaluation import Candidate, InfeasibleCandidate
 from firsttoken_sizing.optimize.question import check
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
@@ -38,23 +38,23 @@ def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching
     """
     question = check(request)
     batching = batching or default_batching(request.engine)
-    prospect = prospect_of(question, Candidate(key, batching))
-    if isinstance(prospect, Refusal):
-        return f"{prospect.cause.value}: {prospect.sentence}"
-    memory, lengths = prospect.memory, question.lengths
+    bound = bound_of(question, Candidate(key, batching))
+    if isinstance(bound, InfeasibleCandidate):
+        return f"{bound.cause.value}: {bound.sentence}"
+    memory, lengths = bound.memory, question.lengths
     tokens = math.ceil(lengths.input_tokens + lengths.output_tokens)
     reserves = request.engine is Engine.TENSORRT_LLM
     return Subject(
         key=key,
         engine=request.engine,
         lengths=lengths,
-        step=prospect.step,
+        step=bound.step,
         settings=Settings(
             batching=batching,
-            scheduler=prospect.scheduler,
+            scheduler=bound.scheduler,
             routing=request.workload.routing,
             kv_cache_tokens=max(memory.kv_cache_tokens, (memory.measured_concurrency or 0) * tokens),
             kv_admission=KvAdmission.RESERVED if reserves else KvAdmission.PAGED,
         ),
-        source=prospect.fitted.source,
+        source=bound.fitted.source,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from firsttoken_sizing.optimize.evaluation import Candidate, Refusal
+from firsttoken_sizing.optimize.evaluation import Candidate, InfeasibleCandidate
 from firsttoken_sizing.performance.limits import bounds
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.request import Infeasible, Memory
@@ -25,8 +25,8 @@ _WITHOUT_WEIGHTS, _WITHOUT_A_REQUEST = 1e9, 1e6
 """Shortfalls of memory: a candidate that breaks a latency limit is nearer than one that does not even fit."""
 
 
-def memory_refusal(candidate: Candidate, memory: Memory, longest_tokens: float) -> Refusal | None:
-    """The refusal of a candidate whose memory does not hold the model and one of the longest requests, else None."""
+def infeasible_by_memory(candidate: Candidate, memory: Memory, longest_tokens: float) -> InfeasibleCandidate | None:
+    """The candidate as infeasible if its memory does not hold the model and one of the longest requests, else None."""
     key = candidate.key
     where = f"{key.gpus_per_replica} x {key.gpu}"
     if memory.kv_cache_tokens <= 0:
@@ -36,7 +36,9 @@ def memory_refusal(candidate: Candidate, memory: Memory, longest_tokens: float) 
             " and leave no room for the KV cache; use more GPUs a replica (hardware.tensorParallel), a smaller"
             " precision or a larger GPU"
         )
-        return Refusal(candidate, Infeasible.MODEL_DOES_NOT_FIT, sentence, _WITHOUT_WEIGHTS + missing, memory)
+        return InfeasibleCandidate(
+            candidate, Infeasible.MODEL_DOES_NOT_FIT, sentence, _WITHOUT_WEIGHTS + missing, memory
+        )
     if memory.max_concurrency < 1 or memory.kv_cache_tokens < longest_tokens:
         sentence = (
             f"the KV cache of {where} holds {memory.kv_cache_tokens} tokens, fewer than one request of"
@@ -44,12 +46,12 @@ def memory_refusal(candidate: Candidate, memory: Memory, longest_tokens: float) 
             " replica (hardware.tensorParallel), a smaller precision (model.precision) or shorter lengths"
             " (traffic.inputTokens, traffic.outputTokens)"
         )
-        return Refusal(candidate, Infeasible.KV_CACHE_TOO_SMALL, sentence, _WITHOUT_A_REQUEST, memory)
+        return InfeasibleCandidate(candidate, Infeasible.KV_CACHE_TOO_SMALL, sentence, _WITHOUT_A_REQUEST, memory)
     return None
 
 
-def latency_refusal(candidate: Candidate, alone: Point, sla: Sla, memory: Memory) -> Refusal:
-    """The refusal of a candidate that breaks a limit at its lightest load, `alone`."""
+def infeasible_by_latency(candidate: Candidate, alone: Point, sla: Sla, memory: Memory) -> InfeasibleCandidate:
+    """The candidate as infeasible: it breaks a limit at its lightest load, `alone`."""
     key = candidate.key
     broken = [b for b in bounds(alone, sla) if b.kept is False]
     worst = max(broken, key=lambda b: b.share or (b.mean_milliseconds or 0.0) / b.limit.milliseconds)
@@ -61,4 +63,4 @@ def latency_refusal(candidate: Candidate, alone: Point, sla: Sla, memory: Memory
         f" least {math.ceil(value)} ms ({_FIELDS[worst.metric]}), or use a faster GPU, more GPUs a replica or a smaller"
         " model"
     )
-    return Refusal(candidate, _CAUSES[worst.metric], sentence, value / worst.limit.milliseconds, memory)
+    return InfeasibleCandidate(candidate, _CAUSES[worst.metric], sentence, value / worst.limit.milliseconds, memory)

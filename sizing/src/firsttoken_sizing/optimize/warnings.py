@@ -1,4 +1,4 @@
-"""What a reader should know before buying the answer: one line a warning, each begins with its name."""
+"""Warnings that a reader should know before buying the answer: one line each, which begins with its name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NEARLY_IDLE_PERCENT = 5
 _SIXTEEN_BITS, _EIGHT_BITS = 2.0, 1.0
 
 
-def cautions(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
+def warnings_of(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
     """Every warning about this answer."""
     return tuple(
         text
-        for kind in (_interconnect, _servers, _error, _tight, _precision, _accuracy, _not_published, _engine, _reading)
+        for kind in (_interconnect, _servers, _error, _tight, _precision, _accuracy, _not_published, _engine, _arrivals)
         for text in kind(question, evaluation)
     )
 
@@ -62,7 +62,7 @@ def _error(question: Question, evaluation: Evaluation) -> Iterator[str]:
     key, lengths, band = evaluation.key, question.lengths, evaluation.error_band_percent
     if evaluation.by_physics:
         yield (
-            f"Extrapolated: nobody measured {key.model} {key.precision} on {key.gpu} with tensorParallel"
+            f"Extrapolated: no measurement of {key.model} {key.precision} on {key.gpu} with tensorParallel"
             f" {key.tensor_parallel} and pipelineParallel {key.pipeline_parallel} ({evaluation.source}; ±"
             f" {band:.0f} %); measure it before buying"
         )
@@ -119,7 +119,7 @@ def _widest_published(model: Model) -> float:
 
 
 def _not_published(question: Question, evaluation: Evaluation) -> Iterator[str]:
-    """Formats that are allowed and were not considered, because nobody published or measured the model in them."""
+    """Formats that are allowed and not considered, because the model is neither published nor measured in them."""
     request, model = question.request, question.model
     if request.precision is not None or request.pinned is not None:
         return
@@ -141,10 +141,10 @@ def _engine(question: Question, evaluation: Evaluation) -> Iterator[str]:
         )
 
 
-def _reading(question: Question, evaluation: Evaluation) -> Iterator[str]:
+def _arrivals(question: Question, evaluation: Evaluation) -> Iterator[str]:
     workload = question.request.workload
     if question.arrivals is Arrivals.POISSON and workload.concurrent_requests is not None:
-        yield "ConcurrentRequests: declared concurrency is converted to a rate by Little's law for the Poisson reading"
+        yield "ConcurrentRequests: declared concurrency is converted to a rate by Little's law for Poisson arrivals"
     if question.request.sla.mode is SlaMode.OFFLINE and workload.offline is None:
         yield (
             "OfflineWithoutJob: sized for a rate with full batches and no limit on latency; declare traffic.offline"

@@ -1,4 +1,4 @@
-"""Which measured runs may be believed: checks that hold for every benchmark, whatever tool wrote it.
+"""Validation of measured runs: checks that hold for every benchmark, whatever tool wrote it.
 
 A run that fails is reported with its reason, never dropped in silence and never corrected.
 """
@@ -24,7 +24,7 @@ MOST_MEAN_OVER_P99 = 10.0
 """Beyond it one request in a hundred would take nine tenths of all the time."""
 
 
-def objection(run: Run) -> str | None:
+def rejection(run: Run) -> str | None:
     """Why a run must not be used, or None."""
     return next((reason for check in _CHECKS if (reason := check(run)) is not None), None)
 

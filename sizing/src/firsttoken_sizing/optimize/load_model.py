@@ -1,4 +1,4 @@
-"""How the load of one replica is read: requests in flight (closed loop) or a rate (Poisson), and how it batches them.
+"""Load models of one replica: requests in flight (closed loop) or a rate (Poisson), and how it batches them.
 
 One small set of questions for all four, so that the search asks them and knows no performance model.
 """
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from firsttoken_sizing.optimize.evaluation import Prospect
+from firsttoken_sizing.optimize.evaluation import CandidateBound
 from firsttoken_sizing.performance import closed_loop, poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import tightest
@@ -50,11 +50,11 @@ class Largest:
         return limit.name if limit else None
 
 
-class Reading(Protocol):
+class LoadModel(Protocol):
     """One replica under one kind of load."""
 
     def alone(self) -> Point:
-        """One request with nobody beside it."""
+        """One request by itself."""
 
     def largest(self, meets: Meets) -> Largest:
         """The largest load whose point `meets` the SLA; that of one request alone is known to."""
@@ -112,7 +112,7 @@ class Rate:
     """Largest share of it that a replica is sized for."""
 
     def alone(self) -> Point:
-        """A rate so low that nobody is there."""
+        """A rate so low that a request finds the replica idle."""
         return self.at(_LIGHT_LOAD * self.stable)
 
     def largest(self, meets: Meets) -> Largest:
@@ -157,15 +157,15 @@ def _least(one: Latency, other: Latency) -> Latency:
     return Latency(**{f.name: least(f.name) for f in fields(Latency)})
 
 
-def reading_of(prospect: Prospect, lengths: Lengths, arrivals: Arrivals) -> Reading:
-    """How a replica of this candidate that is by itself is read under this kind of load."""
-    return in_flight(prospect, lengths) if arrivals is Arrivals.CLOSED_LOOP else arriving(prospect, lengths)
+def load_model_of(bound: CandidateBound, lengths: Lengths, arrivals: Arrivals) -> LoadModel:
+    """How a replica of this candidate that is by itself behaves under this kind of load."""
+    return in_flight(bound, lengths) if arrivals is Arrivals.CLOSED_LOOP else arriving(bound, lengths)
 
 
-def in_flight(prospect: Prospect, lengths: Lengths) -> InFlightRequests:
+def in_flight(bound: CandidateBound, lengths: Lengths) -> InFlightRequests:
     """A replica of this candidate in a closed loop."""
-    step, scheduler = prospect.step, prospect.scheduler
-    if prospect.candidate.batching is Batching.STATIC:
+    step, scheduler = bound.step, bound.scheduler
+    if bound.candidate.batching is Batching.STATIC:
         return InFlightRequests(
             at=cache(lambda b: static_batch.predict_static(step, lengths, b)),
             rate=lambda b: static_batch.static_saturation_rate(step, lengths, b),
@@ -179,12 +179,12 @@ def in_flight(prospect: Prospect, lengths: Lengths) -> InFlightRequests:
     )
 
 
-def arriving(prospect: Prospect, lengths: Lengths, replicas: int = 1, routing: Routing = Routing.RANDOM) -> Rate:
+def arriving(bound: CandidateBound, lengths: Lengths, replicas: int = 1, routing: Routing = Routing.RANDOM) -> Rate:
     """One of so many replicas of this candidate under Poisson arrivals. Static batches wait alike behind any router."""
-    if prospect.candidate.batching is Batching.STATIC:
-        return _static_rate(prospect, lengths)
-    stable = prospect.most_requests_per_second
-    return rate_of(prospect.step, prospect.scheduler, lengths, stable=stable, replicas=replicas, routing=routing)
+    if bound.candidate.batching is Batching.STATIC:
+        return _static_rate(bound, lengths)
+    stable = bound.most_requests_per_second
+    return rate_of(bound.step, bound.scheduler, lengths, stable=stable, replicas=replicas, routing=routing)
 
 
 def rate_of(
@@ -210,8 +210,8 @@ def whole_replicas(share: float) -> int:
     return max(1, math.ceil(share - _NOISE))
 
 
-def _static_rate(prospect: Prospect, lengths: Lengths) -> Rate:
-    step, batch = prospect.step, prospect.step.max_batch
+def _static_rate(bound: CandidateBound, lengths: Lengths) -> Rate:
+    step, batch = bound.step, bound.step.max_batch
     stable = static_batch.static_saturation_rate(step, lengths, batch)
 
     def at(rate: float) -> Point:

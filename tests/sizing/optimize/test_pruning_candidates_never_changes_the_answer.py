@@ -1,4 +1,4 @@
-"""The search drops what cannot win. Sizing everything must end at the same configuration and size."""
+"""The search prunes what cannot win. Sizing everything must end at the same configuration and size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("request_", QUESTIONS.values(), ids=QUESTIONS)
 def test_sizing_everything_ends_at_the_same_answer(request_: SizingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = size(request_)
-    monkeypatch.setattr(search, "dropped", lambda *_, **__: None)
+    monkeypatch.setattr(search, "pruned", lambda *_, **__: None)
 
     thorough = size(request_)
 
@@ -38,13 +38,13 @@ def test_sizing_everything_ends_at_the_same_answer(request_: SizingRequest, monk
     assert all(a.gpus is not None for a in thorough.alternatives if a.feasible)
 
 
-def test_a_dropped_candidate_says_what_it_needs_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pruned_candidate_says_what_it_needs_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
     stated = {
         a.configuration: int(a.reason.split("at least ")[1].split(" GPUs")[0])
         for a in size(QUESTIONS["nothing measured"]).alternatives
         if a.feasible and a.gpus is None
     }
-    monkeypatch.setattr(search, "dropped", lambda *_, **__: None)
+    monkeypatch.setattr(search, "pruned", lambda *_, **__: None)
     needed = {a.configuration: a.gpus for a in size(QUESTIONS["nothing measured"]).alternatives}
 
     assert stated

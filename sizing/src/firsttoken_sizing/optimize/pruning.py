@@ -1,0 +1,119 @@
+"""Which candidates cannot win, known without sizing them: their fleets must cost more than the best plan so far.
+
+Two bounds. Cheap: what a replica carries with every slot taken and no limit on latency. And one look at the load at
+which the candidate would draw level, as more load is never faster. A candidate is pruned only where both the whole
+fleet and each request cost more: the second decides whether a less known plan's saving is in doubt
+(`plan.saving_in_doubt`), so that pruning never changes an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound
+from firsttoken_sizing.optimize.from_model import judged_sla
+from firsttoken_sizing.optimize.load_model import arriving, in_flight, load_model_of, whole_replicas
+from firsttoken_sizing.optimize.plan import Plan, bill, cost_of_capacity, fleet_cost
+from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.performance.limits import meets
+from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.workload import Arrivals, Routing
+
+_CAREFUL = 0.999
+"""The largest rate is found by bisection, a little below where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A candidate that cannot win: `gpus` is what its fleet needs at least, `cost_per_year` what that costs."""
+
+    candidate: Candidate
+    gpus: int
+    cost_per_year: float | None
+
+
+def pruned(question: Question, bound: CandidateBound, best: Plan, *, priced: bool) -> Pruned | None:
+    """Prune the candidate; None where it may win, or breaks the SLA at any load (`InfeasibleCandidate` says more)."""
+    request = question.request
+    least = _fewest_replicas(request, bound)
+    dearer = _dearer(request, bound, least, best, priced=priced)
+    if not dearer or _level_rate(request, bound, best, priced=priced) <= bound.most_requests_per_second:
+        least_that_lose = _too_slow(question, bound, best, priced=priced)
+        if least_that_lose is None:
+            return None
+        least = max(least, least_that_lose)
+    fleet = bill(bound.candidate.key, least, request)
+    return Pruned(bound.candidate, fleet.gpus, fleet.cost_per_year)
+
+
+def least_cost_of_capacity(request: SizingRequest, bound: CandidateBound, *, priced: bool) -> float:
+    """Of one request a second, without any limit on latency: money a year where `priced`, else GPUs."""
+    return _cost_of_one(request, bound, priced=priced) / bound.most_requests_per_second
+
+
+def price_of_one(request: SizingRequest, bound: CandidateBound) -> float | None:
+    """Yearly cost of one replica with its share of a server; None without a price."""
+    return bill(bound.candidate.key, 1, request).cost_per_year_of_one_replica
+
+
+def _too_slow(question: Question, bound: CandidateBound, best: Plan, *, priced: bool) -> int | None:
+    """Replicas that are too few, if the candidate draws level with the best plan neither by fleet nor by request."""
+    request, peak = question.request, question.request.workload.peak_requests_per_second
+    if peak is None:
+        return None
+    affordable = _most_affordable(request, bound, best, priced=priced)
+    level = _level_rate(request, bound, best, priced=priced)
+    if _keeps(question, bound, level, 1, Routing.RANDOM):
+        return None
+    if affordable and _keeps(question, bound, peak / affordable, affordable, request.workload.routing):
+        return None
+    alone = load_model_of(bound, question.lengths, question.arrivals).alone()
+    return affordable + 1 if meets(alone, request.sla) is True else None
+
+
+def _keeps(question: Question, bound: CandidateBound, rate: float, replicas: int, routing: Routing) -> bool:
+    """Whether one of so many replicas keeps the SLA at this rate of its own."""
+    careful = rate * _CAREFUL
+    if question.arrivals is Arrivals.CLOSED_LOOP:
+        point = in_flight(bound, question.lengths).lightest(careful)
+        return point is not None and ((point.concurrency or 0.0) <= 1 or meets(point, judged_sla(question)) is True)
+    if rate > poisson.MAX_UTILIZATION * bound.most_requests_per_second:
+        return False
+    load_model = arriving(bound, question.lengths, replicas, routing)
+    return meets(load_model.at(careful), judged_sla(question)) is True
+
+
+def _most_affordable(request: SizingRequest, bound: CandidateBound, best: Plan, *, priced: bool) -> int:
+    """Most replicas whose fleet costs no more than the best plan's; 0 where not even one does."""
+    low, high = 0, 1
+    while not _dearer(request, bound, high, best, priced=priced):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _dearer(request, bound, middle, best, priced=priced) else (middle, high)
+    return low
+
+
+def _dearer(request: SizingRequest, bound: CandidateBound, replicas: int, best: Plan, *, priced: bool) -> bool:
+    """Whether so many replicas cost more than the best plan."""
+    fleet = bill(bound.candidate.key, replicas, request)
+    ours = fleet_cost(fleet.cost_per_year, fleet.gpus, priced=priced)
+    return ours > fleet_cost(best.cost_per_year, best.gpus, priced=priced)
+
+
+def _level_rate(request: SizingRequest, bound: CandidateBound, best: Plan, *, priced: bool) -> float:
+    """The rate of one replica at which a request costs as much as on the best plan."""
+    return _cost_of_one(request, bound, priced=priced) / cost_of_capacity(best, priced=priced)
+
+
+def _cost_of_one(request: SizingRequest, bound: CandidateBound, *, priced: bool) -> float:
+    return (price_of_one(request, bound) or 0.0) if priced else bound.candidate.key.gpus_per_replica
+
+
+def _fewest_replicas(request: SizingRequest, bound: CandidateBound) -> int:
+    """Fewer cannot carry the load, whatever the latency may be."""
+    workload, most = request.workload, bound.most_requests_per_second
+    if workload.offline is not None:
+        return whole_replicas(workload.offline.requests / (workload.offline.deadline_hours * 3600) / most)
+    return whole_replicas(workload.peak_requests_per_second / most) if workload.peak_requests_per_second else 1
