@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from firsttoken_lab.replay.gateway import FleetGateway
-from firsttoken_sizing.simulation import state
-from firsttoken_sizing.simulation.fleet import Fleet
+from firsttoken_sizing.simulation.fleet import Fleet, records
+from firsttoken_sizing.simulation.kernel import WorkItem
 
 WINDOW_SECONDS = 60.0
 
@@ -19,7 +19,7 @@ WINDOW_SECONDS = 60.0
 def fleet() -> Fleet:
     """400 requests in 20 minutes that were played already: 0 as a time is what never came."""
     rng = np.random.default_rng(1)
-    requests = state.records(state.WorkItem, 400)
+    requests = records(WorkItem, 400)
     requests.arrival = np.sort(rng.uniform(0, 1200, 400))
     requests.first_token = requests.arrival + rng.exponential(8, 400)
     requests.output = rng.integers(1, 50, 400)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
 
 import numpy as np
@@ -13,6 +15,7 @@ from firsttoken_sizing.simulation import (
     Settings,
     client_pauses,
     equal_requests,
+    kernel,
     poisson_arrivals,
     simulate,
 )
@@ -22,7 +25,7 @@ from firsttoken_sizing.workload import Batching, Routing
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10, max_batch=8)
 LENGTHS = Lengths(300, 250, 60)
-COMPILED = ("compiled", "heap", "timing", "in_flight_batches", "static_batches", "kernel")
+KERNEL_IMPORTS = {"__future__", "math", "dataclasses", "typing", "numpy", "numpy.typing"}
 
 
 def outcomes(requests: Requests, settings: Settings) -> np.ndarray:
@@ -49,13 +52,21 @@ def test_without_numba_every_time_is_the_same(
     compiled = outcomes(requests, settings)
 
     monkeypatch.setitem(sys.modules, "numba", None)
-    for name in COMPILED:
-        monkeypatch.delitem(sys.modules, f"{package.__name__}.{name}")
-        monkeypatch.delattr(package, name)
+    monkeypatch.delitem(sys.modules, "firsttoken_sizing.simulation.compiled")
+    monkeypatch.delattr(package, "compiled")
     plain = outcomes(requests, settings)
 
     assert not sys.modules["firsttoken_sizing.simulation.compiled"].IS_COMPILED
     assert np.array_equal(compiled, plain)
+
+
+def test_compiled_code_stands_on_one_file_so_that_it_cannot_be_stale() -> None:
+    """Numba compiles again where the file of `run` has changed, and looks at no other."""
+    tree = ast.parse(inspect.getsource(kernel))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+
+    assert imported == KERNEL_IMPORTS
 
 
 def test_importing_the_package_does_not_import_numba() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, TtftInterval, Value
 from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, interval_of
 from firsttoken_sizing.simulation.fleet import Fleet
-from firsttoken_sizing.simulation.state import NONE
+from firsttoken_sizing.simulation.kernel import NONE
 from firsttoken_sizing.workload import Limit
 
 TTFT_BOUNDS_SECONDS = (

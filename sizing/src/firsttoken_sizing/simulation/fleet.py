@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.simulation import state
+from firsttoken_sizing.simulation import kernel
 from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.scheduler import Scheduler
@@ -23,9 +24,9 @@ _OF_THE_MOMENT = (
 )  # fmt: skip
 """Fields of a replica that say what it is at; the others count what it did."""
 _ROUTING = {
-    Routing.RANDOM: state.RANDOM,
-    Routing.ROUND_ROBIN: state.ROUND_ROBIN,
-    Routing.LEAST_LOADED: state.LEAST_LOADED,
+    Routing.RANDOM: kernel.RANDOM,
+    Routing.ROUND_ROBIN: kernel.ROUND_ROBIN,
+    Routing.LEAST_LOADED: kernel.LEAST_LOADED,
 }
 
 
@@ -65,14 +66,14 @@ class Fleet:
     Replicas are numbered 0 to `settings.replicas - 1`; at first none of them takes requests. One step takes
     `step.decode_seconds` of the running requests plus `step.prefill_seconds` of each prompt, or chunk, in it. A
     pipeline's further stages add to the latency of a prompt and take no time of the first stage. `requests` and
-    `replicas` are the records of `state.WorkItem` and `state.Replica`; times that are 0 have not come yet.
+    `replicas` are the records of `kernel.WorkItem` and `kernel.Replica`; times that are 0 have not come yet.
     """
 
     def __init__(self, step: StepModel, requests: Requests, settings: Settings) -> None:
         """Lay everything out. Raises `InvalidInput` for what cannot be simulated."""
         _check(step, requests, settings)
         self.is_closed = requests.concurrency is not None
-        self.requests = state.records(state.WorkItem, len(requests))
+        self.requests = records(kernel.WorkItem, len(requests))
         self.requests.input = requests.input_tokens
         self.requests.uncached = requests.uncached_input_tokens
         self.requests.output = requests.output_tokens
@@ -83,13 +84,16 @@ class Fleet:
             among_all = rng.integers(settings.replicas, size=len(requests))
             self.requests.draw = among_all + settings.replicas * rng.integers(_DRAWS, size=len(requests))
         self.requests[["arrival", "pause"][self.is_closed]] = requests.arrival_s
-        self.replicas, self._slots = state.new_fleet(settings.replicas, step.max_batch)
+        self.replicas = records(kernel.Replica, settings.replicas)
+        self.replicas[:] = astuple(kernel.Replica())
+        shape = (settings.replicas, step.max_batch)
+        self._slots = kernel.Slots(np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
         # NB: the event loop gets plain arrays of the same records: what numba has to find out about a `recarray` at
         # every call takes longer than a tick without traffic.
         self._work, self._fleet = self.requests.view(np.ndarray), self.replicas.view(np.ndarray)
         self._used = 0
-        self._clients = state.new_clients(requests.arrival_s, requests.concurrency or 0)
-        self._step, self._rules = _coefficients(step), _rules(step, settings)
+        self._clients = _new_clients(requests.arrival_s, requests.concurrency or 0)
+        self._step, self._rules = coefficients(step), rules(step, settings)
         self._open = np.empty(0, np.int64)
 
     def open(self, replica: int, now_s: float) -> None:
@@ -109,9 +113,9 @@ class Fleet:
         lost = np.flatnonzero((sent.replica == replica) & (sent.released == 0))
         self.requests.first_token[lost] = 0
         self.requests.released[lost] = np.inf
-        empty = state.new_fleet(1, 1)[0][0]
+        idle = kernel.Replica()
         for name in _OF_THE_MOMENT:
-            self.replicas[replica][name] = empty[name]
+            self.replicas[replica][name] = getattr(idle, name)
         return len(lost)
 
     @property
@@ -122,18 +126,31 @@ class Fleet:
     def advance(self, until_s: float) -> None:
         """Simulate up to `until_s`; infinite: until every request is answered."""
         # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
-        from firsttoken_sizing.simulation import kernel
+        from firsttoken_sizing.simulation.compiled import run
 
         # Replicas that were never open are idle; the loop looks at all that it gets for what ends next.
         fleet = self._fleet[: max(1, self._used)]
-        kernel.run(
-            self._step, self._rules, self._work, fleet, self._slots, self._clients, self.is_closed, self._open, until_s
-        )
+        run(self._step, self._rules, self._work, fleet, self._slots, self._clients, self.is_closed, self._open, until_s)
 
 
-def _coefficients(step: StepModel) -> state.Coefficients:
+def records(kind: type, count: int) -> Any:
+    """An array of records with the fields of `kernel.WorkItem` or `kernel.Replica`, all zero."""
+    fields = [(name, "f8" if hint is float else "i8") for name, hint in get_type_hints(kind).items()]
+    return np.zeros(count, dtype=fields).view(np.recarray)
+
+
+def _new_clients(pause_s: kernel.Floats, concurrency: int) -> kernel.Clients:
+    """The clients of a closed loop, each about to send its first request; 0 where arrivals are given."""
+    clients = min(concurrency, len(pause_s))
+    first = np.argsort(pause_s[:clients], kind="stable")  # a sorted array is a heap
+    count = np.array([clients], np.int64)
+    return kernel.Clients(pause_s[first].astype(np.float64), first.astype(np.int64), count, count.copy())
+
+
+def coefficients(step: StepModel) -> kernel.Coefficients:
+    """The step model as the kernel reads it."""
     sequences = np.arange(step.max_batch + 1.0)
-    return state.Coefficients(
+    return kernel.Coefficients(
         batch=np.array(step.batch_seconds(sequences)),
         context=np.array(step.context_seconds(sequences)),
         prefill=step.per_prefill_token_seconds,
@@ -142,14 +159,15 @@ def _coefficients(step: StepModel) -> state.Coefficients:
     )
 
 
-def _rules(step: StepModel, settings: Settings) -> state.Rules:
+def rules(step: StepModel, settings: Settings) -> kernel.Rules:
+    """The settings as the kernel reads them."""
     chunked = settings.batching is Batching.CHUNKED_PREFILL or settings.scheduler.chunked_prefill
     batching = {
-        Batching.STATIC: state.STATIC,
-        Batching.IN_FLIGHT: state.CHUNKED if chunked else state.IN_FLIGHT,
-        Batching.CHUNKED_PREFILL: state.CHUNKED,
+        Batching.STATIC: kernel.STATIC,
+        Batching.IN_FLIGHT: kernel.CHUNKED if chunked else kernel.IN_FLIGHT,
+        Batching.CHUNKED_PREFILL: kernel.CHUNKED,
     }[settings.batching]
-    return state.Rules(
+    return kernel.Rules(
         batching=batching,
         max_batch=step.max_batch,
         tokens_per_step=settings.scheduler.tokens_per_step,
