@@ -1,10 +1,10 @@
-"""Judge scaling policies by replay: who serves inside the SLA, with how many GPU-hours, and whether the bar holds.
+"""Judge scaling policies by replay: which serve inside the SLA, with how many GPU-hours, and whether the bar holds.
 
     .venv/bin/python benchmarks/policy.py [--quick] [--only TRACE]... [--policies A,B] [--seeds 1,2] [--days N]
 
 Plays recorded weeks and hours (not part of the project: `--traces`, by default `../shared/traces`) and made-up
 episodes. Every play is kept in the output folder, and a run that was stopped goes on where it was; figures of a policy
-whose code has changed since are played anew. Peers play at the knob that is best in hindsight, ours as it ships.
+whose code has changed since are played anew. Peers play at the tuning that is best in hindsight, ours as it ships.
 
 Exits 0 where every line of the bar holds, 1 where one does not, 2 for bad arguments. With `--only`, `--policies`,
 `--seeds` or `--days` the lines that such a part cannot answer are left out.
@@ -20,13 +20,13 @@ from pathlib import Path
 from rich.console import Console
 
 from policies.cells import Cell
-from policies.plan import QUICK_DAYS, QUICK_SCENARIOS, Extent, best_knobs, first_cells, later_cells
-from policies.players import NAMES, missing
+from policies.contenders import NAMES, missing
+from policies.plan import QUICK_DAYS, QUICK_SCENARIOS, Extent, best_tunings, first_cells, later_cells
 from policies.results import Results
 from policies.running import played
 from policies.scenarios import SCENARIOS
-from policies.sheets import Sheet, sheets, what
 from policies.summary import Summary
+from policies.tables import ResultTable, tables, what
 from policies.verdict import verdicts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ _WIDTH = 180
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="scaling policies under recorded traffic")
-    parser.add_argument("--quick", action="store_true", help="two days of one week, two hours; one seed, two knobs")
+    parser.add_argument("--quick", action="store_true", help="two days of one week, two hours; one seed, two tunings")
     parser.add_argument("--only", action="append", choices=SCENARIOS, metavar="TRACE", help=", ".join(SCENARIOS))
     parser.add_argument("--policies", type=_names, metavar="A,B", help=f"of {', '.join(NAMES)}; default: all")
     parser.add_argument("--seeds", type=_seeds, metavar="1,2", help="instead of as many as each policy gets")
@@ -91,10 +91,10 @@ def judge(asked: argparse.Namespace) -> int:
     first = first_cells(extent)
     announce(first)
     outcomes = played(first, results, asked.traces)
-    outcomes += played(later_cells(extent, best_knobs(outcomes)), results, asked.traces)
+    outcomes += played(later_cells(extent, best_tunings(outcomes)), results, asked.traces)
     summary = Summary(outcomes)
     lines = verdicts(summary)
-    report(sheets(summary, lines), asked.page)
+    report(tables(summary, lines), asked.page)
     failed = [line.asks for line in lines if not line.holds]
     for asks in failed:
         print(f"does not hold: {asks}", file=sys.stderr)
@@ -102,22 +102,22 @@ def judge(asked: argparse.Namespace) -> int:
 
 
 def announce(cells: list[Cell]) -> None:
-    """Say which cells there are, but for the other seeds of the best knobs, which are not known yet."""
+    """Say which cells there are, but for the other seeds of the best tunings, which are not known yet."""
     for scenario in dict.fromkeys(cell.scenario for cell in cells):
         counts = Counter(cell.policy for cell in cells if cell.scenario == scenario)
         plays = ", ".join(f"{policy} {count}" for policy, count in counts.items())
         print(f"{scenario} ({what(SCENARIOS[scenario])}): {plays}", file=sys.stderr)
 
 
-def report(found: list[Sheet], page: Path | None) -> None:
-    """Print the sheets, and write them into a page in place of what is below its heading of results."""
+def report(found: list[ResultTable], page: Path | None) -> None:
+    """Print the tables, and write them into a page in place of what is below its heading of results."""
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-    for sheet in found:
-        console.print(sheet.for_terminal())
+    for table in found:
+        console.print(table.for_terminal())
     if page is not None:
         before, _, _ = page.read_text(encoding="utf-8").partition(f"{HEADING}\n")
-        tables = "\n".join(sheet.for_page() for sheet in found)
-        page.write_text(f"{before}{HEADING}\n\n{tables}", encoding="utf-8")
+        after = "\n".join(table.for_page() for table in found)
+        page.write_text(f"{before}{HEADING}\n\n{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

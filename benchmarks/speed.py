@@ -8,7 +8,7 @@ already it is asked anyway, and where it is not the table says so. Exits 1 where
 
 What is not compared: Vidur (MLSys 2024), which is no package of PyPI. It simulates every step as an event in Python and
 predicts each operator with a random forest, so it knows what is inside a step and ours only how long it takes; we jump
-over the steps in which nobody comes or goes, in compiled code. No requests a second of it are published: its paper
+over the steps in which no request comes or goes, in compiled code. No requests a second of it are published: its paper
 gives an hour of a CPU machine for the search of one deployment of Llama 2 70B, and a log in its issue 41 has 128
 requests on 4 replicas between two lines that are 2 s apart.
 """

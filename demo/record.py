@@ -44,7 +44,7 @@ class Record:
 
     @property
     def lateness_p99_seconds(self) -> float | None:
-        """How far the emulated fleet ran behind its own clock, over the whole run; None: nobody looked."""
+        """How far the emulated fleet ran behind its own clock, over the whole run; None: not measured."""
         return self.samples[-1].lateness_p99_seconds if self.samples else None
 
     def replicas_at(self, seconds: float) -> int:

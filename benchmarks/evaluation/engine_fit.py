@@ -3,7 +3,7 @@
 Nine constants (`step.calibration.Calibration`) turn the physics of a configuration into step times. Each is a base of
 the engine times a factor for every group that the configuration belongs to (`groups_of`). Logarithms are fitted: bases
 drawn to where engines are known to be, factors to 1, so that a group says only as much as its points do, and a
-configuration that nobody measured has what its groups have in common.
+configuration without measurements has what its groups have in common.
 
 A time is linear in the nine constants wherever it is a sum of step times (`cost`), whatever the workload. It knows no
 file and no engine; what belongs in `calibrations.json` comes out.

@@ -48,7 +48,7 @@ def engine_without(data: Path, left_out: LeftOut, key: ConfigurationKey) -> Cali
 
 
 def step_without(data: Path, key: ConfigurationKey, left_out: LeftOut) -> StepModel:
-    """The step model of a configuration that nobody measured, by the constants of those that are not left out."""
+    """The step model of a configuration without measurements, by the constants of those that are not left out."""
     return work(key).step(engine_without(data, left_out, key))
 
 

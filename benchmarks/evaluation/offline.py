@@ -1,7 +1,7 @@
 """Throughput without latency limits: static batches, and engines that are kept full.
 
 None of these points is in a fit. Static batches of TensorRT-LLM 0.9.0 (trtllm_0_9_0_static.csv) are judged twice: by
-the engine's constants alone, as for a configuration that nobody measured, and with the batches 1, 8 and 64 of the same
+the engine's constants alone, as for a configuration without measurements, and with the batches 1, 8 and 64 of the same
 configuration at hand. NB: the first is not quite blind for cards on PCIe in groups of 4 and 8, whose all-reduce
 `fit_interconnect.py` took from three prefill times of the L40S rows.
 

@@ -3,7 +3,7 @@
 It runs in its own environment (`peers/environment.py`); without it there are no figures, never remembered ones. It is
 not fitted to these points and knows another engine: its A100 data are of TensorRT-LLM 1.0, its H100 data of 1.3, while
 the points are of NIM in the middle of 2024, and its Llama is 3.1, which has the same layers as 3. So an error of it is
-what somebody gets who sizes this fleet with it, not a judgment of its model of the engine it knows.
+what a user gets who sizes this fleet with it, not a judgment of its model of the engine it knows.
 
 NB: asked with its defaults, of which a prompt budget of one prompt a step (`ctx_tokens`) matters most here: a larger
 one gives a better rate and a TTFT that is much further off.

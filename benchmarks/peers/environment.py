@@ -1,6 +1,6 @@
 """A peer's environment in the cache: its packages (35, 670 MB for AIConfigurator) never touch those of the project.
 
-Made only when asked for (`--peers`), as `requirements.lock` beside the peer pins it; whoever only looks gets what is
+Made only when asked for (`--peers`), as `requirements.lock` beside the peer pins it; a run that only looks gets what is
 there. An entry is never changed: another lock, or another Python, is another entry.
 """
 
@@ -92,7 +92,7 @@ def _run(command: list[str], given: str = "") -> str:
 
 
 def main() -> int:
-    """Print the Python of a peer's environment, for whoever cannot import this; install it first if told so."""
+    """Print the Python of a peer's environment, for a caller that cannot import this; install it first if told so."""
     parser = argparse.ArgumentParser(description="Where the environment of a peer is; 1 where it is not installed.")
     parser.add_argument("peer", choices=sorted(lock.parent.name for lock in _HERE.glob("*/requirements.lock")))
     parser.add_argument("--install", action="store_true", help="make it, which needs uv and a package registry")

@@ -1,1 +1,1 @@
-"""Parts of the judgment of scaling policies: what is played, by whom, and what it is held against."""
+"""Parts of the judgment of scaling policies: what is played, the contenders, and what they are held against."""

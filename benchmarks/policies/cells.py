@@ -1,4 +1,4 @@
-"""A cell: one policy, with one knob, on one scenario, under one seed, cold start and error of the declared capacity."""
+"""A cell: one policy and tuning on one scenario, under one seed, cold start and error of the declared capacity."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ COLD_START_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is played once. Two equal cells give the same figures while the code is the same."""
+    """The conditions of one play. Two equal cells give the same figures while the code is the same."""
 
     scenario: str
     policy: str
-    knob: float | None = None
+    tuning: float | None = None
     """None: the policy has none."""
     seed: int = 1
     cold_start_seconds: float = COLD_START_SECONDS
     capacity_error_percent: int = 0
-    """What the policy believes of a replica's capacity, over what is true."""
+    """What the policy assumes of a replica's capacity, over what is true."""
     days: int | None = None
     """Only so many days of a week; None: all there are."""
 
     @property
     def key(self) -> str:
         """The same for equal cells only."""
-        knob = "-" if self.knob is None else f"{self.knob:g}"
+        tuning = "-" if self.tuning is None else f"{self.tuning:g}"
         days = "all" if self.days is None else f"{self.days}d"
         return (
-            f"{self.scenario}/{days}/{self.policy}/{knob}/seed {self.seed}/start {self.cold_start_seconds:g} s"
+            f"{self.scenario}/{days}/{self.policy}/{tuning}/seed {self.seed}/start {self.cold_start_seconds:g} s"
             f"/capacity {self.capacity_error_percent:+d} %"
         )

@@ -23,7 +23,7 @@ _LAB, _OPERATOR, _SIZING = (
 _HERE = Path(__file__).resolve().parent
 _SHOWN_ONLY = {"report.py", "picture.py", "history.py"}
 """Of `replay`: what no play depends on."""
-_STAGE = ("playing.py", "players.py", "traffic.py", "deployment.yaml")
+_STAGE = ("playing.py", "contenders.py", "traffic.py", "deployment.yaml")
 """Of this folder: what every play depends on."""
 
 

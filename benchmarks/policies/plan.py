@@ -1,6 +1,6 @@
 """Which cells are played: all of what the bar names, and of the rest as much as an hour on two cores allows.
 
-The peers' knobs are chosen on seed 1, by the whole trace, in hindsight; only the best one plays the other seeds.
+The peers are tuned on seed 1, by the whole trace, in hindsight; only the best one plays the other seeds.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from policies.cells import Cell
+from policies.contenders import CLAIRVOYANT, NAMES, STATIC_PEAK, TUNING_PARAMETERS
 from policies.fingerprint import OURS
-from policies.players import CLAIRVOYANT, KNOBS, NAMES, STATIC_PEAK
 from policies.results import Outcome
 from policies.scenarios import SCENARIOS, Kind
 
@@ -35,7 +35,7 @@ class Extent:
     """None: as many as the policy gets."""
     days: int | None = None
     quick: bool = False
-    """Two knobs, one seed, no variants."""
+    """Two values of each tuning parameter, one seed, no variants."""
 
     def seeds_of(self, policy: str, kind: Kind) -> tuple[int, ...]:
         """Under the usual cold start and the right capacity."""
@@ -51,18 +51,18 @@ class Extent:
 
 
 def first_cells(extent: Extent) -> list[Cell]:
-    """All that does not depend on a knob: ours and the references on every seed, the peers at every knob on one."""
+    """All that depends on no tuning: ours and the references on every seed, the peers at every value on one."""
     cells: list[Cell] = []
     for scenario in extent.scenarios:
         kind = SCENARIOS[scenario].kind
         days = extent.days_of(kind)
         for policy in extent.policies:
             seeds = extent.seeds_of(policy, kind)
-            if policy in KNOBS:
-                knob = KNOBS[policy]
+            if policy in TUNING_PARAMETERS:
+                parameter = TUNING_PARAMETERS[policy]
                 cells += [
                     Cell(scenario, policy, value, seeds[0], days=days)
-                    for value in (knob.quick if extent.quick else knob.values)
+                    for value in (parameter.quick if extent.quick else parameter.values)
                 ]
                 continue
             cells += [Cell(scenario, policy, seed=seed, days=days) for seed in seeds]
@@ -89,7 +89,7 @@ def asked_percent(static_peak_percent: float) -> float:
     return TARGET_PERCENT if static_peak_percent >= REACHABLE_PERCENT else min(TARGET_PERCENT, static_peak_percent - 1)
 
 
-def best_knob(outcomes: Sequence[Outcome], asked: float) -> Outcome:
+def best_tuning(outcomes: Sequence[Outcome], asked: float) -> Outcome:
     """In hindsight: the fewest GPU-hours among those that reach what is asked, else the highest attainment."""
     reaching = [outcome for outcome in outcomes if outcome.figures.attainment_percent >= asked]
     if reaching:
@@ -97,11 +97,11 @@ def best_knob(outcomes: Sequence[Outcome], asked: float) -> Outcome:
     return max(outcomes, key=lambda outcome: (outcome.figures.attainment_percent, -outcome.figures.gpu_hours))
 
 
-def best_knobs(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], float]:
-    """The peers' best knob by scenario and policy, from the first seed that was played of each."""
+def best_tunings(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], float]:
+    """The peers' best tuning by scenario and policy, from the first seed that was played of each."""
     tried: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
-        if outcome.cell.knob is not None:
+        if outcome.cell.tuning is not None:
             tried.setdefault((outcome.cell.scenario, outcome.cell.policy), []).append(outcome)
     ceilings = {
         outcome.cell.scenario: outcome.figures.attainment_percent
@@ -112,16 +112,16 @@ def best_knobs(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], float]:
     for (scenario, policy), those in tried.items():
         seed = min(outcome.cell.seed for outcome in those)
         asked = asked_percent(ceilings[scenario]) if scenario in ceilings else TARGET_PERCENT
-        chosen = best_knob([outcome for outcome in those if outcome.cell.seed == seed], asked)
-        assert chosen.cell.knob is not None
-        best[scenario, policy] = chosen.cell.knob
+        chosen = best_tuning([outcome for outcome in those if outcome.cell.seed == seed], asked)
+        assert chosen.cell.tuning is not None
+        best[scenario, policy] = chosen.cell.tuning
     return best
 
 
-def later_cells(extent: Extent, knobs: Mapping[tuple[str, str], float]) -> list[Cell]:
-    """The peers at their best knob on the other seeds."""
+def later_cells(extent: Extent, tunings: Mapping[tuple[str, str], float]) -> list[Cell]:
+    """The peers at their best tuning on the other seeds."""
     return [
-        Cell(scenario, policy, knob, seed, days=extent.days_of(SCENARIOS[scenario].kind))
-        for (scenario, policy), knob in knobs.items()
+        Cell(scenario, policy, tuning, seed, days=extent.days_of(SCENARIOS[scenario].kind))
+        for (scenario, policy), tuning in tunings.items()
         for seed in extent.seeds_of(policy, SCENARIOS[scenario].kind)[1:]
     ]

@@ -15,8 +15,8 @@ from firsttoken_lab.replay.policies.ours import Ours
 from firsttoken_lab.replay.policies.view import Policy
 from firsttoken_lab.replay.score import HOUR_SECONDS, inside_sla, score
 from policies.cells import Cell
+from policies.contenders import CLAIRVOYANT, contender, misjudged
 from policies.fingerprint import OURS
-from policies.players import CLAIRVOYANT, misjudged, player
 from policies.results import Figures, Outcome, Span
 from policies.scenarios import SCENARIOS, Scenario
 from policies.traffic import after, setting, traffic
@@ -77,9 +77,9 @@ def _scene(
 def _policy(cell: Cell, scene: Scene) -> Policy:
     context = scene.context
     if cell.capacity_error_percent:
-        believed = misjudged(context.sized, context.request.workload, cell.capacity_error_percent)
-        context = replace(context, sized=believed, table=believed.table)
-    return player(cell.policy, cell.knob, context)
+        assumed = misjudged(context.sized, context.request.workload, cell.capacity_error_percent)
+        context = replace(context, sized=assumed, table=assumed.table)
+    return contender(cell.policy, cell.tuning, context)
 
 
 def _factor_after_an_hour(policy: Policy) -> float | None:

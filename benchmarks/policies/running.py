@@ -14,8 +14,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from policies.cells import Cell
+from policies.contenders import CLAIRVOYANT
 from policies.fingerprint import OURS, fingerprint
-from policies.players import CLAIRVOYANT
 from policies.playing import outcome_of
 from policies.results import Outcome, Results
 from policies.scenarios import SCENARIOS, Kind

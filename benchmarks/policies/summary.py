@@ -1,6 +1,6 @@
 """From plays to lines: one for each scenario, policy, cold start and capacity error, over the seeds.
 
-Of a peer only the best knob makes a line; what its other knobs reached is in the results file.
+Of a peer only the best tuning makes a line; what the others reached is in the results file.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from policies.cells import COLD_START_SECONDS
+from policies.contenders import CLAIRVOYANT, STATIC_PEAK
 from policies.intervals import Interval, interval, over_percent
-from policies.plan import asked_percent, best_knobs
-from policies.players import CLAIRVOYANT, STATIC_PEAK
+from policies.plan import asked_percent, best_tunings
 from policies.results import Outcome
 from policies.scenarios import SCENARIOS, Kind
 
@@ -28,7 +28,7 @@ class Line:
     policy: str
     cold_start_seconds: float
     capacity_error_percent: int
-    knob: float | None
+    tuning: float | None
     attainment_percent: Interval
     windows_under_95_percent: Interval
     gpu_hours: Interval
@@ -46,13 +46,13 @@ class Summary:
     """All lines of a run."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
-        """`outcomes`: every play, those of all knobs included."""
+        """`outcomes`: every play, those of every tuning included."""
         self.outcomes = tuple(outcomes)
-        knobs = best_knobs(outcomes)
+        tunings = best_tunings(outcomes)
         groups: dict[_Variant, dict[int, Outcome]] = {}
         for outcome in outcomes:
             cell = outcome.cell
-            if cell.knob is None or cell.knob == knobs[cell.scenario, cell.policy]:
+            if cell.tuning is None or cell.tuning == tunings[cell.scenario, cell.policy]:
                 variant = cell.scenario, cell.policy, cell.cold_start_seconds, cell.capacity_error_percent
                 groups.setdefault(variant, {})[cell.seed] = outcome
         self._lines = {
@@ -118,7 +118,7 @@ def _line(plays: dict[int, Outcome], clairvoyant: dict[int, Outcome]) -> Line:
         policy=cell.policy,
         cold_start_seconds=cell.cold_start_seconds,
         capacity_error_percent=cell.capacity_error_percent,
-        knob=cell.knob,
+        tuning=cell.tuning,
         attainment_percent=interval([f.attainment_percent for f in figures]),
         windows_under_95_percent=interval([f.windows_under_95_percent for f in figures]),
         gpu_hours=interval([f.gpu_hours for f in figures]),

@@ -85,7 +85,7 @@ def after(played: Traffic, seconds: float) -> Traffic:
 
 
 def declared(scenario: Scenario, traces: Path) -> Declared:
-    """What somebody declares who looks at the whole trace; rates to two digits."""
+    """Declare the traffic as one would who looks at the whole trace; rates to two digits."""
     if scenario.kind is Kind.HOUR:
         requests = read_trace(traces / scenario.file, field=_FIELD)
         prompt, output = float(requests.input_tokens.mean()), float(requests.output_tokens.mean())

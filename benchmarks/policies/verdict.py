@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from policies.cells import COLD_START_SECONDS
+from policies.contenders import CLAIRVOYANT, PEERS, STATIC_P95, STATIC_PEAK
 from policies.fingerprint import OURS
 from policies.plan import CAPACITY_ERRORS, OTHER_STARTS, TARGET_PERCENT
-from policies.players import CLAIRVOYANT, PEERS, STATIC_P95, STATIC_PEAK
 from policies.results import Figures, Outcome, Span
 from policies.scenarios import Kind
 from policies.summary import Line, Summary
@@ -149,7 +149,8 @@ def _yardstick(summary: Summary) -> Iterator[Verdict]:
         line = summary.line(scenario, CLAIRVOYANT)
         own = "" if line is None else f"{line.attainment_percent.mean:.2f} % with {line.gpu_hours.mean:.1f} GPU-hours"
         yield Verdict(
-            f"7 {scenario}: nobody attains {TARGET_PERCENT:g} %, or as much as the clairvoyant, with fewer GPU-hours",
+            f"7 {scenario}: no policy attains {TARGET_PERCENT:g} %, or as much as the clairvoyant, with fewer"
+            " GPU-hours",
             not beaten,
             "; ".join([own, *beaten]),
         )

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from policies.cells import Cell
+from policies.contenders import CLAIRVOYANT, PEERS, STATIC_P95, STATIC_PEAK
 from policies.plan import CAPACITY_ERRORS, OTHER_STARTS
-from policies.players import CLAIRVOYANT, PEERS, STATIC_P95, STATIC_PEAK
 from policies.results import Outcome, Span
-from policies.sheets import sheets
 from policies.summary import Summary
+from policies.tables import tables
 from policies.verdict import verdicts
 from tests.benchmarks.policy_builders import outcome
 
@@ -107,11 +107,11 @@ def test_lines_that_a_part_of_the_run_cannot_answer_are_left_out() -> None:
 def test_the_sheets_show_every_policy_and_the_bar() -> None:
     plays = good_plays()
     summary = Summary(plays)
-    page = "\n".join(sheet.for_page() for sheet in sheets(summary, verdicts(summary)))
+    page = "\n".join(table.for_page() for table in tables(summary, verdicts(summary)))
 
     assert all(f"| {play.cell.policy} |" in page for play in plays)
     assert "| 5 mooncake: within 1 point of static's ceiling | yes |" in page
     assert "conv-week, +30 %, seed 1" in page
-    for sheet in sheets(summary, verdicts(summary)):
-        assert all(len(row) == len(sheet.headings) for row in sheet.rows), sheet.title
-        assert sheet.for_terminal().row_count == len(sheet.rows)
+    for table in tables(summary, verdicts(summary)):
+        assert all(len(row) == len(table.headings) for row in table.rows), table.title
+        assert table.for_terminal().row_count == len(table.rows)

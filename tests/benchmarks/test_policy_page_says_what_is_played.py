@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 import policy
-from policies.players import KNOBS
+from policies.contenders import TUNING_PARAMETERS
 from policies.scenarios import SCENARIOS
-from policies.sheets import Sheet
+from policies.tables import ResultTable
 
 PAGE = policy.ROOT / "docs" / "policy.md"
-SHEET = Sheet("Means", ("policy", "inside SLA %"), (("ours", "99.1"),))
+TABLE = ResultTable("Means", ("policy", "inside SLA %"), (("ours", "99.1"),))
 
 
-@pytest.mark.parametrize("name", KNOBS)
-def test_the_page_lists_the_knobs(name: str) -> None:
-    values = ", ".join(f"{value:g}" for value in KNOBS[name].values)
+@pytest.mark.parametrize("name", TUNING_PARAMETERS)
+def test_the_page_lists_the_tuning_parameters(name: str) -> None:
+    values = ", ".join(f"{value:g}" for value in TUNING_PARAMETERS[name].values)
     (row,) = [line for line in PAGE.read_text().split("## The bar")[0].splitlines() if line.endswith(f"| {values} |")]
 
     assert row.startswith(f"| `{name}` |")
@@ -37,7 +37,7 @@ def test_tables_replace_those_of_the_last_run(tmp_path: Path, capsys: pytest.Cap
     page = tmp_path / "page.md"
     page.write_text("# Judged\n\n## Results\n\n### Means\n\n| policy |\n| old |\n")
 
-    policy.report([SHEET], page)
+    policy.report([TABLE], page)
 
     assert page.read_text().startswith("# Judged\n\n## Results\n\n### Means\n")
     assert "| ours | 99.1 |" in page.read_text()

@@ -19,8 +19,8 @@ CELL = Cell("conv-week", "hpa", 0.5, seed=2)
     [
         {"scenario": "m-large"},
         {"policy": "keda"},
-        {"knob": None},
-        {"knob": 0.7},
+        {"tuning": None},
+        {"tuning": 0.7},
         {"seed": 3},
         {"cold_start_seconds": 60.0},
         {"capacity_error_percent": 30},
@@ -77,7 +77,7 @@ def test_a_line_of_an_older_form_is_passed_over(tmp_path: Path) -> None:
 def test_what_is_known_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "ProcessPoolExecutor", None)
     results = Results(tmp_path / "results.jsonl")
-    cells = [CELL, replace(CELL, policy="firsttoken", knob=None)]
+    cells = [CELL, replace(CELL, policy="firsttoken", tuning=None)]
     for cell in cells:
         results.add(outcome(cell), fingerprint(cell))
 

@@ -7,8 +7,8 @@ import pytest
 
 from policies import playing
 from policies.cells import Cell
+from policies.contenders import CLAIRVOYANT, PEERS, TUNING_PARAMETERS, contender, misjudged
 from policies.episodes import EPISODES, Episode
-from policies.players import CLAIRVOYANT, KNOBS, PEERS, misjudged, player
 from policies.results import Outcome
 from policies.scenarios import DAY_SECONDS, HOURS, SCENARIOS, WEEKS, Kind, Scenario
 from policies.traffic import Declared, after, declared, series_of, setting, sized, traffic
@@ -70,12 +70,12 @@ def test_metrics_are_out_where_the_episode_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PEERS if name != "dynamo"])
-def test_a_peer_obeys_its_knob(name: str) -> None:
+def test_a_peer_obeys_its_tuning_parameter(name: str) -> None:
     scene = playing._scene(SCENARIOS["burst"], NO_TRACES, 1, None, 180.0, False)
-    low, high = (vars(player(name, knob, scene.context)) for knob in KNOBS[name].values[:2])
+    low, high = (vars(contender(name, tuning, scene.context)) for tuning in TUNING_PARAMETERS[name].values[:2])
     differing = {key for key in low if isinstance(low[key], float) and low[key] != high[key]}
 
-    assert len(differing) == 1, "one knob is turned, and nothing else"
+    assert len(differing) == 1, "one parameter is tuned, and nothing else"
 
 
 @pytest.mark.parametrize("error", [-30, 30])
@@ -140,4 +140,4 @@ def test_the_clairvoyant_is_no_policy_of_the_registry() -> None:
     scene = playing._scene(SCENARIOS["burst"], NO_TRACES, 1, None, 180.0, False)
 
     with pytest.raises(KeyError):
-        player(CLAIRVOYANT, None, scene.context)
+        contender(CLAIRVOYANT, None, scene.context)

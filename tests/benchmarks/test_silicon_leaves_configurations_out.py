@@ -131,7 +131,7 @@ def test_a_curve_whose_throughput_falls_is_unsound_as_a_whole(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "row",
-    [{"model": "nobody/knows-it"}, {"tp": 16}, {"notes": "attn_dp=8.0; id=x"}, {"model": "llama-3.1-405b"}],
+    [{"model": "unknown/model"}, {"tp": 16}, {"notes": "attn_dp=8.0; id=x"}, {"model": "llama-3.1-405b"}],
 )
 def test_rows_that_a_tensor_parallel_replica_cannot_answer_for_are_not_read(
     row: dict[str, object], tmp_path: Path

@@ -25,7 +25,7 @@ def test_the_next_process_lowers_nothing_and_scales_up_within_three_ticks_of_bei
         killed, size = p.now, p.record.replicas_at(p.now)
         p.load(280)
         p.sleep_until(killed + 5)
-        assert p.record.replicas_at(p.now) == size, "nobody else may scale"
+        assert p.record.replicas_at(p.now) == size, "no other process may scale"
 
         p.stage.start_operator(p.identity)
         ready = p.now

@@ -102,7 +102,7 @@ def test_a_seeded_defect_fails_a_test(name: str, tmp_path: Path) -> None:
 
     done = run_tests(source, defect.tests)
 
-    assert done.returncode == TESTS_FAILED, f"nobody noticed that {name}:\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == TESTS_FAILED, f"no test noticed that {name}:\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """Ports on 127.0.0.1 that stay ours for as long as we need them, also while the server behind them is restarted.
 
-Asking the kernel for port 0 and closing it again hands the number to whoever comes next. These come from below the
-kernel's usual range for outgoing connections and are marked by a lock file, so that neither a stray connection nor
-another harness takes one in between. Other programs may still listen there: the harness then tries again.
+Asking the kernel for port 0 and closing it again hands the number to the next process that asks. These come from
+below the kernel's usual range for outgoing connections and are marked by a lock file, so that neither a stray
+connection nor another harness takes one in between. Other programs may still listen there: the harness then tries
+again.
 """
 
 from __future__ import annotations

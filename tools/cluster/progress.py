@@ -1,4 +1,4 @@
-"""Running a long command so that whoever waits sees that it lives, and sees why when it fails.
+"""Running a long command so that its user sees that it lives, and sees why when it fails.
 
 A line when the command starts, one every few seconds while it runs, one when it ends; the command's own output is kept
 back and shown only where it fails.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 TICK_SECONDS = 5.0
-"""Nobody waits longer than this without a line."""
+"""The longest wait without a line."""
 SHOWN_LINES = 20
 
 

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 CLUSTER_AND_METRICS = ("kubernetes", "prometheus_api_client", "requests")
-"""Imported by the planner's connectors and metrics source, which nobody calls here."""
+"""Imported by the planner's connectors and metrics source, which are not called here."""
 LEARNING = ("pandas", "filterpy", "pmdarima", "prophet", "sklearn")
 """Imported for every predictor, and for the regressions that its runtime's performance model replaced: 7 s."""
 NEEDED = {"constant": (), "kalman": ("filterpy",), "arima": ("pandas", "pmdarima", "sklearn")}
@@ -31,7 +31,7 @@ TICK_MAX_SECONDS = 3600.0
 
 
 class Nothing(MetaPathFinder, Loader):
-    """Modules whose every name is an exception class that nobody raises: enough for `import` and `except`."""
+    """Modules whose every name is an exception class that is never raised: enough for `import` and `except`."""
 
     def __init__(self, packages: tuple[str, ...]) -> None:
         self._packages = packages

@@ -91,7 +91,7 @@ class Memory:
     max_concurrency: int
     """Requests of the declared lengths that fit at once if each reserves its whole input + output."""
     measured_concurrency: int | None = None
-    """Most requests that were measured running at once at these lengths; None where nobody measured it.
+    """Most requests that were measured running at once at these lengths; None where it was not measured.
 
     It may be more than `max_concurrency`: engines take memory for tokens as they are made, and the reserves of the
     memory formula are careful ones.

@@ -46,7 +46,7 @@ class ActiveTime:
 
 @dataclass(frozen=True, slots=True)
 class DailyVolume:
-    """What a rate adds up to in one day. Counts are expectations, not whole numbers; None where nobody said."""
+    """What a rate adds up to in one day. Counts are expectations, not whole numbers; None where not given."""
 
     requests: float
     users: float | None

@@ -1,4 +1,4 @@
-"""Objects that nobody may create, with the full words of both refusals: the API server's and the offline reader's.
+"""Objects that must not be created, with the full words of both refusals: the API server's and the offline reader's.
 
 A rule says the same on both sides (`problem; fix`), so its entry holds the words once. A broken schema is refused by
 the API server in its own words (`server`). The tables are in `refused_by_rule` and `refused_by_schema`.

@@ -83,7 +83,7 @@ REFUSED_BY_RULE = (
         {"spec.sla.mode": "Offline"},
         field="spec.sla.timeToFirstToken",
         problem="mode Offline has no timeToFirstToken",
-        fix="remove it (nobody waits for a single answer), or set sla.mode: Streaming",
+        fix="remove it (no caller waits for a single answer), or set sla.mode: Streaming",
     ),
     BadObject(
         "Offline with interTokenLatency",
@@ -91,7 +91,7 @@ REFUSED_BY_RULE = (
         {"spec.sla": {"mode": "Offline", "interTokenLatency": {"milliseconds": 50}}},
         field="spec.sla.interTokenLatency",
         problem="mode Offline has no interTokenLatency",
-        fix="remove it (nobody waits for a single answer), or set sla.mode: Streaming",
+        fix="remove it (no caller waits for a single answer), or set sla.mode: Streaming",
     ),
     BadObject(
         "Offline with endToEnd",
@@ -99,7 +99,7 @@ REFUSED_BY_RULE = (
         {"spec.sla": {"mode": "Offline", "endToEnd": {"milliseconds": 9000}}},
         field="spec.sla.endToEnd",
         problem="mode Offline has no endToEnd",
-        fix="remove it (nobody waits for a single answer), or set sla.mode: Streaming",
+        fix="remove it (no caller waits for a single answer), or set sla.mode: Streaming",
     ),
     BadObject(
         "no peak",
@@ -269,7 +269,7 @@ REFUSED_BY_RULE = (
             "spec.traffic.offline": {"requests": 1000, "deadlineHours": "1.5"},
         },
         field="spec.traffic.offline",
-        problem="traffic.offline is a job that nobody waits for, and sla.mode is not Offline",
+        problem="traffic.offline is a job that no caller waits for, and sla.mode is not Offline",
         fix="set sla.mode: Offline, or declare a peak instead of traffic.offline",
     ),
     BadObject(
@@ -306,7 +306,7 @@ REFUSED_BY_RULE = (
         fix='write requests per second, such as "28.54"',
     ),
     BadObject(
-        "a schedule of a job that nobody waits for",
+        "a schedule of a job that no caller waits for",
         DEPLOYMENT,
         {
             "spec.traffic.peakRequestsPerSecond": REMOVED,
@@ -315,7 +315,7 @@ REFUSED_BY_RULE = (
             "spec.sla": {"mode": "Offline"},
         },
         field="spec.traffic.schedule",
-        problem="schedule says when callers come, and offline is a job that nobody waits for",
+        problem="schedule says when callers come, and offline is a job that no caller waits for",
         fix="remove one of the two",
     ),
     BadObject(

@@ -1,4 +1,4 @@
-"""All-reduces and transfers: as measured where somebody did, scaled where nobody did, slower wherever the link is."""
+"""All-reduces and transfers: as measured where they were, scaled where they were not, slower wherever the link is."""
 
 from __future__ import annotations
 

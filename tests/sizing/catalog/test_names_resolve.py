@@ -127,7 +127,7 @@ def test_every_device_of_the_shared_data_resolves() -> None:
                 # The system of the all-reduce table is the GPU; gpus.csv has no `device` but ids, names and labels.
                 columns = ("id", "name", "gpu_product_label") if path.name == "gpus.csv" else ("device", "system")
                 devices |= {row[column] for column in columns if row.get(column)}
-    # "unknown (DLI lab, 1 GPU)" says in words that nobody wrote the GPU down.
+    # "unknown (DLI lab, 1 GPU)" says in words that the GPU was not written down.
     devices = {device for device in devices if not device.startswith("unknown")}
 
     assert len(devices) > 80

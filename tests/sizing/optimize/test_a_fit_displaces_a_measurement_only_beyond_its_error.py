@@ -84,7 +84,7 @@ def test_a_saving_that_steps_as_slow_as_the_band_allows_would_undo_is_in_doubt()
 
 @pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
 def test_physics_alone_does_not_displace_a_fit_by_less_than_its_error(arrivals: Arrivals) -> None:
-    """Nobody measured an H200 with this model: it would need fewer GPUs, but not beyond doubt."""
+    """An H200 was never measured with this model: it would need fewer GPUs, but not beyond doubt."""
     request = replace(
         call_center(arrivals=arrivals), profiles=(), pricing={}, hardware=Hardware(gpus=(H100, "H200-SXM-141GB"))
     )

@@ -124,7 +124,7 @@ def test_lengths_outside_the_measured_ones_are_extrapolated_and_say_so() -> None
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"model": "nobody/nothing"}, UnknownModel, "model.name"),
+        ({"model": "unknown/model"}, UnknownModel, "model.name"),
         ({"hardware": Hardware(gpus=("ABACUS",))}, UnknownGPU, "hardware.gpus"),
         ({"hardware": Hardware(gpus=())}, InvalidInput, "hardware.gpus"),
         ({"hardware": Hardware(gpus=(H100,), tensor_parallel=0)}, InvalidInput, "hardware.tensorParallel"),

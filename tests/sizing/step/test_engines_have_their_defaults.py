@@ -1,4 +1,4 @@
-"""What an engine does where nobody configured it."""
+"""What an engine does where it was not configured."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_factors_of_every_group_multiply_the_base_and_unknown_groups_change_noth
     found = constants(entry, groups_of(gpu, "FP8", model))
 
     assert (found.prefill, found.decode, found.attention) == (1.5, 2.0, 1.0)
-    assert set(astuple(constants(entry, ("nobody knows",)))) == {1.0}
+    assert set(astuple(constants(entry, ("unknown",)))) == {1.0}
 
 
 def test_both_generations_of_tensorrt_llm_are_known_and_only_the_older_one_attends_in_waves() -> None:

@@ -26,7 +26,7 @@ from firsttoken_sizing.step.shipped import shipped_release
 from firsttoken_sizing.workload import Engine
 from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
 
-NOBODY_MEASURED = ConfigurationKey("Qwen/Qwen2.5-14B-Instruct", "L40S", "FP8", 2)
+NEVER_MEASURED = ConfigurationKey("Qwen/Qwen2.5-14B-Instruct", "L40S", "FP8", 2)
 
 
 def answer(
@@ -81,7 +81,7 @@ def test_points_that_cannot_be_fitted_leave_the_word_to_the_shipped_fit() -> Non
 
 
 def test_physics_speaks_where_nobody_measured_and_is_always_extrapolated() -> None:
-    fitted = answer(NOBODY_MEASURED)
+    fitted = answer(NEVER_MEASURED)
 
     assert fitted.origin is Origin.PRIOR
     assert fitted.points == 0
@@ -103,12 +103,12 @@ def test_an_unmeasured_sibling_speaks_of_the_same_release_as_the_measured_ones()
 
 
 def test_a_measured_sibling_scales_the_physics_of_one_that_nobody_measured() -> None:
-    measured = replace(NOBODY_MEASURED, tensor_parallel=1)
+    measured = replace(NEVER_MEASURED, tensor_parallel=1)
     lengths = Lengths(2000, 2000, 200)
     physics = answer(measured).model
     points = tuple(Point(throughput(physics, lengths, c) / 1.5, concurrency=c) for c in (1.0, 5.0, 25.0, 100.0))
     slower = Profile("slow", measured, 2000, 200, Load.CLOSED_LOOP, points)
-    alone, beside = answer(NOBODY_MEASURED), answer(NOBODY_MEASURED, slower)
+    alone, beside = answer(NEVER_MEASURED), answer(NEVER_MEASURED, slower)
 
     assert beside.origin is Origin.PRIOR
     assert "FP8 with tensorParallel 1" in beside.source
@@ -128,8 +128,8 @@ def test_a_measured_sibling_scales_the_physics_of_one_that_nobody_measured() -> 
         ("NIM vLLM", Engine.TENSORRT_LLM, False),
         ("vLLM", Engine.TENSORRT_LLM, False),
         ("NIM", Engine.VLLM, False),
-        ("somebody's own", Engine.VLLM, False),
-        ("somebody's own", Engine.TENSORRT_LLM, False),
+        ("a private engine", Engine.VLLM, False),
+        ("a private engine", Engine.TENSORRT_LLM, False),
     ],
 )
 def test_only_points_of_the_engine_asked_about_count(written: str, engine: Engine, counts: bool) -> None:
@@ -185,9 +185,9 @@ def test_the_short_way_for_models_of_the_catalog() -> None:
 
     assert basis is Basis.FITTED
     assert model.max_batch == 100
-    assert step_model(NOBODY_MEASURED, (), 256)[1] is Basis.EXTRAPOLATED
+    assert step_model(NEVER_MEASURED, (), 256)[1] is Basis.EXTRAPOLATED
     with pytest.raises(UnknownModel):
-        step_model(replace(NOBODY_MEASURED, model="nobody/knows-it"), (), 256)
+        step_model(replace(NEVER_MEASURED, model="unknown/model"), (), 256)
 
 
 def test_every_shipped_fit_is_of_the_catalog_and_knows_its_errors() -> None:

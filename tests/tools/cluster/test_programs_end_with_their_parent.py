@@ -162,7 +162,7 @@ def test_a_missing_program_is_one_clear_error(tmp_path):
 
 
 def state_of(pid: int) -> str | None:
-    """The kernel's letter for the state of `pid`: T is stopped, Z a zombie that nobody reaped; None without one."""
+    """The kernel's letter for the state of `pid`: T is stopped, Z a zombie that was not reaped; None without one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:

@@ -124,7 +124,7 @@ class BenchmarkProfileSpec(ApiModel):
         tuple[MeasuredPoint, ...], Field(min_length=1, max_length=MAX_POINTS), described("The measured points.")
     ]
     source: Annotated[
-        str, Field(max_length=512), described("Where the figures come from, for whoever has to trust them.")
+        str, Field(max_length=512), described("Where the figures come from, so that they can be traced.")
     ] = ""
 
 

@@ -113,7 +113,7 @@ def scaling_policy(deployment: InferenceDeployment, pool: GPUPool | None, *, tim
     """`spec.scaling` with its defaults resolved; every duration is divided by `time_scale` (compressed demos).
 
     GPUs that are bought are given back only when the pool needs them; rented or unbudgeted ones always. Of a pool that
-    is named but not known (`pool` is None) nobody can tell whose they are, so they are kept unless the user said
+    is named but not known (`pool` is None) it is not known whose they are, so they are kept unless the user said
     otherwise.
     """
     scaling: Scaling = deployment.spec.scaling

@@ -77,7 +77,7 @@ RESOURCES = (
             Column("GPU", ".spec.gpu", description="GPU type."),
             Column("Inventory", ".status.inventoryGPUs", "integer", "GPUs of matching nodes."),
             Column("Charged", ".status.chargedGPUs", "integer", "GPUs that pods hold."),
-            Column("Free", ".status.freeGPUs", "integer", "GPUs that nobody holds."),
+            Column("Free", ".status.freeGPUs", "integer", "GPUs that no deployment holds."),
             Column("Unmet", ".status.unmetGPUs", "integer", "GPUs that were asked for in vain."),
             AGE,
         ),

@@ -275,7 +275,7 @@ class InferenceDeploymentSpec(ApiModel):
         ),
         Rule(
             cel="!has(self.traffic.offline) || self.sla.mode == 'Offline'",
-            problem="traffic.offline is a job that nobody waits for, and sla.mode is not Offline",
+            problem="traffic.offline is a job that no caller waits for, and sla.mode is not Offline",
             fix="set sla.mode: Offline, or declare a peak instead of traffic.offline",
             holds=lambda spec: spec.traffic.offline is None or spec.sla.mode is SlaMode.OFFLINE,
             field="traffic.offline",

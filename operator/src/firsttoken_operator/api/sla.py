@@ -51,7 +51,7 @@ def _refuses(mode: SlaMode, field: str, fix: str) -> Rule:
 
 
 _NOT_SEQUENTIAL = "remove it (the caller sees only the whole answer), or set sla.mode: Streaming"
-_NOT_OFFLINE = "remove it (nobody waits for a single answer), or set sla.mode: Streaming"
+_NOT_OFFLINE = "remove it (no caller waits for a single answer), or set sla.mode: Streaming"
 
 
 class ServiceLevel(ApiModel):
@@ -71,7 +71,7 @@ class ServiceLevel(ApiModel):
         SlaMode,
         described(
             "Streaming: the user reads along (needs timeToFirstToken). Sequential: the caller waits for the whole "
-            "answer (needs endToEnd, refuses the others). Offline: nobody waits (refuses all)."
+            "answer (needs endToEnd, refuses the others). Offline: no caller waits (refuses all)."
         ),
     ] = SlaMode.STREAMING
     time_to_first_token: Annotated[

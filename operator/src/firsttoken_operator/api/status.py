@@ -274,7 +274,7 @@ class GPUPoolStatus(ApiModel):
     charged_gpus: Annotated[
         Count | None, described("GPUs of ready, starting, terminating and surge pods.", unit="GPUs")
     ] = None
-    free_gpus: Annotated[Count | None, described("GPUs of the budget that nobody holds.", unit="GPUs")] = None
+    free_gpus: Annotated[Count | None, described("GPUs of the budget that no deployment holds.", unit="GPUs")] = None
     unmet_gpus: Annotated[Count | None, described("GPUs that were asked for in vain.", unit="GPUs")] = None
     deployments: Annotated[
         tuple[PoolShare, ...],

@@ -49,7 +49,7 @@ class TokenQuantile(ApiModel):
 
 
 class Offline(ApiModel):
-    """A job that nobody waits for."""
+    """A job that no caller waits for."""
 
     requests: Annotated[Int, Field(ge=1, le=10_000_000_000), described("Requests of the whole job.", unit="requests")]
     deadline_hours: Annotated[
@@ -199,7 +199,7 @@ class Traffic(ApiModel):
         ),
         Rule(
             cel="!has(self.schedule) || self.schedule.size() == 0 || !has(self.offline)",
-            problem="schedule says when callers come, and offline is a job that nobody waits for",
+            problem="schedule says when callers come, and offline is a job that no caller waits for",
             fix="remove one of the two",
             holds=lambda t: not t.schedule or t.offline is None,
             field="schedule",

@@ -1,6 +1,6 @@
 """`firsttoken operator`: runs the operator until it is told to stop.
 
-Exit status: 0 after SIGTERM or SIGINT; 1 when a part of it died (whoever supervises it starts it again); 2 for settings
+Exit status: 0 after SIGTERM or SIGINT; 1 when a part of it died (its supervisor starts it again); 2 for settings
 that cannot be used.
 """
 

@@ -17,7 +17,7 @@ _PARTS = ("question", "system_prompt", "document")
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Rates in requests a second, lengths in tokens; None where nobody said."""
+    """Rates in requests a second, lengths in tokens; None where not given."""
 
     average: float
     peak: float | None

@@ -1,4 +1,4 @@
-"""What is printed: one sheet a scenario, the means, the variants, the bar. The same for a terminal and for a page."""
+"""What is printed: one table a scenario, the means, the variants, the bar. The same for a terminal and for a page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from policies.contenders import NAMES, TUNING_PARAMETERS
 from policies.fingerprint import OURS
 from policies.intervals import Interval
 from policies.plan import CAPACITY_ERRORS
-from policies.players import KNOBS, NAMES
 from policies.scenarios import SCENARIOS, Kind, Scenario
 from policies.summary import Line, Summary
 from policies.verdict import Verdict, condition, more_percent, pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ResultTable:
     """A title, headings, rows of text."""
 
     title: str
@@ -42,18 +42,18 @@ class Sheet:
 _FIGURES = ("inside SLA %", "5 min < 95 in %", "GPU-hours", "over clairvoyant %", "changes", "worst hour %", "seeds")
 
 
-def sheets(summary: Summary, verdicts: list[Verdict]) -> list[Sheet]:
+def tables(summary: Summary, verdicts: list[Verdict]) -> list[ResultTable]:
     """All of a run; those that would be empty are left out."""
     every = [
         *(_scenario(summary, name) for name in summary.scenarios(*Kind)),
-        _knobs(summary),
+        _tuning(summary),
         _means(summary),
         _conditions(summary),
         _learning(summary),
         _speed(summary),
         _bar(verdicts),
     ]
-    return [sheet for sheet in every if sheet.rows]
+    return [table for table in every if table.rows]
 
 
 def shown(value: Interval | None, digits: int = 2, sign: str = "") -> str:
@@ -76,17 +76,17 @@ def _figures(line: Line) -> tuple[str, ...]:
     )
 
 
-def _scenario(summary: Summary, name: str) -> Sheet:
+def _scenario(summary: Summary, name: str) -> ResultTable:
     lines = sorted(summary.lines(name, usual=True), key=lambda line: NAMES.index(line.policy))
     rows = []
     for line in lines:
-        knob = "" if line.knob is None else f"{line.knob:g}"
-        rows.append((line.policy, knob, *_figures(line)))
+        tuning = "" if line.tuning is None else f"{line.tuning:g}"
+        rows.append((line.policy, tuning, *_figures(line)))
     requests = max((line.plays[0].figures.requests for line in lines), default=0)
     static = max((line.plays[0].figures.static_peak_replicas for line in lines), default=0)
-    return Sheet(
+    return ResultTable(
         f"{name}: {what(SCENARIOS[name])}; {requests:,} requests scored, static peak {static} replicas",
-        ("policy", "knob", *_FIGURES),
+        ("policy", "tuning", *_FIGURES),
         tuple(rows),
     )
 
@@ -97,19 +97,21 @@ def what(scenario: Scenario) -> str:
     return f"{scenario.file or made}; {scenario.scaling}"
 
 
-def _knobs(summary: Summary) -> Sheet:
-    """What a knob is, which values were tried, and which of them is in the sheets."""
+def _tuning(summary: Summary) -> ResultTable:
+    """What is tuned, which values were tried, and which of them is in the tables."""
     rows = []
-    for name, knob in KNOBS.items():
-        tried = {o.cell.knob for o in summary.outcomes if o.cell.policy == name and o.cell.knob is not None}
+    for name, parameter in TUNING_PARAMETERS.items():
+        tried = {o.cell.tuning for o in summary.outcomes if o.cell.policy == name and o.cell.tuning is not None}
         if tried:
             lines = [line for scenario in summary.scenarios(*Kind) if (line := summary.line(scenario, name))]
-            best = ", ".join(f"{line.scenario} {line.knob:g}" for line in lines)
-            rows.append((name, knob.what, ", ".join(f"{value:g}" for value in sorted(tried)), best))
-    return Sheet("Knobs of the peers, the best in hindsight", ("policy", "knob", "tried", "best"), tuple(rows))
+            best = ", ".join(f"{line.scenario} {line.tuning:g}" for line in lines)
+            rows.append((name, parameter.what, ", ".join(f"{value:g}" for value in sorted(tried)), best))
+    return ResultTable(
+        "Tuning of the peers, the best in hindsight", ("policy", "tuning parameter", "tried", "best"), tuple(rows)
+    )
 
 
-def _means(summary: Summary) -> Sheet:
+def _means(summary: Summary) -> ResultTable:
     weeks, recorded = summary.scenarios(Kind.WEEK), summary.scenarios(Kind.WEEK, Kind.HOUR)
     rows = []
     for name in NAMES:
@@ -120,19 +122,19 @@ def _means(summary: Summary) -> Sheet:
         if cells != ["-"] * 4:
             rows.append((name, *cells))
     headings = ("weeks: inside SLA %", "over clairvoyant %", "all recorded: inside SLA %", "over clairvoyant %")
-    return Sheet("Mean over the traces", ("policy", *headings), tuple(rows))
+    return ResultTable("Mean over the traces", ("policy", *headings), tuple(rows))
 
 
-def _conditions(summary: Summary) -> Sheet:
+def _conditions(summary: Summary) -> ResultTable:
     rows = [
         (f"{name}, {condition(line)}", line.policy, *_figures(line))
         for name in summary.scenarios(Kind.WEEK)
         for line in summary.lines(name, usual=False)
     ]
-    return Sheet("Other cold starts, and a wrong capacity", ("condition", "policy", *_FIGURES), tuple(rows))
+    return ResultTable("Other cold starts, and a wrong capacity", ("condition", "policy", *_FIGURES), tuple(rows))
 
 
-def _learning(summary: Summary) -> Sheet:
+def _learning(summary: Summary) -> ResultTable:
     rows = []
     for name in summary.scenarios(Kind.WEEK):
         right = summary.line(name, OURS)
@@ -152,19 +154,19 @@ def _learning(summary: Summary) -> Sheet:
                 rows.append(
                     (f"{name}, {error:+d} %, seed {bad.cell.seed}", *cells, "-" if factor is None else f"{factor:.2f}")
                 )
-    return Sheet(
+    return ResultTable(
         "A wrong capacity is learned (in brackets: with the right one)",
         ("trace", "first hour %", "GPU-hours, more %", "later %", "GPU-hours, more %", "factor after an hour"),
         tuple(rows),
     )
 
 
-def _speed(summary: Summary) -> Sheet:
+def _speed(summary: Summary) -> ResultTable:
     seconds = summary.seconds_a_week()
     rows = tuple((name, f"{seconds[name]:.0f}") for name in NAMES if name in seconds)
-    return Sheet("Seconds of one core for the longest week", ("policy", "s"), rows)
+    return ResultTable("Seconds of one core for the longest week", ("policy", "s"), rows)
 
 
-def _bar(verdicts: list[Verdict]) -> Sheet:
+def _bar(verdicts: list[Verdict]) -> ResultTable:
     rows = tuple((verdict.asks, "yes" if verdict.holds else "NO", verdict.found) for verdict in verdicts)
-    return Sheet("The bar", ("line", "holds", "found"), rows)
+    return ResultTable("The bar", ("line", "holds", "found"), rows)

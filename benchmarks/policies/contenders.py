@@ -1,6 +1,6 @@
-"""Who plays: every policy by name, with its knob, and the values among which the knob is chosen in hindsight.
+"""The contenders: every policy by name, its tuning parameter, and the values of which one is chosen in hindsight.
 
-Ours has none: it is the shipped default. A peer's knob is the one that its users turn; its other settings are those of
+Ours has none: it is the shipped default. A peer's is the one that its users set; its other settings are those of
 the replay's registry.
 """
 
@@ -27,8 +27,8 @@ DYNAMO = "dynamo"
 
 
 @dataclass(frozen=True, slots=True)
-class Knob:
-    """What a peer's users turn, and to what."""
+class TuningParameter:
+    """What a peer's users tune, and the values that are tried."""
 
     what: str
     values: tuple[float, ...]
@@ -36,20 +36,22 @@ class Knob:
     """Two of them."""
 
 
-KNOBS: Mapping[str, Knob] = MappingProxyType(
+TUNING_PARAMETERS: Mapping[str, TuningParameter] = MappingProxyType(
     {
-        "hpa": Knob("requests a pod, of those at the rated load", (0.3, 0.4, 0.55, 0.7, 0.85, 1.0), (0.55, 0.7)),
-        "keda": Knob("waiting requests a replica", (0.5, 1.0, 2.0, 5.0, 10.0), (1.0, 5.0)),
-        "knative": Knob("target utilization", (0.25, 0.35, 0.5, 0.6, 0.75), (0.5, 0.6)),
-        "llm-d": Knob("TTFT objective, of the SLA's limit", (0.35, 0.5, 0.75, 1.0, 1.5), (1.0, 1.5)),
-        DYNAMO: Knob(
+        "hpa": TuningParameter(
+            "requests a pod, of those at the rated load", (0.3, 0.4, 0.55, 0.7, 0.85, 1.0), (0.55, 0.7)
+        ),
+        "keda": TuningParameter("waiting requests a replica", (0.5, 1.0, 2.0, 5.0, 10.0), (1.0, 5.0)),
+        "knative": TuningParameter("target utilization", (0.25, 0.35, 0.5, 0.6, 0.75), (0.5, 0.6)),
+        "llm-d": TuningParameter("TTFT objective, of the SLA's limit", (0.35, 0.5, 0.75, 1.0, 1.5), (1.0, 1.5)),
+        DYNAMO: TuningParameter(
             "ITL limit, from that of an idle replica (0) to that at the rated load (1)",
             (0.08, 0.15, 0.3, 0.5, 0.75, 1.0),
             (0.3, 0.75),
         ),
     }
 )
-PEERS = tuple(KNOBS)
+PEERS = tuple(TUNING_PARAMETERS)
 REFERENCES = (STATIC_PEAK, STATIC_P95, CLAIRVOYANT)
 NAMES = (OURS, *PEERS, *REFERENCES)
 
@@ -63,34 +65,34 @@ def missing() -> dict[str, str]:
     return {}
 
 
-def player(name: str, knob: float | None, context: Context) -> Policy:
+def contender(name: str, tuning: float | None, context: Context) -> Policy:
     """A policy, made anew. Raises KeyError for a name that is none, or for the clairvoyant."""
-    return POLICIES[name](context) if knob is None else _PEERS[name](knob, context)
+    return POLICIES[name](context) if tuning is None else _PEERS[name](tuning, context)
 
 
-def _hpa(knob: float, context: Context) -> Policy:
-    return Hpa(knob * context.concurrency_per_replica, context.initial, context.maximum)
+def _hpa(tuning: float, context: Context) -> Policy:
+    return Hpa(tuning * context.concurrency_per_replica, context.initial, context.maximum)
 
 
-def _keda(knob: float, context: Context) -> Policy:
-    return KedaQueue(knob, context.initial, context.maximum)
+def _keda(tuning: float, context: Context) -> Policy:
+    return KedaQueue(tuning, context.initial, context.maximum)
 
 
-def _knative(knob: float, context: Context) -> Policy:
-    return Knative(knob * context.concurrency_per_replica, context.initial, context.maximum)
+def _knative(tuning: float, context: Context) -> Policy:
+    return Knative(tuning * context.concurrency_per_replica, context.initial, context.maximum)
 
 
-def _llm_d(knob: float, context: Context) -> Policy:
-    return LlmD(knob * _ttft_milliseconds(context) / 1000, None, context.initial, context.maximum)
+def _llm_d(tuning: float, context: Context) -> Policy:
+    return LlmD(tuning * _ttft_milliseconds(context) / 1000, None, context.initial, context.maximum)
 
 
-def _dynamo(knob: float, context: Context) -> Policy:
-    # NB: its TTFT limit is no knob: it knows of no queue, so any limit above a bare prefill gives the same fleet.
+def _dynamo(tuning: float, context: Context) -> Policy:
+    # NB: not tuned by its TTFT limit: it knows of no queue, so any limit above a bare prefill gives the same fleet.
     table = context.table
     idle, rated = (table.at(rate).itl.mean for rate in (0.0, table.capacity_requests_per_second))
     assert idle is not None, "the table of a Poisson sizing has every mean"
     assert rated is not None, "the table of a Poisson sizing has every mean"
-    itl = idle + knob * (rated - idle)
+    itl = idle + tuning * (rated - idle)
     return Dynamo(engine_of(context), _ttft_milliseconds(context), itl, context.initial, context.maximum)
 
 
@@ -106,16 +108,16 @@ def _ttft_milliseconds(context: Context) -> float:
 
 
 def misjudged(sized: Sized, workload: Workload, error_percent: int) -> Sized:
-    """What a policy believes where a replica's capacity is taken for so much more than it is.
+    """The size that a policy is given where a replica's capacity is taken for so much more than it is.
 
-    Latencies are believed at rates that are as much higher, so a table with 30 % too much says of 1.3 requests a second
+    Latencies are assumed at rates that are as much higher, so a table with 30 % too much says of 1.3 requests a second
     what is true of 1. Declared sizes follow.
     """
     if not error_percent:
         return sized
     factor, table = 1 + error_percent / 100, sized.table
     alone = table.capacity_alone_requests_per_second
-    believed = replace(
+    assumed = replace(
         table,
         rates=table.rates * factor,
         capacity_requests_per_second=table.capacity_requests_per_second * factor,
@@ -126,7 +128,7 @@ def misjudged(sized: Sized, workload: Workload, error_percent: int) -> Sized:
     assert peak is not None, "every scenario declares a peak"
     return replace(
         sized,
-        table=believed,
-        replicas_for_declared_peak=max(1, believed.replicas_for(peak)),
-        replicas_for_declared_average=None if average is None else max(1, believed.replicas_for(average)),
+        table=assumed,
+        replicas_for_declared_peak=max(1, assumed.replicas_for(peak)),
+        replicas_for_declared_average=None if average is None else max(1, assumed.replicas_for(average)),
     )
