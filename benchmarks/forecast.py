@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from firsttoken_operator.decide.forecast import ForecastState, Method, Observation, observe, predict
+from firsttoken_operator.estimate import ForecastState, Method, Observation, observe, predict
 
 ROOT = Path(__file__).resolve().parent.parent
 TICK_SECONDS = 15.0

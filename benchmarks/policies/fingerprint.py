@@ -50,8 +50,8 @@ def _stage() -> str:
 @cache
 def _law() -> str:
     files = [_LAB / "replay/policies/ours.py", _OPERATOR / "observe/ttft.py"]
-    own = [*sources(_OPERATOR / "decide"), *sources(_OPERATOR / "domain"), *files]
-    return f"{_stage()}\n{digest(own)}"
+    own = [file for package in ("decide", "estimate", "domain") for file in sources(_OPERATOR / package)]
+    return f"{_stage()}\n{digest([*own, *files])}"
 
 
 def sources(folder: Path) -> Iterator[Path]:

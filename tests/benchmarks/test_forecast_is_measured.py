@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forecast
-from firsttoken_operator.decide.forecast import Method
+from firsttoken_operator.estimate import Method
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 DAILY = forecast.Case("made up", "made_up_series", 1.0, 15.0)

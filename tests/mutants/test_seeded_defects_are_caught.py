@@ -33,7 +33,7 @@ class Defect:
 
 DEFECTS = {
     "unknown is read as 0": Defect(
-        "decide/demand.py",
+        "estimate/demand.py",
         "    if not isinstance(arrivals, Value):\n        return None\n",
         "    if not isinstance(arrivals, Value):\n        return Demand(0.0, 0.0, 0.0)\n",
         ("tests/operator/decide/test_missing_data_never_scales_down.py",),
@@ -57,16 +57,16 @@ DEFECTS = {
         ("tests/operator/decide/test_scale_up_is_fast.py",),
     ),
     "a backlog is not drained": Defect(
-        "decide/load.py",
+        "estimate/target_load.py",
         "    backlog = load.backlog_per_second * load.work_ratio\n",
         "    backlog = 0.0\n",
         ("tests/operator/decide/test_scale_up_is_fast.py",),
     ),
     "replicas that are not full teach that there is room": Defect(
-        "decide/capacity.py",
+        "estimate/tail_capacity.py",
         "    weight = 1.0 if is_clear else min(max((fill - start) / (full - start), 0.0), 1.0)",
         "    weight = 1.0",
-        ("tests/operator/decide/test_late_first_tokens_correct_the_capacity.py",),
+        ("tests/operator/estimate/test_late_first_tokens_correct_the_capacity.py",),
     ),
     "the write carries no resourceVersion": Defect(
         "act/kubernetes.py",

@@ -8,7 +8,6 @@ from types import MappingProxyType
 import numpy as np
 
 from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.decide.memory import Calibration, ResourceMemory
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -29,6 +28,7 @@ from firsttoken_operator.domain import (
     Unsized,
     Value,
 )
+from firsttoken_operator.estimate import Calibration, ResourceMemory
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.performance.work import Work
 from firsttoken_sizing.profile import ConfigurationKey

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.codec import from_document, to_document
 from firsttoken_operator.domain import Metrics
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, late, lost, metrics
 from tests.operator.decide.strategies import examples
@@ -72,21 +70,6 @@ def _with_lessons_of(memory: Memory) -> Memory:
         for uid, known in memory.resources.items()
     }
     return Memory(resources=MappingProxyType(lessons))
-
-
-@given(before=st.lists(signals, max_size=30), after=st.lists(signals, min_size=1, max_size=20))
-@settings(max_examples=examples(40), deadline=None)
-def test_a_memory_that_travelled_through_a_document_decides_the_same(
-    before: list[Metrics], after: list[Metrics]
-) -> None:
-    stays, travels = Fleet(replicas=30, policy=QUICK), Fleet(replicas=30, policy=QUICK)
-    for mtr in before:
-        stays.tick(mtr)
-        travels.tick(mtr)
-    travels.memory, problem = from_document(json.loads(json.dumps(to_document(travels.memory), allow_nan=False)))
-
-    assert not problem
-    assert [travels.tick(mtr) for mtr in after] == [stays.tick(mtr) for mtr in after]
 
 
 @given(jumps=st.dictionaries(st.integers(0, 2 * WINDOW_TICKS), st.floats(-1e9, 1e9), max_size=3))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_operator.decide.memory import Calibration
 from firsttoken_operator.domain import Metrics, Missing, Reason, TtftInterval, Value
+from firsttoken_operator.estimate import Calibration
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,

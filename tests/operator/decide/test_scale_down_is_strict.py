@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide.demand import Demand
 from firsttoken_operator.decide.down import DownCase, objection
-from firsttoken_operator.decide.memory import ResourceMemory
-from firsttoken_operator.decide.tick import Tick
-from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, ScaleDown, TtftInterval, Value
+from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, ScaleDown, Tick, TtftInterval, Value
+from firsttoken_operator.estimate import Demand, ResourceMemory
 from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, late, lost, metrics, table, target
 
 

@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.decide.capacity import patience, reserve, spent_budgets
-from firsttoken_operator.decide.memory import ResourceMemory
-from firsttoken_operator.decide.remember import sizing_key
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Metrics,
@@ -26,6 +23,7 @@ from firsttoken_operator.domain import (
     Unsized,
     Value,
 )
+from firsttoken_operator.estimate import ResourceMemory, patience, reserve, sizing_key, spent_budgets
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.restore import SEEN_AFTER_TICKS, RestoreTimes, Restoring, restored
 from tests.operator.decide.builders import (

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.memory import ResourceMemory
 from firsttoken_operator.domain import FleetSnapshot, Reason, TargetMissing
+from firsttoken_operator.estimate import ResourceMemory
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.history import AGAIN_SECONDS, Histories

@@ -13,7 +13,6 @@ from datetime import datetime
 from firsttoken_operator.act import zero
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from firsttoken_operator.decide.bounds import can_come_back
-from firsttoken_operator.decide.memory import MAXIMUM_FACTOR, MINIMUM_FACTOR
 from firsttoken_operator.domain import (
     Decision,
     Outcome,
@@ -25,6 +24,7 @@ from firsttoken_operator.domain import (
     TargetMissing,
     Unsized,
 )
+from firsttoken_operator.estimate import MAXIMUM_FACTOR, MINIMUM_FACTOR
 from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Sla
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from firsttoken_operator.api.scorecard import KEPT_DAYS
-from firsttoken_operator.decide.demand import HEALTHY, USABLE
 from firsttoken_operator.domain import Decision, LateShare, ResourceSnapshot, Sized, Target, TtftInterval
+from firsttoken_operator.estimate import HEALTHY, USABLE
 from firsttoken_sizing.workload import Percentile
 
 FLAP_TIME = timedelta(minutes=15)

@@ -6,8 +6,9 @@ out of service by somebody, and is none of this.
 
 from __future__ import annotations
 
-from firsttoken_operator.decide.bounds import can_come_back, can_wake_up, resource_bounds
+from firsttoken_operator.decide.bounds import can_come_back, resource_bounds
 from firsttoken_operator.domain import Decision, Measurement, Missing, Reason, ResourceSnapshot, Sized, Target
+from firsttoken_operator.estimate import can_wake_up
 
 
 def is_at_zero(resource: ResourceSnapshot) -> bool:

@@ -8,10 +8,9 @@ from types import MappingProxyType
 from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
 from firsttoken_operator.decide.bounds import Bounds, bounds
 from firsttoken_operator.decide.explain import explain
-from firsttoken_operator.decide.memory import Memory
 from firsttoken_operator.decide.propose import propose
-from firsttoken_operator.decide.tick import Tick
-from firsttoken_operator.domain import Decision, FleetSnapshot
+from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
+from firsttoken_operator.estimate import Memory
 
 __all__ = ["Bounds", "Memory", "bounds", "charged_gpus", "charged_together", "decide"]
 

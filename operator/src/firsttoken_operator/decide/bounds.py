@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from firsttoken_operator.domain import Idle, Metrics, Missing, Reason, ResourceSnapshot, ScalingPolicy, Sized, Value
+from firsttoken_operator.domain import Missing, Reason, ResourceSnapshot, ScalingPolicy, Sized
+from firsttoken_operator.estimate import can_wake_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,3 @@ def can_come_back(resource: ResourceSnapshot) -> bool:
     started = resource.metrics.gateway_arrivals
     silent = isinstance(started, Missing) and started.reason is not Reason.SOURCE_NOT_CONFIGURED
     return can_wake_up(resource.metrics) or (resource.has_schedule and not silent)
-
-
-def can_wake_up(metrics: Metrics) -> bool:
-    """Whether a gateway would tell of requests that come while there is no replica."""
-    return isinstance(metrics.gateway_arrivals, Value | Idle)

@@ -8,10 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_operator.decide.capacity import late_on_any_fleet
-from firsttoken_operator.decide.demand import HEALTHY, Demand
-from firsttoken_operator.decide.memory import IDLE_FILL, TAIL_REQUESTS, ResourceMemory
-from firsttoken_operator.decide.tick import Tick
 from firsttoken_operator.domain import (
     Idle,
     Metrics,
@@ -21,9 +17,11 @@ from firsttoken_operator.domain import (
     ScalingPolicy,
     Sized,
     Target,
+    Tick,
     TtftInterval,
     Value,
 )
+from firsttoken_operator.estimate import HEALTHY, IDLE_FILL, TAIL_REQUESTS, Demand, ResourceMemory, late_on_any_fleet
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.workload import Limit, Sla
 

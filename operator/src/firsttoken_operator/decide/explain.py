@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from firsttoken_operator.decide.capacity import spent_budgets
 from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.domain import (
     Decision,
@@ -16,6 +15,7 @@ from firsttoken_operator.domain import (
     Unsized,
     Value,
 )
+from firsttoken_operator.estimate import spent_budgets
 from firsttoken_sizing.performance.table import Operating
 
 WORTH_SAYING = 0.05

@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.decide.bounds import Bounds, can_wake_up, resource_bounds
-from firsttoken_operator.decide.demand import HEALTHY, USABLE, Demand, window_maximum
+from firsttoken_operator.decide.bounds import Bounds, resource_bounds
 from firsttoken_operator.decide.down import DownCase, objection
-from firsttoken_operator.decide.forecast import Forecast
-from firsttoken_operator.decide.load import hold_seconds, with_deadband
-from firsttoken_operator.decide.memory import ResourceMemory
-from firsttoken_operator.decide.remember import Remembered, fresh, remember
-from firsttoken_operator.decide.tick import Tick
-from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Value
+from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Tick, Value
+from firsttoken_operator.estimate import (
+    HEALTHY,
+    USABLE,
+    Demand,
+    Forecast,
+    Remembered,
+    ResourceMemory,
+    can_wake_up,
+    fresh,
+    hold_seconds,
+    remember,
+    window_maximum,
+    with_deadband,
+)
 
 SCALE_UP_PERCENT = 100
 SCALE_UP_REPLICAS = 4

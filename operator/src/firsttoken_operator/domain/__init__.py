@@ -18,6 +18,7 @@ from firsttoken_operator.domain.snapshot import (
     TtftInterval,
     Unsized,
 )
+from firsttoken_operator.domain.tick import Tick
 
 __all__ = [
     "Decision",
@@ -38,6 +39,7 @@ __all__ = [
     "Sized",
     "Target",
     "TargetMissing",
+    "Tick",
     "TtftInterval",
     "Unsized",
     "Value",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
-from firsttoken_operator.decide.load import ready_seconds
+from firsttoken_operator.estimate import ready_seconds
 
 
 def lead_seconds(time_to_ready_seconds: float | None, tick_seconds: float, time_scale: float = 1.0) -> float:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.decide.load import ready_seconds
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Metrics,
@@ -23,6 +22,7 @@ from firsttoken_operator.domain import (
     TargetMissing,
     Unsized,
 )
+from firsttoken_operator.estimate import ready_seconds
 from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.pools import pool_snapshot
 from firsttoken_operator.observe.resources import Stored

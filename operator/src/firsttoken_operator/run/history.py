@@ -17,9 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.forecast import ForecastState, learn
-from firsttoken_operator.decide.load import horizon_seconds
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target
+from firsttoken_operator.estimate import ForecastState, horizon_seconds, learn
 from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed

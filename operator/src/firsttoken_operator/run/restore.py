@@ -20,16 +20,21 @@ from firsttoken_operator.api.conditions import Condition, ConditionStatus, Condi
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus, SizingStatus
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.decide.capacity import (
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target
+from firsttoken_operator.estimate import (
+    BRAKE_MEMORY_SECONDS,
     FASTEST_GAIN_PER_HOUR,
+    MINIMUM_FACTOR,
     SLOWEST_GAIN_PER_HOUR,
+    USABLE,
+    Calibration,
+    Decrease,
+    ResourceMemory,
+    fresh,
+    sizing_key,
+    with_known_speed,
     with_spent_budgets,
 )
-from firsttoken_operator.decide.demand import USABLE
-from firsttoken_operator.decide.memory import MINIMUM_FACTOR, Calibration, Decrease, ResourceMemory
-from firsttoken_operator.decide.remember import BRAKE_MEMORY_SECONDS, fresh, sizing_key
-from firsttoken_operator.decide.service import with_known_speed
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target
 from firsttoken_operator.observe.projections import epoch_seconds
 from firsttoken_operator.observe.store import Store
 

@@ -1,0 +1,109 @@
+"""How the rate usually moves at this hour: profiles of the day and of the week, learned as hourly means.
+
+Only ratios are used: how the rate moves from now until the horizon relative to now, so the profile needs no scale and a
+growing service needs no correction. Hours, not minutes: finer bins learn the noise of single days. Over 615 s on the
+Azure week of `benchmarks/forecast.py`, applied to the true rate, the error relative to persistence was 0.92 with bins
+of an hour, 0.95 with 30 minutes and 1.00 with 10. Hours are those of UTC; where clocks change, forgetting learns the
+new hour within two weeks, and `score` doubts the season until then.
+"""
+
+from __future__ import annotations
+
+from math import floor, log
+
+from firsttoken_operator.estimate.forecast.state import SeasonState
+
+HOUR = 3600.0
+LEAST_SEEN = 2
+"""Days that an hour must have been seen on before it is used."""
+NEWEST_DAY = 0.15
+"""What the newest day weighs at least: a day of ten days ago counts a fifth of it."""
+NEWEST_WEEK = 0.3
+SHRINKAGE = 2.0
+"""Weeks at which the profile of the week counts as much as that of the day."""
+LEAST_OBSERVED = HOUR / 2.0
+LEAST_RATE = 1.0 / HOUR
+"""A quieter hour counts as one with a single request: ratios to nothing mean nothing."""
+WEEKDAY_SHIFT = 3
+"""The epoch began on a Thursday: hour 0 of the week is Monday's first."""
+
+
+def follow(
+    season: SeasonState, at_seconds: float, rate: float, window_seconds: float, elapsed_seconds: float
+) -> SeasonState:
+    """The profiles after one observation; an hour is learned when the next begins.
+
+    `elapsed_seconds` is how long the observation stands for. An hour that was observed for less than half is no hour.
+    """
+    hour = floor((at_seconds - window_seconds / 2.0) / HOUR)
+    total, seconds = rate * elapsed_seconds, elapsed_seconds
+    if hour == season.hour:
+        total += season.total
+        seconds += season.seconds
+    day, day_seen, week, week_seen = season.day, season.day_seen, season.week, season.week_seen
+    if hour != season.hour and season.seconds >= LEAST_OBSERVED:
+        mean = log(max(season.total / season.seconds, LEAST_RATE))
+        day, day_seen = _learned(day, day_seen, season.hour % 24, mean, NEWEST_DAY)
+        week, week_seen = _learned(week, week_seen, _of_week(season.hour), mean, NEWEST_WEEK)
+    return SeasonState(hour, total, seconds, day, day_seen, week, week_seen)
+
+
+def forget_hour(season: SeasonState) -> SeasonState:
+    """The profiles without the hour now being observed, which a clock that was set back would count twice."""
+    return SeasonState(0, 0.0, 0.0, season.day, season.day_seen, season.week, season.week_seen)
+
+
+def ratio(season: SeasonState, from_seconds: float, to_seconds: float) -> float | None:
+    """Log ratio of the usual rate at `to_seconds` to that at `from_seconds`; None: not seen on enough days.
+
+    Hourly means stand at the middle of their hours, straight lines between them.
+    """
+    if to_seconds <= from_seconds:
+        return 0.0
+    total = 0.0
+    at = from_seconds / HOUR - 0.5
+    end = to_seconds / HOUR - 0.5
+    while at < end:
+        hour = floor(at)
+        until = min(hour + 1.0, end)
+        step = _step(season, hour)
+        if step is None:
+            return None
+        total += step * (until - at)
+        at = until
+    return total
+
+
+def rise(season: SeasonState, from_seconds: float, horizon_seconds: float) -> float | None:
+    """Largest log ratio from `from_seconds` to any time within the horizon (at least 0); None as in `ratio`."""
+    middle = (floor(from_seconds / HOUR - 0.5) + 1.5) * HOUR
+    end = ratio(season, from_seconds, from_seconds + horizon_seconds)
+    if end is None or middle >= from_seconds + horizon_seconds:
+        return None if end is None else max(end, 0.0)
+    return max(end, ratio(season, from_seconds, middle) or 0.0, 0.0)
+
+
+def _step(season: SeasonState, hour: int) -> float | None:
+    """Log ratio of one hour to the one before, that of the week drawn towards that of the day."""
+    first, second = hour % 24, (hour + 1) % 24
+    if min(season.day_seen[first], season.day_seen[second]) < LEAST_SEEN:
+        return None
+    daily = season.day[second] - season.day[first]
+    first, second = _of_week(hour), _of_week(hour + 1)
+    seen = min(season.week_seen[first], season.week_seen[second])
+    if seen < LEAST_SEEN:
+        return daily
+    weekly = season.week[second] - season.week[first]
+    return daily + (weekly - daily) * seen / (seen + SHRINKAGE)
+
+
+def _of_week(hour: int) -> int:
+    return (hour + 24 * WEEKDAY_SHIFT) % 168
+
+
+def _learned(
+    profile: tuple[float, ...], seen: tuple[int, ...], at: int, mean: float, newest: float
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    count = min(seen[at] + 1, 1000)
+    value = profile[at] + max(1.0 / count, newest) * (mean - profile[at])
+    return (*profile[:at], value, *profile[at + 1 :]), (*seen[:at], count, *seen[at + 1 :])

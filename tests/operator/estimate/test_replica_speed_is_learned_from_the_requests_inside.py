@@ -1,0 +1,102 @@
+"""By Little's law the requests inside replicas tell how fast these really are, at any load."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from firsttoken_operator.domain import Metrics, Missing, Reason, Value
+from firsttoken_operator.estimate.memory import MODEL_ERROR, Calibration
+from firsttoken_operator.estimate.replica_speed import measured_speed, with_speed
+from tests.operator.decide.builders import SIZED, Fleet, metrics, running, target, worked_table
+
+TABLE = worked_table()
+SIZED_WITH_WORK = replace(SIZED, table=TABLE)
+REPLICAS = 10
+
+
+def seen(rate: float, slowness: float, **changes: object) -> Metrics:
+    """What ten replicas show whose every step takes `slowness` times as long as modeled."""
+    return metrics(rate, running=Value(running(TABLE, rate, REPLICAS, slowness)), **changes)
+
+
+def speed(mtr: Metrics) -> float | None:
+    return measured_speed(mtr, target(REPLICAS), 1.0, TABLE)
+
+
+@pytest.mark.parametrize("rate", [10.0, 25.0, 45.0])
+@pytest.mark.parametrize("slowness", [0.6, 0.8, 1.0, 1.3, 1.8])
+def test_replicas_that_stretch_time_are_found_to_do_so(rate: float, slowness: float) -> None:
+    assert speed(seen(rate, slowness)) == pytest.approx(1 / slowness, rel=0.05)
+
+
+@pytest.mark.parametrize("slowness", [0.7, 1.0, 1.4])
+def test_longer_outputs_are_not_taken_for_slow_replicas(slowness: float) -> None:
+    inside = running(TABLE, 20.0, REPLICAS, slowness, output_tokens=400.0)
+    mtr = metrics(20.0, running=Value(inside), output_tokens=Value(400.0))
+
+    assert speed(mtr) == pytest.approx(1 / slowness, rel=0.05)
+
+
+@pytest.mark.parametrize("slowness", [0.3, 4.0])
+def test_what_no_replica_of_that_kind_can_be_is_an_outlier(slowness: float) -> None:
+    assert speed(seen(10.0, slowness)) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"waiting": Value(1e3)}, {"waiting": Missing(Reason.NO_SERIES)}, {"running": Missing(Reason.NO_SERIES)}],
+    ids=["an overload", "an unknown queue", "unknown running requests"],
+)
+def test_what_cannot_be_judged_says_nothing(changes: dict[str, object]) -> None:
+    assert speed(replace(seen(25.0, 1.3), **changes)) is None  # type: ignore[arg-type]
+
+
+def test_a_handful_of_requests_is_chance() -> None:
+    assert speed(seen(0.1, 1.3)) is None
+
+
+def test_without_the_cost_of_tokens_nothing_is_measured() -> None:
+    assert measured_speed(seen(25.0, 1.3), target(REPLICAS), 1.0, replace(TABLE, work=None)) is None
+
+
+@pytest.mark.parametrize("slowness", [0.7, 1.5])
+def test_an_hour_of_traffic_finds_it_up_to_what_the_model_itself_may_err(slowness: float) -> None:
+    fleet = Fleet(replicas=REPLICAS, sized=SIZED_WITH_WORK)
+    for _ in range(240):
+        decision = fleet.tick(seen(30.0, slowness), apply=False)
+
+    assert abs(math.log(decision.capacity_factor * slowness)) <= MODEL_ERROR + 0.06
+    assert (decision.capacity_factor < 1) is (slowness > 1)
+
+
+def test_slow_replicas_need_more_of_them_before_anybody_is_late() -> None:
+    fleet = Fleet(replicas=REPLICAS, sized=SIZED_WITH_WORK)
+    for _ in range(240):
+        decision = fleet.tick(seen(45.0, 1.5), apply=False)
+
+    assert decision.to_replicas > REPLICAS
+
+
+def test_an_error_of_the_model_is_not_taken_for_another_speed() -> None:
+    known = Calibration()
+    for _ in range(240):
+        known = with_speed(known, math.exp(0.9 * MODEL_ERROR))
+
+    assert known.speed == 1
+
+
+def test_one_measurement_moves_little() -> None:
+    assert with_speed(Calibration(), 2.0).speed == 1
+    assert with_speed(Calibration(log_speed=0.5, speed_ticks=1e9), 0.5).speed > 1
+
+
+@pytest.mark.parametrize("pods", [{"ready": 8, "starting": 2}, {"terminating": 2}, {"rollout": True}])
+def test_a_fleet_in_motion_teaches_no_speed(pods: dict[str, object]) -> None:
+    fleet = Fleet(replicas=REPLICAS, sized=SIZED_WITH_WORK)
+    for _ in range(240):
+        fleet.tick(seen(30.0, 1.5), apply=False, **pods)
+
+    assert fleet.known.calibration.speed_ticks == 0
