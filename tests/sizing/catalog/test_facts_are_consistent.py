@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 
-from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, gpus, models, resolve_gpu, resolve_model
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, Gpu, gpus, models, resolve_gpu, resolve_model
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 
@@ -29,6 +30,16 @@ def test_every_gpu_has_positive_figures() -> None:
         assert gpu.memory_bandwidth_gb_per_second > 0, gpu.name
         assert gpu.dense_tflops["FP16" if "FP16" in gpu.dense_tflops else "BF16"] > 0, gpu.name
         assert set(gpu.dense_tflops) <= set(BYTES_PER_PARAMETER), gpu.name
+
+
+def test_every_gpu_has_its_multiprocessors_with_a_source_or_says_that_they_are_unknown() -> None:
+    """`null` in the file is an answer, a missing line is none: `Gpu` has no default for it."""
+    assert "multiprocessors" not in {field.name for field in fields(Gpu) if field.default is not MISSING}
+    for gpu in gpus():
+        assert gpu.multiprocessors is None or gpu.multiprocessors > 0, gpu.name
+        assert ("multiprocessors:" in gpu.source) == (gpu.multiprocessors is not None), gpu.name
+    hopper_or_older = {"volta", "turing", "ampere", "ada-lovelace", "hopper"}
+    assert all(gpu.multiprocessors for gpu in gpus() if gpu.architecture in hopper_or_older)
 
 
 def test_every_model_has_a_consistent_architecture() -> None:

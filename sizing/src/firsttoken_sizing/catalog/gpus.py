@@ -32,6 +32,8 @@ class Gpu:
     memory_bandwidth_gb_per_second: float
     dense_tflops: Mapping[str, float]
     """Dense TFLOPS (TOPS for INT8) by precision; a precision that is absent has no hardware of its own."""
+    multiprocessors: int | None
+    """Streaming multiprocessors that are switched on; None: unknown, or a GPU of another kind."""
     nvlink_gb_per_second_bidirectional: float | None
     """Aggregate of one GPU (Infinity Fabric for AMD); None without such a link."""
     pcie_gb_per_second_bidirectional: float | None

@@ -14,27 +14,9 @@ from dataclasses import dataclass
 
 from firsttoken_sizing.catalog import Gpu, Model
 
-_MULTIPROCESSORS = {
-    "T4": 40,
-    "V100-SXM-16GB": 80,
-    "V100-SXM-32GB": 80,
-    "A10": 72,
-    "A10G": 80,
-    "A30": 56,
-    "A40": 84,
-    "A100-SXM-40GB": 108,
-    "A100-SXM-80GB": 108,
-    "A100-PCIe-40GB": 108,
-    "A100-PCIe-80GB": 108,
-    "L4": 58,
-    "L40": 142,
-    "L40S": 142,
-    "RTX-6000-Ada": 142,
-    "H100-PCIe-80GB": 114,
-}
-"""Streaming multiprocessors of a GPU (NVIDIA architecture whitepapers)."""
-_HOPPER_MULTIPROCESSORS = 132
-"""Of H100 SXM, H200 and GH200, and what is assumed of GPUs that came after the engines in question."""
+_MULTIPROCESSORS_ASSUMED = 132
+"""Of a GPU whose number is unknown: those of an H100 SXM. It came after the engines in question, or they do not run on
+it."""
 _GROUPED_FROM_HEADS_A_GROUP = 8
 _BLOCKS_A_GROUP = 4
 _KEY_VALUE_BYTES = 4
@@ -65,7 +47,7 @@ def waves_of(model: Model, gpu: Gpu, ways: int, *, full_layers: int) -> Waves:
     or more. Both were read off the points: with four heads a group (8B) waves go on to 250 sequences, with eight (70B)
     they end between 10 and 25 on four GPUs and between 25 and 50 on eight.
     """
-    processors = _MULTIPROCESSORS.get(gpu.name, _HOPPER_MULTIPROCESSORS)
+    processors = gpu.multiprocessors or _MULTIPROCESSORS_ASSUMED
     heads = max(1.0, model.attention_heads / ways)
     kv_heads = max(1.0, model.kv_heads / ways)
     bandwidth = gpu.memory_bandwidth_gb_per_second * 1e9 / processors
