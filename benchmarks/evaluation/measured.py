@@ -15,11 +15,12 @@ from evaluation.data import NIM, read_profiles
 from evaluation.engine_fit import Entry
 from evaluation.nim_fit import calibrated, engine_without, observations
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.tensorrt_llm import RELEASE_2024
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step.calibration import RELEASE_2024, Calibration, constants, groups_of
+from firsttoken_sizing.step.calibration import Calibration, constants, groups_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 from firsttoken_sizing.step.shipped import speed_key
-from firsttoken_sizing.workload import Engine
 
 SOURCES = {
     "nim": "NVIDIA DLI S-FX-18, dataset/nim.csv: NIM with TensorRT-LLM, mid-2024",

@@ -21,7 +21,8 @@ from pathlib import Path
 from evaluation.data import key_of, point_of, read_rows
 from evaluation.row import Row, absolute_errors
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
-from firsttoken_sizing.catalog.memory import replica_memory
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.offline import full_throughput
@@ -29,7 +30,6 @@ from firsttoken_sizing.performance.static_batch import predict_static
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point, Profile
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.select import step_for
-from firsttoken_sizing.workload import Engine
 
 STATIC, OVERVIEW = "trtllm_0_9_0_static.csv", "trtllm_perf_overview.csv"
 _SHOWN = (1, 8, 64)

@@ -26,18 +26,18 @@ from evaluation.data import key_of, read_rows
 from evaluation.engine_fit import Entry, Observation, cost, fit
 from evaluation.row import Figure, Row, absolute_errors
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.engines.vllm import RELEASE_0_15
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.step.calibration import constants, groups_of
-from firsttoken_sizing.step.engines import scheduler_of
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import Work, work_of
-from firsttoken_sizing.step.scheduler import Scheduler
-from firsttoken_sizing.workload import Engine
 
 FILE = "sim2real_vllm_openloop.csv"
-RELEASE = "0.15"
+RELEASE = RELEASE_0_15
 """Of vLLM."""
 GOALS = {"TTFT mean": 17.6, "TTFT p99": 29.0, "ITL": 7.1, "E2E": 6.7}
 """What BLIS reaches on runs of its own."""
@@ -175,7 +175,7 @@ def _stage(row: dict[str, str]) -> Stage:
         input_tokens=float(row["input_len"]),
         output_tokens=float(row["output_len"]),
         requests_per_second=float(row["request_rate_rps"]),
-        scheduler=replace(scheduler_of(Engine.VLLM), tokens_per_step=int(budget[1])),
+        scheduler=replace(Engine.VLLM.spec.scheduler, tokens_per_step=int(budget[1])),
         latencies={
             "TTFT mean": float(row["ttft_ms_avg"]),
             "TTFT p99": float(row["ttft_ms_p99"]),

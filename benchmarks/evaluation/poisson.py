@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluation.row import Figure, Row
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.statistics import latency_of
@@ -27,7 +28,6 @@ from firsttoken_sizing.profile import ConfigurationKey, Latency, Point
 from firsttoken_sizing.simulation import Settings, simulate
 from firsttoken_sizing.simulation.requests import drawn_requests, poisson_arrivals
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.step.shipped import shipped_keys, shipped_step
 from firsttoken_sizing.workload import Routing, Workload
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from evaluation.folds import Fold, folds
 from evaluation.row import Figure, Row, absolute_errors
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop import LATENCY_MARGIN, predict
 from firsttoken_sizing.performance.measured import interpolate
 from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.step.scheduler import Scheduler
 
 LIMITS_MILLISECONDS: tuple[tuple[str, float], ...] = (
     *(("ttft", limit) for limit in (200, 300, 500, 1000, 2000)),

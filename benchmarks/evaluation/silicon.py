@@ -19,16 +19,15 @@ from evaluation.data import SILICON, read_rows
 from evaluation.engine_fit import Entry, Observation, cost, fit
 from evaluation.row import Row, absolute_errors
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model, resolve_precision
-from firsttoken_sizing.catalog.memory import replica_memory
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.closed_loop import round_seconds
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.calibration import constants, groups_of
-from firsttoken_sizing.step.engines import max_batch_of
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import Work, tensor_flops, work_of
-from firsttoken_sizing.workload import Engine
 
 ENGINES = {"trtllm": Engine.TENSORRT_LLM, "vllm": Engine.VLLM, "sglang": Engine.SGLANG}
 GOALS = {"trtllm": (7.3, 9.5), "vllm": (5.6, 11.2), "sglang": (10.2, 14.0)}
@@ -229,7 +228,7 @@ def batch_limit(case: Case) -> int:
         output_tokens=case.lengths.output_tokens,
         engine=ENGINES[case.engine],
     )
-    return max(1, min(memory.max_concurrency, max_batch_of(ENGINES[case.engine])))
+    return max(1, min(memory.max_concurrency, ENGINES[case.engine].spec.max_batch))
 
 
 def _work(case: Case) -> Work:

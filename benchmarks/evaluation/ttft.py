@@ -19,11 +19,11 @@ import numpy as np
 
 from evaluation.folds import Fold, batch_limit, folds, lengths_of, sound_points
 from evaluation.row import Row, absolute_errors
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop import Clients, predict
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 HANDOVERS_SECONDS = (0.001, 0.0025, 0.004)
 STEP_TOKENS = (16384, 32768, 65536)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop import predict
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step import step_model
-from firsttoken_sizing.step.scheduler import Scheduler
 from tests.aiperf.environment import AIPerf, aiperf
 from tools.cluster.waiting import wait_until
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evaluation import memory
-from firsttoken_sizing.catalog.peak_memory import PEAK, PeakConstants
+from firsttoken_sizing.engines.peak_memory import PEAK, PeakConstants
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared/data"
 

@@ -10,9 +10,8 @@ import pytest
 from evaluation import open_loop
 from evaluation.engine_fit import START
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step.engines import scheduler_of
-from firsttoken_sizing.workload import Engine
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared/data"
 SERVER = open_loop.Server(entry={"base": dict(START), "factors": {}}, computed_share=0.8, overhead_ms=10.0)
@@ -21,7 +20,7 @@ SERVER = open_loop.Server(entry={"base": dict(START), "factors": {}}, computed_s
 def stage(rate: float, model: str = "llama-3.1-8b", **latencies: float) -> open_loop.Stage:
     found, gpu = resolve_model(model), resolve_gpu("H100-SXM-80GB")
     key = ConfigurationKey(found.name, gpu.name, "FP16", 1)
-    return open_loop.Stage(found, gpu, key, 500.0, 250.0, rate, scheduler_of(Engine.VLLM), latencies)
+    return open_loop.Stage(found, gpu, key, 500.0, 250.0, rate, Engine.VLLM.spec.scheduler, latencies)
 
 
 def measured_by(server: open_loop.Server, rate: float) -> open_loop.Stage:

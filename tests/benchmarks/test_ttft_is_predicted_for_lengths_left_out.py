@@ -26,8 +26,8 @@ def test_every_goal_is_reached() -> None:
 def test_the_shipped_constants_are_those_that_most_lengths_choose() -> None:
     from evaluation.folds import folds
     from evaluation.ttft import Constants, chosen_without
+    from firsttoken_sizing.engines.scheduler import PREFILL_TOKENS_PER_STEP
     from firsttoken_sizing.performance.closed_loop import CLIENTS
-    from firsttoken_sizing.step.scheduler import PREFILL_TOKENS_PER_STEP
 
     lengths = {(f.tested.input_tokens, f.tested.output_tokens) for f in folds(DATA)}
     chosen = [chosen_without(DATA, *pair) for pair in lengths]

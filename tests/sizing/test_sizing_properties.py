@@ -31,8 +31,9 @@ from firsttoken_sizing import (
     sizing_json,
 )
 from firsttoken_sizing.catalog import gpus, models
-from firsttoken_sizing.catalog.memory import replica_memory
-from firsttoken_sizing.workload import Batching, Engine, OfflineJob
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.memory import replica_memory
+from firsttoken_sizing.workload import Batching, OfflineJob
 from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center
 
 PINNED = ConfigurationKey(LLAMA_8B, H100, "FP8", 1)

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from firsttoken_sizing.catalog.architecture import model_from_config
+    from firsttoken_sizing.engines import Engine
+    from firsttoken_sizing.engines.memory import Memory
     from firsttoken_sizing.errors import (
         InvalidInput,
         SizingError,
@@ -32,12 +34,11 @@ if TYPE_CHECKING:
     from firsttoken_sizing.performance.table import CapacityTable, Operating
     from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
     from firsttoken_sizing.report import sizing_json
-    from firsttoken_sizing.request import Alternative, Basis, Cost, Infeasible, Job, Memory, Sizing, SizingRequest
+    from firsttoken_sizing.request import Alternative, Basis, Cost, Infeasible, Job, Sizing, SizingRequest
     from firsttoken_sizing.step import StepModel, step_model
     from firsttoken_sizing.workload import (
         Arrivals,
         Batching,
-        Engine,
         Hardware,
         Limit,
         OfflineJob,
@@ -91,17 +92,18 @@ __all__ = [
 
 _MODULES = {
     "catalog.architecture": ("model_from_config",),
+    "engines": ("Engine",),
+    "engines.memory": ("Memory",),
     "errors": ("InvalidInput", "SizingError", "UnknownGPU", "UnknownModel", "UnreadableBenchmark"),
     "optimize": ("size",),
     "performance.table": ("CapacityTable", "Operating"),
     "profile": ("ConfigurationKey", "Latency", "Load", "Point", "Profile"),
     "report": ("sizing_json",),
-    "request": ("Alternative", "Basis", "Cost", "Infeasible", "Job", "Memory", "Sizing", "SizingRequest"),
+    "request": ("Alternative", "Basis", "Cost", "Infeasible", "Job", "Sizing", "SizingRequest"),
     "step": ("StepModel", "step_model"),
     "workload": (
         "Arrivals",
         "Batching",
-        "Engine",
         "Hardware",
         "Limit",
         "OfflineJob",

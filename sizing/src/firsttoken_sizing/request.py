@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Profile
 from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
-    Engine,
     Hardware,
     Pricing,
     Sla,
@@ -68,7 +69,7 @@ class SizingRequest:
     pricing: dict[str, Pricing] = field(default_factory=dict)
     architecture: Model | None = None
     """The numbers of a model outside the catalog; `model` is then only its name."""
-    engine: Engine = Engine.TENSORRT_LLM
+    engine: Engine = DEFAULT
     batchings: tuple[Batching, ...] = ()
     """Ways of batching that the engine may be set to; the cheapest wins, ties in this order. Empty: the engine's own
     default."""
@@ -76,28 +77,6 @@ class SizingRequest:
     speculative_decoding: SpeculativeDecoding | None = None
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Memory of one GPU of a replica in GiB, and what fits into it."""
-
-    total_gib: float
-    weights_gib: float
-    other_gib: float
-    kv_cache_gib: float
-    kv_cache_tokens: int
-    """Tokens of KV cache that a whole replica holds."""
-    max_concurrency: int
-    """Requests of the declared lengths that fit at once if each reserves its whole input + output."""
-    measured_concurrency: int | None = None
-    """Most requests that were measured running at once at these lengths; None where it was not measured.
-
-    It may be more than `max_concurrency`: engines take memory for tokens as they are made, and the reserves of the
-    memory formula are careful ones.
-    """
-    kv_cache_bits: int = 16
-    """Bits of each number in the KV cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +181,7 @@ class Sizing:
     sla: Sla = field(default_factory=Sla)
     """The limits that the answer keeps, as asked."""
     memory: Memory | None = None
-    engine: Engine = Engine.TENSORRT_LLM
+    engine: Engine = DEFAULT
     batching: Batching | None = None
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)
     """What the answer assumes of the engine, under the engine's own option names."""

@@ -52,14 +52,6 @@ class Routing(StrEnum):
     LEAST_LOADED = "LeastLoaded"
 
 
-class Engine(StrEnum):
-    """What runs the model: engines differ in step times and in how they pack work into a step."""
-
-    TENSORRT_LLM = "TensorRT-LLM"
-    VLLM = "vLLM"
-    SGLANG = "SGLang"
-
-
 class Batching(StrEnum):
     """How an engine forms its batches."""
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from firsttoken_lab.emulate.engine import Engine, RequestTooLarge, Sequence
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop import predict
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 MODEL = StepModel(0.0057, 2e-5, 9.2e-8, 1.45e-5, 1e-10, max_batch=64)
 

@@ -23,12 +23,12 @@ from firsttoken_operator.api.inference_deployment import Precision
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
 from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
-    Engine,
     Limit,
     OfflineJob,
     Percentile,

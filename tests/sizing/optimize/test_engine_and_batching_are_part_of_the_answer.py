@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_sizing import Arrivals, Basis, Hardware, Limit, Percentile, Sizing, Sla, size
-from firsttoken_sizing.workload import Batching, Engine
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.workload import Batching
 from tests.fixtures.worked_examples import H100, call_center, call_center_profile
 
 NAMES = {

@@ -19,8 +19,9 @@ from firsttoken_sizing import (
     Workload,
     size,
 )
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.workload import Batching, Engine, OfflineJob
+from firsttoken_sizing.workload import Batching, OfflineJob
 from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center, call_center_profile
 
 LLAMA_70B = "meta/llama3-70b-instruct"

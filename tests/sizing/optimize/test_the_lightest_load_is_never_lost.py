@@ -6,11 +6,11 @@ import math
 
 import pytest
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.load_model import Rate, rate_of
 from firsttoken_sizing.performance import poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Routing
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10, max_batch=64)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.pipeline import Placement, pipelined
@@ -14,7 +15,6 @@ from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.calibration import calibration_of
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import prior_step
-from firsttoken_sizing.workload import Engine
 
 MODEL, GPU = resolve_model("llama3-70b"), resolve_gpu("H100-SXM-80GB")
 GROUP = StepModel(20e-3, 5e-5, 2e-8, 7e-5, 2e-10, max_batch=64)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop import Clients, predict, throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 STEP = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 0.0)
 LENGTHS = Lengths(2000, 2000, 200)

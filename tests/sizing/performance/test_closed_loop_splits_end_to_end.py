@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop import predict, round_seconds, throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import StepModel, step_model
-from firsttoken_sizing.step.scheduler import Scheduler
 from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B_H100_FP8, call_center_profile
 
 LENGTHS = Lengths(2000, 2000, 200)

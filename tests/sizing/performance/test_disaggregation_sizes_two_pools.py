@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.disaggregated import (
     Disaggregated,
@@ -22,7 +23,6 @@ from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.simulation import Settings, drawn_requests, poisson_arrivals, simulate
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Limit, Percentile, Sla, Workload
 
 STEP = StepModel(13e-3, 2e-5, 2e-8, 7e-5, 2e-10, max_batch=256)

@@ -7,11 +7,11 @@ from statistics import median
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla, Workload
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)

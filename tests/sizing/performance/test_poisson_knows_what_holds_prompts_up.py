@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Latency
 from firsttoken_sizing.simulation import Settings, drawn_requests, poisson_arrivals, simulate
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Workload
 
 LLAMA_8B = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance import closed_loop, curve, poisson
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Workload
 
 LENGTHS = Lengths(2000, 2000, 200)

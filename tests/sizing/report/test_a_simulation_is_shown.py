@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table
@@ -16,7 +17,7 @@ from firsttoken_sizing.simulation import Requests, Settings, equal_requests, poi
 from firsttoken_sizing.simulation.subject import Subject
 from firsttoken_sizing.simulation.summary import summarize
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.workload import Batching, Engine, Limit, Percentile, Sla
+from firsttoken_sizing.workload import Batching, Limit, Percentile, Sla
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10, max_batch=8)
 LENGTHS = Lengths(500, 500, 100)

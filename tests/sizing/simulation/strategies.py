@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.simulation import KvAdmission, Requests, Settings
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Batching, Routing
 
 Case = tuple[StepModel, Requests, Settings]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from firsttoken_sizing import Arrivals, Hardware, Limit, Percentile, SizingRequest, Sla, Workload
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
@@ -12,7 +13,7 @@ from firsttoken_sizing.simulation.load import Load, Process, simulate_load
 from firsttoken_sizing.simulation.subject import Subject, subject_of
 from firsttoken_sizing.simulation.summary import summarize
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.workload import Batching, Engine
+from firsttoken_sizing.workload import Batching
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
 KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8", 1)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.simulation import KvAdmission, Requests, Settings, equal_requests, poisson_arrivals, simulate
 from firsttoken_sizing.step import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Batching, Routing
 
 LLAMA_8B = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)

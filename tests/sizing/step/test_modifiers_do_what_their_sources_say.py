@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
@@ -20,7 +21,6 @@ from firsttoken_sizing.step.modifiers import (
     transferred,
 )
 from firsttoken_sizing.step.prior import Work, work_of
-from firsttoken_sizing.workload import Engine
 
 STEP = StepModel(15e-3, 3e-5, 5e-8, 8e-5, 6e-10)
 DRAFT = StepModel(1.5e-3, 1e-5, 5e-9, 6e-6, 5e-11)

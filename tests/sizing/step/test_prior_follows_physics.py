@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model, gpus, models, resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step import Calibration, StepModel, calibration_of, prior_step
 from firsttoken_sizing.step.calibration import TERMS, constants, groups_of, releases
 from firsttoken_sizing.step.prior import tensor_flops, weight_bytes_read, work_of
-from firsttoken_sizing.workload import Engine
 
 IDEAL = Calibration(0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 """An engine as fast as the hardware."""

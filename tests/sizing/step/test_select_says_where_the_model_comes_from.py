@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import UnknownModel
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
@@ -23,7 +24,6 @@ from firsttoken_sizing.step import (
 )
 from firsttoken_sizing.step.select import is_of_engine
 from firsttoken_sizing.step.shipped import shipped_release
-from firsttoken_sizing.workload import Engine
 from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
 
 NEVER_MEASURED = ConfigurationKey("Qwen/Qwen2.5-14B-Instruct", "L40S", "FP8", 2)

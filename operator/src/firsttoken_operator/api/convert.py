@@ -22,6 +22,7 @@ from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
 from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
@@ -29,7 +30,6 @@ from firsttoken_sizing.step.select import is_of_engine
 from firsttoken_sizing.traffic import peak_by_factor, peak_by_percentile, tokens_from_words
 from firsttoken_sizing.workload import (
     Arrivals,
-    Engine,
     Hardware,
     Limit,
     OfflineJob,

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from firsttoken_operator.api.base import ApiModel, Int, described
 from firsttoken_operator.api.quantities import LongName
-from firsttoken_sizing.workload import Arrivals, Batching, Engine
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.workload import Arrivals, Batching
 
 
 class SpeculativeDecodingSpec(ApiModel):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from firsttoken_sizing.request import SizingRequest
 
 ROUTINGS = {"random": "Random", "round-robin": "RoundRobin", "least-loaded": "LeastLoaded"}
-ENGINE_MAX_BATCH = 256
-"""Where neither memory nor measurements say less: the default of TensorRT-LLM and vLLM."""
 EXIT_LATE = 1
 
 
@@ -85,11 +83,11 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
     from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_lab.emulate.metrics import MetricsRuntime
     from firsttoken_sizing.catalog import resolve_model
+    from firsttoken_sizing.engines.scheduler import PREFILL_TOKENS_PER_STEP
     from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
     from firsttoken_sizing.optimize.question import check
     from firsttoken_sizing.step import step_for
-    from firsttoken_sizing.step.scheduler import PREFILL_TOKENS_PER_STEP
 
     sizing = size(question)
     if sizing.configuration is None or sizing.memory is None:
@@ -106,7 +104,7 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
         lengths=lengths,
     )
     # NB: not the fit's own batch limit: that is the highest concurrency that was measured, not what the engine can do.
-    batch = min(ENGINE_MAX_BATCH, sizing.memory.max_concurrency)
+    batch = min(question.engine.spec.max_batch, sizing.memory.max_concurrency)
     return ReplicaSpec(
         model=replace(fitted.model, max_batch=batch),
         model_name=question.model,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, Row
 from firsttoken_sizing.benchmarks.runs import ParseResult, Run
+from firsttoken_sizing.engines import proper_name
 from firsttoken_sizing.profile import Latency, Load, Point
 
 _STATISTICS = {"mean": "avg", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
@@ -15,7 +16,6 @@ _TIMES = ("time_to_first_token", "inter_token_latency", "request_latency")
 # Names of the measured lengths: of the course's file, and of later GenAI-Perf releases flattened in the same way.
 _INPUT_LENGTHS = ("num_input_token-avg", "input_sequence_length-avg")
 _OUTPUT_LENGTHS = ("num_output_token-avg", "output_sequence_length-avg")
-_ENGINES = {"NIM_TRT-LLM": "TensorRT-LLM"}
 _REQUIRED = (
     "task_inputs-model",
     "task_inputs-GPU",
@@ -98,7 +98,7 @@ def _run(document: Document, row: Row, unit: str) -> Run:
         gpu=row.cells["task_inputs-GPU"].strip() or None,
         gpus_per_replica=int(gpus),
         precision=row.cells["task_inputs-precision"].strip() or None,
-        engine=_ENGINES.get(engine, engine) or None,
+        engine=proper_name(engine) or None,
     )
 
 

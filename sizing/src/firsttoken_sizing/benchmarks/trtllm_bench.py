@@ -16,6 +16,7 @@ from typing import Any
 from firsttoken_sizing.benchmarks.document import Document, label, mapping
 from firsttoken_sizing.benchmarks.loads import BACKLOG_REMARK, WITHOUT_BATCH, backlog_point
 from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import Latency, Load, Point
 
 BACKLOG_SHARE = 0.5
@@ -69,7 +70,7 @@ def read(document: Document) -> ParseResult:
                 tensor_parallel=document.whole(world["tp_size"], "world_info.tp_size"),
                 pipeline_parallel=document.whole(world.get("pp_size"), "world_info.pp_size"),
                 precision=_precision(engine),
-                engine="TensorRT-LLM",
+                engine=Engine.TENSORRT_LLM.value,
                 engine_version=label(engine.get("version")),
                 remarks=(BACKLOG_REMARK,) if at_once else (),
             ),

@@ -1,6 +1,6 @@
 """Facts about models and GPUs, found by any name they go by. Data files with sources; loaded once, when first asked.
 
-The memory fit is in `firsttoken_sizing.catalog.memory`: it needs the types of an answer, the facts do not.
+What of a GPU is left for the KV cache depends on the engine, and is in `firsttoken_sizing.engines.memory`.
 """
 
 from firsttoken_sizing.catalog.architecture import model_from_config

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firsttoken_sizing.catalog.memory import replica_memory
+from firsttoken_sizing.engines.memory import replica_memory
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.engine import scheduler_for
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.from_model import from_model
@@ -23,8 +24,6 @@ from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, step_for
-from firsttoken_sizing.step.engines import max_batch_of
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Arrivals, Batching
 
 
@@ -48,7 +47,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     scheduler = scheduler_for(request.engine, candidate.batching)
     fitted = optimized(question, candidate, _step(question, key), scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
-    most = min(fitted.model.max_batch, max_batch_of(request.engine))
+    most = request.engine.spec.max_batch
     step = replace(fitted.model, max_batch=min(most, slots))
     points = _points(question, candidate)
     return CandidateBound(

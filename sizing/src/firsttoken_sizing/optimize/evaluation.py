@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from firsttoken_sizing.engines.memory import Memory
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.profile import ConfigurationKey, Point
-from firsttoken_sizing.request import Basis, Infeasible, Memory
+from firsttoken_sizing.request import Basis, Infeasible
 from firsttoken_sizing.step import FittedStep, StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Batching
 
 

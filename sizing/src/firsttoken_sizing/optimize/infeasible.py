@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.optimize.evaluation import Candidate, InfeasibleCandidate
 from firsttoken_sizing.performance.limits import bounds
 from firsttoken_sizing.profile import Point
-from firsttoken_sizing.request import Infeasible, Memory
+from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Sla
 
 MEMORY_CAUSES = (Infeasible.MODEL_DOES_NOT_FIT, Infeasible.KV_CACHE_TOO_SMALL)

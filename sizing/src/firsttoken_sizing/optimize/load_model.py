@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.evaluation import CandidateBound
 from firsttoken_sizing.performance import closed_loop, poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
@@ -20,7 +21,6 @@ from firsttoken_sizing.performance.limits import tightest
 from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Arrivals, Batching, Routing, Sla
 
 Meets = Callable[[Point], bool]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firsttoken_sizing.optimize.engine import default_batching
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.request import SizingRequest
@@ -17,7 +17,6 @@ from firsttoken_sizing.step import FittedStep, Origin
 from firsttoken_sizing.step.calibration import calibration_of
 from firsttoken_sizing.step.modifiers import chunked_prefill, sparse_2_4, sparse_bytes_share, speculative, transferred
 from firsttoken_sizing.step.prior import work_of
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Batching, Sparsity
 
 
@@ -28,7 +27,7 @@ def is_optimized(request: SizingRequest) -> bool:
 
 def is_as_installed(request: SizingRequest, candidate: Candidate) -> bool:
     """Whether a candidate is what benchmarks are run with: the plain model, on the engine as it is installed."""
-    return not is_optimized(request) and candidate.batching is default_batching(request.engine)
+    return not is_optimized(request) and candidate.batching is request.engine.spec.batching
 
 
 def weight_share(request: SizingRequest, precision: str) -> float:
@@ -50,7 +49,7 @@ def optimized(question: Question, candidate: Candidate, fitted: FittedStep, sche
     if (drafts := request.speculative_decoding) is not None:
         step = speculative(step, acceptance=drafts.acceptance_percent / 100, draft_tokens=drafts.draft_tokens)
         effects.append("speculative decoding")
-    if candidate.batching is Batching.CHUNKED_PREFILL is not default_batching(request.engine):
+    if candidate.batching is Batching.CHUNKED_PREFILL is not request.engine.spec.batching:
         step = chunked_prefill(step, scheduler.tokens_per_step)
         effects.append("chunked prefill")
     if not effects:

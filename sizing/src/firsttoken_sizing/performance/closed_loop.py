@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.lockstep import Engine
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 Floats = NDArray[np.float64]
 

@@ -27,15 +27,15 @@ from numpy.typing import NDArray
 
 from firsttoken_sizing.catalog.gpus import Gpu
 from firsttoken_sizing.catalog.interconnect import transfer
-from firsttoken_sizing.catalog.memory import largest_kv_share
 from firsttoken_sizing.catalog.models import Model
+from firsttoken_sizing.engines.memory import largest_kv_share
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.batch_service import drawn_multiples, poisson_arrivals, serve
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.statistics import open_point
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 _SEED = 20240504
 _REQUESTS = 8192

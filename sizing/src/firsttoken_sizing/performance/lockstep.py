@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 _ROUNDING = 1e-9
 

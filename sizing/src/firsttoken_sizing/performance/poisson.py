@@ -20,6 +20,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.decode import decode_times
 from firsttoken_sizing.performance.fluctuations import moments
 from firsttoken_sizing.performance.lengths import Lengths
@@ -30,7 +31,6 @@ from firsttoken_sizing.performance.routing import Splitter
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Routing
 
 Floats = NDArray[np.float64]

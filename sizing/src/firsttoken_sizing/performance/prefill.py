@@ -23,10 +23,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.routing import Splitter, poisson_counts
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from firsttoken_sizing.optimize import size
-from firsttoken_sizing.optimize.engine import default_batching
 from firsttoken_sizing.optimize.error_band import basis_and_band
 from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
@@ -137,7 +136,7 @@ def study(request: SizingRequest, loads: Loads | None = None) -> Study:
 def _drawn(question: Question, sizing: Sizing) -> tuple[Candidate, ...]:
     """The candidates of the search that a reader wants to compare, and the chosen one."""
     hardware, pinned = question.request.hardware, question.request.pinned
-    batchings = question.request.batchings or (default_batching(question.request.engine),)
+    batchings = question.request.batchings or (question.request.engine.spec.batching,)
     pipelines = hardware.pipeline_parallel is not None or pinned is not None
     drawn = [
         c for c in question.candidates if c.batching in batchings[:1] and (pipelines or c.key.pipeline_parallel == 1)

@@ -11,11 +11,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.profile import Latency
 from firsttoken_sizing.report.cells import UNKNOWN, configuration_name, number
 from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.report.tables import alternatives_table, cost_table, job_table
-from firsttoken_sizing.request import Memory, Sizing
+from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _VERDICTS = {True: "yes", False: "no", None: UNKNOWN}

@@ -6,7 +6,8 @@ cache admission, any arrivals. It stands on the same step model, so it says noth
 
 from __future__ import annotations
 
-from firsttoken_sizing.simulation.fleet import KvAdmission, Settings
+from firsttoken_sizing.engines.scheduler import KvAdmission
+from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.outcome import Outcome
 from firsttoken_sizing.simulation.requests import (
     Requests,

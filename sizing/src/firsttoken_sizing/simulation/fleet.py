@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, field
-from enum import StrEnum
 from typing import Any, get_type_hints
 
 import numpy as np
 
+from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.simulation import kernel
 from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
 from firsttoken_sizing.workload import Batching, Routing
 
 _UNLIMITED = 2**62
@@ -28,16 +27,6 @@ _ROUTING = {
     Routing.ROUND_ROBIN: kernel.ROUND_ROBIN,
     Routing.LEAST_LOADED: kernel.LEAST_LOADED,
 }
-
-
-class KvAdmission(StrEnum):
-    """When a request takes its KV cache."""
-
-    RESERVED = "Reserved"
-    """All that it will need (input + output tokens) when it is admitted: TensorRT-LLM's GUARANTEED_NO_EVICT."""
-    PAGED = "Paged"
-    """Its prompt when it is admitted, then token by token; where none is left the youngest request is preempted and
-    computed again: vLLM and SGLang."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from firsttoken_sizing.optimize.engine import default_batching
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.optimize.evaluate import bound_of
 from firsttoken_sizing.optimize.evaluation import Candidate, InfeasibleCandidate
 from firsttoken_sizing.optimize.question import check
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import SizingRequest
-from firsttoken_sizing.simulation.fleet import KvAdmission, Settings
+from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.workload import Batching, Engine
+from firsttoken_sizing.workload import Batching
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,12 @@ def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching
     measured running at once where that is more. Raises `InvalidInput` as `size` does.
     """
     question = check(request)
-    batching = batching or default_batching(request.engine)
+    batching = batching or request.engine.spec.batching
     bound = bound_of(question, Candidate(key, batching))
     if isinstance(bound, InfeasibleCandidate):
         return f"{bound.cause.value}: {bound.sentence}"
     memory, lengths = bound.memory, question.lengths
     tokens = math.ceil(lengths.input_tokens + lengths.output_tokens)
-    reserves = request.engine is Engine.TENSORRT_LLM
     return Subject(
         key=key,
         engine=request.engine,
@@ -54,7 +53,7 @@ def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching
             scheduler=bound.scheduler,
             routing=request.workload.routing,
             kv_cache_tokens=max(memory.kv_cache_tokens, (memory.measured_concurrency or 0) * tokens),
-            kv_admission=KvAdmission.RESERVED if reserves else KvAdmission.PAGED,
+            kv_admission=request.engine.spec.kv_admission,
         ),
         source=bound.fitted.source,
     )

@@ -4,7 +4,7 @@ Ten numbers: three times that the engine adds, and seven factors by which it tak
 the data sheet says). They were fitted by `benchmarks/fit_catalog.py` and are read from `data/calibrations.json`:
 
     {"calibrations": [{
-        "engine": "TensorRT-LLM",      a name of `workload.Engine`
+        "engine": "TensorRT-LLM",      a name of `engines.Engine`
         "release": "2024",             an older generation of the engine; "" is the current one
         "base": {"step_seconds": ..., "layer_seconds": ..., ... all ten},
         "factors": {                   what multiplies the base on a kind of GPU or for a precision
@@ -27,11 +27,10 @@ from importlib.resources import files
 from typing import Any
 
 from firsttoken_sizing.catalog import Attention, Gpu, Model
-from firsttoken_sizing.workload import Engine
+from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.spec import CURRENT
 
 FILE = "calibrations.json"
-RELEASE_2024 = "2024"
-"""TensorRT-LLM 0.9 and 0.10, as NIM shipped it in mid-2024 (the engines of the DLI course)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +85,9 @@ def groups_of(gpu: Gpu, precision: str, model: Model) -> tuple[str, ...]:
     return gpu.architecture, width, f"{kind} {width}", model.name
 
 
-def calibration_of(engine: Engine, gpu: Gpu, precision: str, *, model: Model, release: str = "") -> Calibration:
+def calibration_of(engine: Engine, gpu: Gpu, precision: str, *, model: Model, release: str = CURRENT) -> Calibration:
     """The constants of an engine (of `release`, where the file has it) for a configuration. Always answers."""
     return constants(_entry(engine, release), groups_of(gpu, precision, model))
-
-
-def releases(engine: Engine) -> tuple[str, ...]:
-    """The generations of an engine that were calibrated, the current one first."""
-    return tuple(sorted(release for name, release in _calibrations() if name == engine.value)) or ("",)
 
 
 def constants(entry: Mapping[str, Any], groups: Iterable[str]) -> Calibration:
@@ -110,9 +104,8 @@ def constants(entry: Mapping[str, Any], groups: Iterable[str]) -> Calibration:
 
 def _entry(engine: Engine, release: str) -> Mapping[str, Any]:
     known = _calibrations()
-    # TensorRT-LLM stands for an engine that was never calibrated; of what is there the newest.
-    names = ((engine.value, release), (engine.value, ""), (Engine.TENSORRT_LLM.value, ""))
-    return next((known[name] for name in names if name in known), known[Engine.TENSORRT_LLM.value, RELEASE_2024])
+    names = ((engine.value, release), (engine.value, CURRENT), (DEFAULT.value, CURRENT))
+    return next(known[name] for name in names if name in known)
 
 
 @cache

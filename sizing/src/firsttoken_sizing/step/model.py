@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 Value = TypeVar("Value", float, NDArray[np.float64])
 
-ENGINE_MAX_BATCH = 256
-"""Sequences that the engine runs at once where memory allows (default of vLLM and of the NIM engines measured)."""
+MAX_BATCH = 256
+"""Sequences that run at once where no engine and no memory sets the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class StepModel:
     """p1: for each prompt token that the step computes."""
     per_prefill_token_squared_seconds: float
     """p2: attention of a prompt with itself."""
-    max_batch: int = ENGINE_MAX_BATCH
+    max_batch: int = MAX_BATCH
     """Most sequences that run at once (KV memory or the engine's own limit)."""
     expert_seconds: float = 0.0
     """Reading the weights of every routed expert (mixture of experts)."""

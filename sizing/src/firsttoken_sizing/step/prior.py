@@ -14,7 +14,7 @@ from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, Gpu, Model
 from firsttoken_sizing.catalog.interconnect import Link, link
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.calibration import Calibration
-from firsttoken_sizing.step.model import ENGINE_MAX_BATCH, StepModel
+from firsttoken_sizing.step.model import MAX_BATCH, StepModel
 from firsttoken_sizing.step.waves import Waves, waves_of
 
 TYPICAL_PROMPT_TOKENS = 2048.0
@@ -56,7 +56,7 @@ class Work:
     """Latency of all exchanges of a step."""
     all_reduce_seconds_per_token: float
 
-    def step(self, calibration: Calibration, max_batch: int = ENGINE_MAX_BATCH) -> StepModel:
+    def step(self, calibration: Calibration, max_batch: int = MAX_BATCH) -> StepModel:
         """The step model of an engine that needs this long for the work: linear in the constants."""
         c = calibration
         exchange = c.all_reduce * self.all_reduce_seconds_per_token

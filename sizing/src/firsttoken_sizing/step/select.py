@@ -1,4 +1,4 @@
-"""Which step model speaks for a configuration: fitted from the profiles at hand, else shipped, else physics alone.
+"""Which step model a configuration has: fitted from the profiles at hand, else shipped, else physics alone.
 
 There is always one, and it says where it comes from: an answer without measurements behind it must not look like one
 with (`Basis.EXTRAPOLATED`). How wide its error band is follows from that in `bands`.
@@ -14,9 +14,10 @@ from functools import lru_cache, partial
 import numpy as np
 
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model
+from firsttoken_sizing.engines import DEFAULT, Engine, is_called
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step.calibration import RELEASE_2024, Calibration, calibration_of, releases
+from firsttoken_sizing.step.calibration import Calibration, calibration_of
 from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
@@ -24,10 +25,8 @@ from firsttoken_sizing.step.modifiers import transferred
 from firsttoken_sizing.step.prior import Work, prior_step, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 from firsttoken_sizing.step.shipped import shipped_release, shipped_step, speed_key
-from firsttoken_sizing.workload import Engine
 
 _TYPICAL_LENGTHS = (2000.0, 200.0)
-_TENSORRT_LLM_WORDS = ("nim", "trt", "tensorrt", "triton")
 
 
 def step_for(
@@ -42,9 +41,8 @@ def step_for(
     """The step model of a configuration for requests of `lengths` (input, output tokens). Always answers.
 
     Profiles of this configuration and engine at hand win, however few their points: what they do not say is taken from
-    the engine's constants. The shipped fit speaks where there are none, or where only it was measured near these
-    lengths; physics alone where there is neither. `max_batch` is the engine's own limit; what fits into memory is for
-    the caller to say.
+    the engine's constants. The shipped fit is taken where there are none, or where only it was measured near these
+    lengths; physics alone where there is neither. `max_batch` is for the caller to set.
     """
     profiles = tuple(profiles)
     own = _fit_profiles(model, gpu, key, engine, profiles, lengths)
@@ -59,7 +57,7 @@ def step_model(
     profiles: Iterable[Profile],
     max_batch: int,
     *,
-    engine: Engine = Engine.TENSORRT_LLM,
+    engine: Engine = DEFAULT,
     lengths: tuple[float, float] | None = None,
 ) -> tuple[StepModel, Basis]:
     """`step_for` a configuration of the catalog with at most `max_batch` running requests, and its basis.
@@ -81,16 +79,8 @@ def step_model(
 
 
 def is_of_engine(profile: Profile, engine: Engine) -> bool:
-    """Whether a profile was measured with this engine; one that does not say counts for every engine.
-
-    NIM, Triton and their spellings are TensorRT-LLM.
-    """
-    name = profile.engine.casefold()
-    if not name:
-        return True
-    if "vllm" in name or "sglang" in name:
-        return engine.value.casefold() in name
-    return engine is Engine.TENSORRT_LLM and any(word in name for word in _TENSORRT_LLM_WORDS)
+    """Whether a profile was measured with this engine; one without a name counts for every engine."""
+    return is_called(engine, profile.engine)
 
 
 def basis_of(fitted: FittedStep, input_tokens: float, output_tokens: float) -> Basis:
@@ -117,7 +107,7 @@ def _prior(
         calibration = calibration_of(engine, gpu, of.precision, model=model, release=release)
         return prior_step(model, gpu, of, calibration, prompt_tokens=lengths[0])
 
-    # Configurations are compared with each other, so all of one model speak of the same release of the engine.
+    # Configurations are compared with each other, so all of one model are of the same release of the engine.
     of_model = shipped_release(model.name, engine)
     step = physics(key, of_model)
     source = f"physics and the constants of {engine.value}, nothing measured"
@@ -138,7 +128,7 @@ def _prior(
         median_error_percent=math.nan,
         source=source,
         origin=Origin.PRIOR,
-        is_collected=of_model != RELEASE_2024,
+        is_collected=next(r.is_collected for r in engine.spec.releases if r.name == of_model),
     )
 
 
@@ -186,10 +176,10 @@ def _fit(
 ) -> tuple[Fit, str, Calibration]:
     """The fit of these points, the release of the engine that they are drawn to and its constants.
 
-    Nobody says which generation of the engine was measured; the points do.
+    Which release of the engine was measured is not written down; the release whose constants fit best is taken.
     """
     works, fits = _works(model, gpu, key, samples), []
-    for release in releases(engine):
+    for release in (r.name for r in engine.spec.releases):
         prior = calibration_of(engine, gpu, key.precision, model=model, release=release)
         fits.append((_fit_once(tuple(samples), works, prior), release, prior))
     return min(fits, key=lambda found: found[0].cost)
@@ -203,7 +193,7 @@ def _works(model: Model, gpu: Gpu, key: ConfigurationKey, samples: Sequence[Samp
 
 @lru_cache(maxsize=256)
 def _fit_once(samples: tuple[Sample, ...], works: tuple[tuple[float, Work], ...], prior: Calibration) -> Fit:
-    """The fit, kept: every configuration of a sizing that nobody measured asks for that of the same sibling."""
+    """The fit, kept: every configuration of a sizing that was not measured asks for that of the same sibling."""
     return fit_constants(samples, dict(works).__getitem__, prior)
 
 

@@ -14,10 +14,10 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
+from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.workload import Engine
 
 FILE, WITHOUT_ONE_FILE = "shipped.json", "jackknife.json"
 _SAME_SPEED = {"BF16": "FP16"}
@@ -36,12 +36,12 @@ def speed_key(key: ConfigurationKey) -> ConfigurationKey:
     return replace(key, precision=_SAME_SPEED.get(key.precision, key.precision))
 
 
-def shipped_step(key: ConfigurationKey, engine: Engine = Engine.TENSORRT_LLM) -> FittedStep | None:
+def shipped_step(key: ConfigurationKey, engine: Engine = DEFAULT) -> FittedStep | None:
     """The shipped fit of a configuration (canonical names), or None."""
     return _shipped().fits.get((speed_key(key), engine))
 
 
-def shipped_keys(engine: Engine = Engine.TENSORRT_LLM) -> tuple[ConfigurationKey, ...]:
+def shipped_keys(engine: Engine = DEFAULT) -> tuple[ConfigurationKey, ...]:
     """Every configuration that has a shipped fit for this engine."""
     return tuple(key for key, of_engine in _shipped().fits if of_engine is engine)
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.catalog import gpus, models, resolve_gpu, resolve_model
-from firsttoken_sizing.catalog.memory import ACTIVATIONS_GIB, OTHER_GIB, USABLE_FRACTION, replica_memory
+from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.memory import Memory, replica_memory
+from firsttoken_sizing.engines.spec import ShareOfGpu
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.request import Memory
-from firsttoken_sizing.workload import Engine
 
 
 def fit(model: str, gpu: str, **changes: object) -> Memory:
@@ -20,9 +20,11 @@ def fit(model: str, gpu: str, **changes: object) -> Memory:
 
 def test_the_parts_add_up_to_the_usable_memory() -> None:
     memory = fit("llama3-8b", "H100-SXM-80GB")
-    usable = USABLE_FRACTION * (memory.total_gib - OTHER_GIB)
+    rule = DEFAULT.spec.memory
+    assert isinstance(rule, ShareOfGpu)
+    usable = rule.usable_fraction * (memory.total_gib - rule.reserve_gib)
 
-    assert memory.weights_gib + ACTIVATIONS_GIB + memory.kv_cache_gib == pytest.approx(usable)
+    assert memory.weights_gib + rule.activations_gib + memory.kv_cache_gib == pytest.approx(usable)
 
 
 def test_llama_8b_in_fp8_leaves_most_of_an_h100_to_the_cache() -> None:

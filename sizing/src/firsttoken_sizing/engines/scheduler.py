@@ -1,4 +1,4 @@
-"""How an engine packs work into a step: its token budget, and whether a long prompt may be cut into chunks.
+"""How an engine packs work: the token budget of a step, whether a long prompt is cut, and when KV cache is taken.
 
 Kept apart from the step model, which says how long a step takes once its content is known.
 """
@@ -6,6 +6,7 @@ Kept apart from the step model, which says how long a step takes once its conten
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 PREFILL_TOKENS_PER_STEP = 32768
 """Prompt tokens that the engine computes in one step, of 16384, 32768 and 65536. `benchmarks/evaluation/ttft.py`
@@ -27,3 +28,13 @@ class Scheduler:
     tokens_per_step: int = PREFILL_TOKENS_PER_STEP
     chunked_prefill: bool = False
     steps_ahead: int = 0
+
+
+class KvAdmission(StrEnum):
+    """When a request takes its KV cache."""
+
+    RESERVED = "Reserved"
+    """All that it will need (input + output tokens) when it is admitted."""
+    PAGED = "Paged"
+    """Its prompt when it is admitted, then token by token; where none is left the youngest request is preempted and
+    computed again."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.catalog import gpus, models, resolve_gpu, resolve_model
-from firsttoken_sizing.catalog.peak_memory import PEAK, PeakConstants, fitted_amounts, held_gib, peak_memory_gib
+from firsttoken_sizing.engines.peak_memory import PEAK, PeakConstants, fitted_amounts, held_gib, peak_memory_gib
 from firsttoken_sizing.errors import InvalidInput
 
 NOTHING = PeakConstants(*(0.0 for _ in fields(PeakConstants)))

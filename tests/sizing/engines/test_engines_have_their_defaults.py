@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
+
 import pytest
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
-from firsttoken_sizing.catalog.memory import replica_memory
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.memory import replica_memory
+from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.engines.spec import CURRENT
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.step.engines import ENGINES, max_batch_of, scheduler_of
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.scheduler import Scheduler
-from firsttoken_sizing.workload import Engine
 
 
-def test_every_engine_is_known_with_its_source() -> None:
-    assert set(ENGINES) == set(Engine)
-    assert all(defaults.source for defaults in ENGINES.values())
+@pytest.mark.parametrize("engine", Engine)
+def test_every_engine_is_known_with_its_source(engine: Engine) -> None:
+    assert engine.spec.source
+    assert engine.spec.batching in engine.spec.batchings
+    assert Engine(engine.spec.name) is engine
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_the_releases_of_an_engine_are_those_that_were_calibrated(engine: Engine) -> None:
+    text = files("firsttoken_sizing.step").joinpath("data", "calibrations.json").read_text(encoding="utf-8")
+    calibrated = {entry["release"] for entry in json.loads(text)["calibrations"] if entry["engine"] == engine.value}
+
+    assert {release.name for release in engine.spec.releases} == calibrated
+    assert engine.spec.releases[0].name == CURRENT
 
 
 def test_tensorrt_llm_takes_whole_prompts_as_the_measured_nim_did() -> None:
-    assert scheduler_of(Engine.TENSORRT_LLM) == Scheduler()
+    assert Engine.TENSORRT_LLM.spec.scheduler == Scheduler()
 
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
 def test_vllm_and_sglang_cut_prompts_to_8192_tokens_a_step_and_schedule_ahead(engine: Engine) -> None:
-    assert scheduler_of(engine) == Scheduler(8192, chunked_prefill=True, steps_ahead=1)
+    assert engine.spec.scheduler == Scheduler(8192, chunked_prefill=True, steps_ahead=1)
 
 
 @pytest.mark.parametrize("engine", Engine)
 def test_the_batch_limit_is_positive(engine: Engine) -> None:
-    assert max_batch_of(engine) >= 1
+    assert engine.spec.max_batch >= 1
 
 
 def cache_gib(engine: Engine, gpu: str) -> float:

@@ -13,11 +13,11 @@ import math
 from dataclasses import astuple, dataclass
 
 from firsttoken_sizing.catalog.gpus import Gpu
-from firsttoken_sizing.catalog.memory import kv_cache_bits, largest_kv_share
 from firsttoken_sizing.catalog.models import KV_BYTES_PER_ELEMENT, Model
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
+from firsttoken_sizing.engines import tensorrt_llm
+from firsttoken_sizing.engines.memory import largest_kv_share
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.workload import Engine
 
 _GIB = 2**30
 _HALF = 2
@@ -82,7 +82,7 @@ def peak_memory_gib(
 ) -> float:
     """Largest memory in use on one GPU, in GiB, while `batch` equal requests run from prompt to last token.
 
-    The KV cache is as wide as TensorRT-LLM keeps it (`memory.kv_cache_bits`), and all prompts are computed at once.
+    The KV cache is as wide as TensorRT-LLM keeps it (`tensorrt_llm`), and all prompts are computed at once.
     Raises `InvalidInput` for a batch, lengths or parallelism below 1.
     """
     for field, value in (
@@ -106,7 +106,7 @@ def held_gib(model: Model, precision: str, tensor_parallel: int, batch: int, req
     """
     embeddings = model.vocabulary_size * model.hidden_size * _HALF
     weights = max(0.0, model.weight_bytes(precision) - embeddings) / tensor_parallel + embeddings
-    kv_width = kv_cache_bits(model, precision, Engine.TENSORRT_LLM) / (8 * KV_BYTES_PER_ELEMENT)
+    kv_width = tensorrt_llm.SPEC.kv_cache_bits(model, precision) / (8 * KV_BYTES_PER_ELEMENT)
     cache = batch * model.kv_bytes(request_tokens) * kv_width * largest_kv_share(model, tensor_parallel)
     return (weights + cache) / _GIB
 

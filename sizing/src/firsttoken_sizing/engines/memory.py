@@ -1,0 +1,105 @@
+"""Memory fit: what of a GPU is left for the KV cache once the weights are there, and how many requests that holds.
+
+Arithmetic only: whether too little is left is for the caller to say (`kv_cache_tokens` 0: the model does not fit;
+`max_concurrency` 0: not even one request of the declared lengths does). See `Memory` in docs/design/sizing.md.
+What one batch of known size takes is in `peak_memory`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from firsttoken_sizing.catalog.gpus import Gpu
+from firsttoken_sizing.catalog.models import KV_BYTES_PER_ELEMENT, Attention, Model
+from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.errors import InvalidInput
+
+_GIB = 2**30
+_BITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of one GPU of a replica in GiB, and what fits into it."""
+
+    total_gib: float
+    weights_gib: float
+    other_gib: float
+    kv_cache_gib: float
+    kv_cache_tokens: int
+    """Tokens of KV cache that a whole replica holds."""
+    max_concurrency: int
+    """Requests of the declared lengths that fit at once if each reserves its whole input + output."""
+    measured_concurrency: int | None = None
+    """Most requests that were measured running at once at these lengths; None where it was not measured.
+
+    It may be more than `max_concurrency`: engines take memory for tokens as they are made, and the reserves of the
+    memory formula are careful ones.
+    """
+    kv_cache_bits: int = 16
+    """Bits of each number in the KV cache."""
+
+
+def replica_memory(
+    model: Model,
+    gpu: Gpu,
+    *,
+    precision: str,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    input_tokens: float,
+    output_tokens: float,
+    engine: Engine = DEFAULT,
+    weight_share: float = 1.0,
+) -> Memory:
+    """Memory of one GPU of a replica in GiB, and what the replica's KV cache holds.
+
+    What a GPU has for the cache beside its weights/(TP*PP) is the engine's `MemoryRule`; a sequence reserves input +
+    output tokens. KV heads are spread over the GPUs and replicated where there are more GPUs than heads; an MLA cache
+    has no heads and is whole on every GPU of a tensor-parallel group. Pipeline stages hold their own layers. Tokens are
+    as wide as the engine keeps them, and counted for sequences of the declared lengths, because windowed layers stop
+    growing. `weight_share` is what a sparse model keeps of its weights.
+    Raises `InvalidInput` for parallelism below 1 or for lengths that are not positive.
+    """
+    _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
+    weights_gib = weight_share * model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
+    kv_cache_gib = max(0.0, engine.spec.memory.cache_gib(gpu, weights_gib))
+    request_tokens = input_tokens + output_tokens
+    share = largest_kv_share(model, tensor_parallel) * _largest_stage_share(model, pipeline_parallel)
+    bits = engine.spec.kv_cache_bits(model, precision)
+    request_bytes_per_gpu = model.kv_bytes(request_tokens) * share * bits / (_BITS * KV_BYTES_PER_ELEMENT)
+    requests = kv_cache_gib * _GIB / request_bytes_per_gpu
+    return Memory(
+        total_gib=gpu.memory_gib,
+        weights_gib=weights_gib,
+        other_gib=engine.spec.memory.other_gib(gpu),
+        kv_cache_gib=kv_cache_gib,
+        kv_cache_tokens=math.floor(requests * request_tokens),
+        max_concurrency=math.floor(requests),
+        kv_cache_bits=bits,
+    )
+
+
+def largest_kv_share(model: Model, tensor_parallel: int) -> float:
+    """Share of a token's KV cache on the fullest GPU of a tensor-parallel group."""
+    if model.attention is Attention.MLA:
+        return 1.0
+    return math.ceil(model.kv_heads / tensor_parallel) / model.kv_heads
+
+
+def _largest_stage_share(model: Model, pipeline_parallel: int) -> float:
+    """Share of the attention layers in the fullest pipeline stage."""
+    return min(1.0, math.ceil(model.attention_layers / pipeline_parallel) / model.attention_layers)
+
+
+def _check(tensor_parallel: int, pipeline_parallel: int, input_tokens: float, output_tokens: float) -> None:
+    for field, ways in (
+        ("hardware.tensorParallel", tensor_parallel),
+        ("hardware.pipelineParallel", pipeline_parallel),
+    ):
+        if ways < 1:
+            raise InvalidInput(field, f"{ways} is below 1", "use 1 or more")
+    for field, tokens in (("traffic.inputTokens", input_tokens), ("traffic.outputTokens", output_tokens)):
+        if not (math.isfinite(tokens) and tokens > 0):
+            raise InvalidInput(field, f"{tokens} is not a positive number of tokens", "use 1 or more")

@@ -1,0 +1,62 @@
+"""SGLang 0.5."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
+from firsttoken_sizing.engines.spec import EngineSpec, Settings, Setup, sixteen_bits
+from firsttoken_sizing.workload import Batching
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.catalog import Gpu
+
+_CHUNKS = ((35.0, 2048), (60.0, 4096), (160.0, 8192), (math.inf, 16384))
+"""Largest GPU (GiB) and the prompt tokens of a step that the engine chooses for it."""
+_GIB_PER_CHUNK_TOKEN, _GRAPHS_GIB = 1.5 / 1024, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _ReserveForChunk:
+    """An amount that grows with the chunk is kept, not a share: where `mem_fraction_static` is not given."""
+
+    def other_gib(self, gpu: Gpu) -> float:
+        """Activations of one chunk, and CUDA graphs (`ServerArgs` of 0.5)."""
+        chunk = next(tokens for largest, tokens in _CHUNKS if gpu.memory_gib < largest)
+        return _GIB_PER_CHUNK_TOKEN * chunk + _GRAPHS_GIB
+
+    def cache_gib(self, gpu: Gpu, weights_gib: float) -> float:
+        """All the rest."""
+        return gpu.memory_gib - self.other_gib(gpu) - weights_gib
+
+
+def _settings(setup: Setup) -> Settings:
+    """Names of `ServerArgs`. A chunk of -1 turns chunked prefill off."""
+    return {
+        "tp_size": setup.tensor_parallel,
+        "pp_size": setup.pipeline_parallel,
+        "max_running_requests": setup.max_batch,
+        "chunked_prefill_size": setup.scheduler.tokens_per_step if setup.scheduler.chunked_prefill else -1,
+        "max_prefill_tokens": setup.scheduler.tokens_per_step,
+        "mem_fraction_static": round(setup.memory_share, 3),
+        "kv_cache_dtype": "auto",
+        "disable_radix_cache": not setup.prefix_caching,
+    }
+
+
+SPEC = EngineSpec(
+    name="SGLang",
+    aliases=("sglang",),
+    scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
+    max_batch=256,
+    batchings=frozenset({Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL}),
+    kv_admission=KvAdmission.PAGED,
+    memory=_ReserveForChunk(),
+    # `kv_cache_dtype` auto.
+    kv_cache_bits=sixteen_bits,
+    settings=_settings,
+    source="SGLang 0.5: chunked_prefill_size 8192 on GPUs of 80 GB; CUDA graphs up to a batch of 256; the overlap"
+    " scheduler prepares a step while the one before it runs",
+)

@@ -1,0 +1,123 @@
+"""What an engine is to the sizing: one value an engine, one file a value.
+
+How fast an engine is was measured and is data (`step/data/calibrations.json`, by name and release); everything else
+that tells engines apart is a field here, so that nothing outside their files asks which engine it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
+from firsttoken_sizing.workload import Batching
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.catalog import Gpu, Model
+
+Settings = dict[str, str | int | float]
+"""Options of an engine under its own names."""
+
+CURRENT = ""
+"""Name of an engine's current release in the calibrations."""
+SIXTEEN_BITS = 16
+
+
+class MemoryRule(Protocol):
+    """How an engine divides a GPU between weights, KV cache and the rest. GiB."""
+
+    def other_gib(self, gpu: Gpu) -> float:
+        """Kept for what is neither weights nor cache."""
+        ...
+
+    def cache_gib(self, gpu: Gpu, weights_gib: float) -> float:
+        """Left for the KV cache; negative where the weights do not fit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOfGpu:
+    """An engine that takes a share of a GPU and finds out what its activations need before it sizes the cache.
+
+    The settings of engines that do so mean different things (a share of the memory that is free after the weights, of
+    all memory), but where queues begin in measurements differs no more between them than between two models.
+    """
+
+    usable_fraction: float
+    reserve_gib: float = 3.5
+    """CUDA context, communication buffers and the rest that is neither weights nor cache. The reserve of NVIDIA
+    aiconfigurator 0.11 (`systems/*.yaml`), the careful end of the 1.5 to 3.5 that were seen."""
+    activations_gib: float = 2.0
+    """Within the 1 to 4 that engines profile at a budget of 8,192 tokens a step."""
+
+    def other_gib(self, gpu: Gpu) -> float:
+        """The same on every GPU."""
+        return self.reserve_gib + self.activations_gib
+
+    def cache_gib(self, gpu: Gpu, weights_gib: float) -> float:
+        """`f * (total - other) - weights - activations`."""
+        return self.usable_fraction * (gpu.memory_gib - self.reserve_gib) - weights_gib - self.activations_gib
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A sized replica as an engine is told of it."""
+
+    precision: str
+    tensor_parallel: int
+    pipeline_parallel: int
+    batching: Batching
+    scheduler: Scheduler
+    max_batch: int
+    kv_cache_bits: int
+    memory_share: float
+    """Share of a GPU that weights and KV cache take together."""
+    prefix_caching: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A generation of an engine whose speed was measured."""
+
+    name: str
+    about: str
+    is_collected: bool = True
+    """Measured by several people with their own settings, which scatter more than those of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """One engine, as it is installed unless a field says otherwise."""
+
+    name: str
+    """Value of `sizing.engine`, and key of the calibrations."""
+    aliases: tuple[str, ...]
+    """Parts of names, in lower case, by which benchmarks mean this engine where no engine's own name occurs."""
+    scheduler: Scheduler
+    max_batch: int
+    """Sequences that run at once where memory allows."""
+    batchings: frozenset[Batching]
+    """What it can be set to."""
+    kv_admission: KvAdmission
+    memory: MemoryRule
+    kv_cache_bits: Callable[[Model, str], int]
+    """Bits of one number of the KV cache, by model and precision of the weights."""
+    settings: Callable[[Setup], Settings]
+    """The options of a replica."""
+    source: str
+    """Of `scheduler` and `max_batch`."""
+    releases: tuple[Release, ...] = (Release(CURRENT, "engines of 2025 and 2026"),)
+    """Those that were calibrated, the current one first."""
+    labels: tuple[str, ...] = ()
+    """Whole names that benchmark files write in place of `name`."""
+
+    @property
+    def batching(self) -> Batching:
+        """How it batches as it is installed."""
+        return Batching.CHUNKED_PREFILL if self.scheduler.chunked_prefill else Batching.IN_FLIGHT
+
+
+def sixteen_bits(model: Model, precision: str) -> int:
+    """The KV cache of an engine that keeps 16 bits unless told otherwise."""
+    return SIXTEEN_BITS

@@ -1,0 +1,77 @@
+"""TensorRT-LLM, also as NIM for LLMs 1.x and as Triton's backend run it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firsttoken_sizing.catalog.models import Attention
+from firsttoken_sizing.catalog.precision import bytes_per_parameter
+from firsttoken_sizing.engines.scheduler import PREFILL_TOKENS_PER_STEP, KvAdmission, Scheduler
+from firsttoken_sizing.engines.spec import (
+    CURRENT,
+    SIXTEEN_BITS,
+    EngineSpec,
+    Release,
+    Settings,
+    Setup,
+    ShareOfGpu,
+)
+from firsttoken_sizing.workload import Batching
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.catalog import Model
+
+RELEASE_2024 = "2024"
+_USABLE_FRACTION = 0.90
+"""Default of `free_gpu_memory_fraction`."""
+
+
+def _kv_cache_bits(model: Model, precision: str) -> int:
+    """16, or 8 with weights in 8 bits.
+
+    Checkpoints that NVIDIA quantizes to 8 bits carry a scale for an 8-bit cache (`kv_cache_quant_algo`), which the
+    engine follows. NIM does: Llama-3-8B in FP8 runs about 111 requests of 7000/1000 tokens at once on one H100 before
+    they queue, where 118 fit in 8 bits and 59 in 16. Models with MLA come in 8 bits from their makers, without such a
+    scale. Of weights in 4 bits nothing was measured that tells clearly: 16, the careful end.
+    """
+    has_scale = bytes_per_parameter(precision) == 1 and model.attention is not Attention.MLA
+    return SIXTEEN_BITS // 2 if has_scale else SIXTEEN_BITS
+
+
+def _settings(setup: Setup) -> Settings:
+    """Names of the LLM API (`LlmArgs` and its `kv_cache_config`, `quant_config` and `scheduler_config`)."""
+    static: Settings = {"capacity_scheduler_policy": "STATIC_BATCH"}
+    narrow: Settings = {"kv_cache_quant_algo": setup.precision}
+    return {
+        "tensor_parallel_size": setup.tensor_parallel,
+        "pipeline_parallel_size": setup.pipeline_parallel,
+        "max_batch_size": setup.max_batch,
+        "max_num_tokens": setup.scheduler.tokens_per_step,
+        "enable_chunked_prefill": setup.scheduler.chunked_prefill,
+        "free_gpu_memory_fraction": _USABLE_FRACTION,
+        "enable_block_reuse": setup.prefix_caching,
+        **(narrow if setup.kv_cache_bits < SIXTEEN_BITS else {}),
+        **(static if setup.batching is Batching.STATIC else {}),
+    }
+
+
+SPEC = EngineSpec(
+    name="TensorRT-LLM",
+    aliases=("nim", "trt", "tensorrt", "triton"),
+    labels=("NIM_TRT-LLM",),
+    # NB: not the max_num_tokens of 8192 that trtllm-serve has had since 2024: the engines of NIM, which the shipped
+    # fits come from, admitted four times that (see scheduler.py).
+    scheduler=Scheduler(tokens_per_step=PREFILL_TOKENS_PER_STEP, chunked_prefill=False),
+    max_batch=256,
+    batchings=frozenset(Batching),
+    # GUARANTEED_NO_EVICT, the default of `capacity_scheduler_policy`.
+    kv_admission=KvAdmission.RESERVED,
+    memory=ShareOfGpu(_USABLE_FRACTION),
+    kv_cache_bits=_kv_cache_bits,
+    settings=_settings,
+    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM",
+    releases=(
+        Release(CURRENT, "engines of 2025 and 2026"),
+        Release(RELEASE_2024, "0.9 and 0.10, as NIM shipped it in mid-2024 (the DLI course)", is_collected=False),
+    ),
+)

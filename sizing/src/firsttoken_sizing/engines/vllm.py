@@ -1,0 +1,47 @@
+"""vLLM V1, also as NIM for LLMs 2.x and 3.x run it."""
+
+from __future__ import annotations
+
+from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
+from firsttoken_sizing.engines.spec import CURRENT, EngineSpec, Release, Settings, Setup, ShareOfGpu, sixteen_bits
+from firsttoken_sizing.workload import Batching
+
+RELEASE_0_15 = "0.15"
+_USABLE_FRACTION = 0.90
+"""Default of `gpu_memory_utilization`."""
+
+
+def _settings(setup: Setup) -> Settings:
+    """Names of `EngineArgs`."""
+    return {
+        "tensor_parallel_size": setup.tensor_parallel,
+        "pipeline_parallel_size": setup.pipeline_parallel,
+        "max_num_seqs": setup.max_batch,
+        "max_num_batched_tokens": setup.scheduler.tokens_per_step,
+        "enable_chunked_prefill": setup.scheduler.chunked_prefill,
+        "gpu_memory_utilization": _USABLE_FRACTION,
+        "kv_cache_dtype": "auto",
+        "enable_prefix_caching": setup.prefix_caching,
+    }
+
+
+SPEC = EngineSpec(
+    name="vLLM",
+    aliases=("vllm",),
+    # 8192 for the server on a GPU of 70 GiB or more, 2048 on a smaller one or an older release.
+    scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
+    max_batch=256,
+    batchings=frozenset({Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL}),
+    kv_admission=KvAdmission.PAGED,
+    memory=ShareOfGpu(_USABLE_FRACTION),
+    # `kv_cache_dtype` auto.
+    kv_cache_bits=sixteen_bits,
+    settings=_settings,
+    source="vLLM V1: chunked prefill on, max_num_batched_tokens 8192; max_num_seqs 256, on GPUs of 70 GiB or more 1024"
+    " in newer releases, of which 256 is the careful end; async scheduling one step ahead (pull request 19970), the"
+    " default since 0.14",
+    releases=(
+        Release(CURRENT, "engines of 2025 and 2026"),
+        Release(RELEASE_0_15, "0.15.1 on H100, drawn to the current release"),
+    ),
+)
