@@ -44,6 +44,8 @@ _FEWEST_SAMPLES = 1024
 _POOL = 2**15
 _POOL_SEED = 20240503
 _TINY = 1e-9
+_ROUNDING = 1e-6
+"""Of a step, far more than rounding and far less than what counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,8 @@ def _chain(
     all_taken = (use < _NEGLIGIBLE_USE) & (budget > _SEVERAL_PROMPTS * queue.mean_tokens)
     busy = np.where(all_taken, 0.0, np.minimum(_MOST_USE, rate * queue.mean_tokens * full_step / budget))
     memory = max(rate * queue.mean_seconds, float(busy.mean()))
-    burn_in = int(np.clip(4 / (1 - memory), _FEWEST_BURN_IN, _MOST_BURN_IN))
+    # At the largest utilization, 0.9, this is a whole number but for rounding, which must not take a step away.
+    burn_in = int(np.clip(4 / (1 - memory) + _ROUNDING, _FEWEST_BURN_IN, _MOST_BURN_IN))
 
     # Start from the backlog of an M/G/1 queue (Pollaczek and Khinchine): it takes many steps to build up.
     backlog = queue.mean_square_tokens / queue.mean_tokens / (2 * (1 - busy))
@@ -214,7 +217,8 @@ def _chain(
         counts, phase = splitter.arrivals(rng, rate * splitter.sought(duration, mean_step), phase)
         new_tokens, new_seconds = queue.sums(rng, counts)
         tokens, seconds = tokens + new_tokens, seconds + new_seconds
-        taken = np.minimum(1.0, budget / np.maximum(tokens, _TINY))
+        # All of a backlog that fills the step to the last token: rounding must leave nothing of it.
+        taken = np.where(tokens <= budget * (1 + _TINY), 1.0, budget / np.maximum(tokens, _TINY))
         duration = decode + taken * seconds
         idle = (running == 0) & (seconds == 0)
         tokens, seconds = tokens * (1 - taken), seconds * (1 - taken)
