@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.rounding import ceiling, floor
 
 WORDS_PER_TOKEN = 0.75
 """English text (OpenAI and NVIDIA give the same rule of thumb)."""
@@ -80,7 +81,7 @@ class Prompt:
     def input_tokens(self) -> int:
         """`traffic.inputTokens`: everything counted, rounded up."""
         tokens = self.system_tokens + self.history_tokens + self.document_tokens + self.question_tokens
-        return math.ceil(tokens - 1e-9)
+        return ceiling(tokens)
 
     def cached_input_percent(self, caching: PrefixCaching) -> int:
         """`traffic.cachedInputPercent`: whole percent of the input that needs no prefill, rounded down, at most 99.
@@ -91,7 +92,7 @@ class Prompt:
         cached = 0.0 if caching is PrefixCaching.OFF else self.system_tokens
         if caching is PrefixCaching.CONVERSATION:
             cached += self.history_tokens
-        return min(99, math.floor(100 * cached / self.input_tokens + 1e-9))
+        return min(99, floor(100 * cached / self.input_tokens))
 
 
 def prompt_of(
@@ -124,8 +125,7 @@ def prompt_of(
 def tokens_from_words(words: float) -> int:
     """Tokens of a text of this many words, rounded up to whole ones."""
     words = _positive("words", words)
-    # NB: 3000/0.75 must not become 4001 by floating-point noise.
-    return math.ceil(words / WORDS_PER_TOKEN - 1e-9)
+    return ceiling(words / WORDS_PER_TOKEN)
 
 
 def average_from_calls(calls_per_year: float, requests_per_call: float, active: ActiveTime | None = None) -> float:

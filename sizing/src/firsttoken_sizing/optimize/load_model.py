@@ -5,7 +5,6 @@ One small set of questions for all four, so that the search asks them and knows 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -20,6 +19,7 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import tightest
 from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.rounding import ceiling
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Arrivals, Batching, Routing, Sla
 
@@ -32,8 +32,6 @@ _BEYOND = 1.02
 _LOADS, _RATES = 24, 16
 _HIGHEST_SHARE = 0.98
 """Of the stable rate: above it Poisson latencies have no useful scale."""
-_NOISE = 1e-9
-"""Floating-point noise must not buy a replica: one part in 10^9, as in `CapacityTable.replicas_for`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +205,7 @@ def rate_of(
 
 def whole_replicas(share: float) -> int:
     """Whole replicas for a load of `share` times what one carries; at least one."""
-    return max(1, math.ceil(share - _NOISE))
+    return max(1, ceiling(share))
 
 
 def _static_rate(bound: CandidateBound, lengths: Lengths) -> Rate:

@@ -49,8 +49,7 @@ def drawn_multiples(spread: Spread, requests: int, seed: int) -> NDArray[np.floa
     if spread.is_fixed:
         return np.ones(requests)
     shares = np.random.default_rng(seed).permutation((np.arange(requests) + 0.5) / requests)
-    strata = np.searchsorted(np.cumsum(spread.shares)[:-1], shares)
-    multiples = np.array(spread.multiples)[strata]
+    multiples = np.array(spread.multiples)[spread.strata_at(shares)]
     drawn: NDArray[np.float64] = multiples / multiples.mean()
     return drawn
 

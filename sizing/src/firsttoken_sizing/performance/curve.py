@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.table import STATISTICS, CapacityTable
 from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.rounding import NOISE
 
 
 def capacity_table(
@@ -32,7 +33,7 @@ def capacity_table(
     """
     ordered: list[Point] = []
     for point in sorted(points, key=lambda p: p.requests_per_second):
-        if not ordered or point.requests_per_second > ordered[-1].requests_per_second * (1 + 1e-9):
+        if not ordered or point.requests_per_second > ordered[-1].requests_per_second * (1 + NOISE):
             ordered.append(point)
     return CapacityTable(
         rates=np.array([p.requests_per_second for p in ordered]),

@@ -94,6 +94,5 @@ def _output_steps(lengths: Lengths, count: int, rng: np.random.Generator) -> Flo
     spread = lengths.output_spread
     if spread.is_fixed:
         return np.full(count, lengths.decode_steps)
-    edges = np.cumsum(spread.shares)
-    strata = np.searchsorted(edges / edges[-1], rng.permutation((np.arange(count) + 0.5) / count))
+    strata = spread.strata_at(rng.permutation((np.arange(count) + 0.5) / count))
     return np.maximum(0.0, np.array(spread.multiples)[strata] * lengths.output_tokens - 1)

@@ -35,6 +35,7 @@ from firsttoken_sizing.performance.batch_service import drawn_multiples, poisson
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.statistics import open_point
 from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.rounding import ceiling
 from firsttoken_sizing.step.model import StepModel
 
 _SEED = 20240504
@@ -121,7 +122,7 @@ def size_disaggregated(
     most_prefill = _prefill_rate(prefill.step, lengths, scheduler)
     most_decode = poisson.saturation_rate(decode.step, _decode_lengths(lengths))
     fewest_prefill, fewest_decode = (
-        max(1, math.ceil(rate / (poisson.MAX_UTILIZATION * most))) for most in (most_prefill, most_decode)
+        max(1, ceiling(rate / (poisson.MAX_UTILIZATION * most))) for most in (most_prefill, most_decode)
     )
     most_prefill_workers = 2 * fewest_prefill + _enough_prefill(prefill.step, lengths, rate)
     waits: dict[int, NDArray[np.float64]] = {}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.rounding import NOISE
 from firsttoken_sizing.workload import Workload
 
 _STANDARD_NORMAL = NormalDist()
@@ -45,6 +46,13 @@ class Spread:
         """Standard deviation of the natural logarithm of lengths."""
         logs, shares = np.log(self.multiples), np.array(self.shares)
         return float(math.sqrt(shares @ (logs - shares @ logs) ** 2))
+
+    def strata_at(self, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Index of the stratum at each of these shares (0..1) of all requests, by rising share."""
+        edges = np.cumsum(self.shares)
+        # A share on an edge, such as the median of an odd number of requests, is of the stratum below it.
+        strata: NDArray[np.int64] = np.searchsorted(edges[:-1] / edges[-1] + NOISE, shares)
+        return strata
 
 
 FIXED = Spread()

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.rounding import NOISE, floor
 from firsttoken_sizing.step.model import StepModel
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Engine:
                 self._now = self._coming[0].first_arrival
                 continue
             share = min(budget, ready - self._computed)
-            finished = int(self._computed + share + _ROUNDING)
+            finished = floor(self._computed + share)
             self._computed = max(0.0, self._computed + share - finished)
             self._advance(ready, share, finished)
             if finished:
@@ -111,7 +110,7 @@ class Engine:
         """How many requests are at the engine, up to `most`."""
         ready = 0
         for group in self._coming:
-            waited = self._now - group.first_arrival + _ROUNDING
+            waited = self._now - group.first_arrival + NOISE
             if waited < 0 or ready >= most:
                 break
             arrived = min(group.requests, int(waited / self._handover) + 1) if self._handover else group.requests

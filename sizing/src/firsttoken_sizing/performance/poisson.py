@@ -13,7 +13,6 @@ Requests arrive independently of each other: bursts of a trace are for the simul
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from firsttoken_sizing.performance.prefill import first_tokens, prompts, step_to
 from firsttoken_sizing.performance.routing import Splitter
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.rounding import floor
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Routing
 
@@ -94,7 +94,7 @@ def predict(
     rng = np.random.default_rng(_SEED)
     known = moments(step, lengths, rate, splitter)
     saturation = saturation_rate(step, lengths, scheduler)
-    limit = math.floor(batch_limit(step, lengths, scheduler))
+    limit = floor(batch_limit(step, lengths, scheduler))
     variability = splitter.queue_variability(_work_variation(step, lengths))
     people = population(_decode_ratios(step, lengths, rate, limit), known, rate / saturation, variability)
 
@@ -167,7 +167,7 @@ def _mean_running(
     mean = float(running.mean())
     if splitter.pooled == 1 or is_straight(step):
         return mean
-    limit = math.floor(batch_limit(step, lengths, scheduler))
+    limit = floor(batch_limit(step, lengths, scheduler))
     known = moments(step, lengths, rate, Splitter())
     load, variability = rate / saturation_rate(step, lengths, scheduler), Splitter().queue_variability(0.0)
     alone = population(_decode_ratios(step, lengths, rate, limit), known, load, variability)

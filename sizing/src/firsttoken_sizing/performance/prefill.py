@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.routing import Splitter, poisson_counts
+from firsttoken_sizing.rounding import NOISE, floor
 from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
@@ -44,8 +45,6 @@ _FEWEST_SAMPLES = 1024
 _POOL = 2**15
 _POOL_SEED = 20240503
 _TINY = 1e-9
-_ROUNDING = 1e-6
-"""Of a step, far more than rounding and far less than what counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,7 @@ class Prompts:
         self.mean_seconds = float(shares @ self.seconds)
         self.variance_seconds = float(shares @ (self.seconds - self.mean_seconds) ** 2)
         # The pool has every stratum as often as its share says, the rarest ones too.
-        edges = np.cumsum(shares) / shares.sum()
-        strata = np.searchsorted(edges, (np.arange(_POOL) + 0.5) / _POOL).clip(0, len(shares) - 1)
+        strata = lengths.input_spread.strata_at((np.arange(_POOL) + 0.5) / _POOL)
         self._pool = np.random.default_rng(_POOL_SEED).permutation(strata)
         twice = np.concatenate((self._pool, self._pool))
         self._token_sums = np.concatenate(([0.0], np.cumsum(self.tokens[twice])))
@@ -149,7 +147,7 @@ def first_tokens(
     ahead_seconds = steps.seconds[sample] + before_seconds
     needed = steps.tokens[sample] + before_tokens + queue.tokens[own]
     per_token = (ahead_seconds + queue.seconds[own]) / needed
-    full = np.maximum(np.ceil(needed / budget - _TINY) - 1, 0.0)
+    full = np.maximum(np.ceil(needed / budget - NOISE) - 1, 0.0)
     full_seconds = full * (decode + budget * per_token)
     remaining = needed - full * budget
     later, _ = splitter.arrivals(rng, rate * full_seconds, np.zeros(len(sample)))
@@ -202,8 +200,8 @@ def _chain(
     all_taken = (use < _NEGLIGIBLE_USE) & (budget > _SEVERAL_PROMPTS * queue.mean_tokens)
     busy = np.where(all_taken, 0.0, np.minimum(_MOST_USE, rate * queue.mean_tokens * full_step / budget))
     memory = max(rate * queue.mean_seconds, float(busy.mean()))
-    # At the largest utilization, 0.9, this is a whole number but for rounding, which must not take a step away.
-    burn_in = int(np.clip(4 / (1 - memory) + _ROUNDING, _FEWEST_BURN_IN, _MOST_BURN_IN))
+    # At the largest utilization, 0.9, this is a whole number but for rounding.
+    burn_in = min(max(floor(4 / (1 - memory)), _FEWEST_BURN_IN), _MOST_BURN_IN)
 
     # Start from the backlog of an M/G/1 queue (Pollaczek and Khinchine): it takes many steps to build up.
     backlog = queue.mean_square_tokens / queue.mean_tokens / (2 * (1 - busy))
@@ -218,7 +216,7 @@ def _chain(
         new_tokens, new_seconds = queue.sums(rng, counts)
         tokens, seconds = tokens + new_tokens, seconds + new_seconds
         # All of a backlog that fills the step to the last token: rounding must leave nothing of it.
-        taken = np.where(tokens <= budget * (1 + _TINY), 1.0, budget / np.maximum(tokens, _TINY))
+        taken = np.where(tokens <= budget * (1 + NOISE), 1.0, budget / np.maximum(tokens, _TINY))
         duration = decode + taken * seconds
         idle = (running == 0) & (seconds == 0)
         tokens, seconds = tokens * (1 - taken), seconds * (1 - taken)

@@ -25,8 +25,8 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _EVEN_BELOW = 40.0
 _MOST_COUNTED = 120
 _SAME_DECIMALS = 6
-"""Decimals of a mean that count when samples are sorted by it. Most samples have the same mean as others, up to the
-rounding of how it came about; their order must not follow from that, nor from how the processor at hand sorts."""
+"""Decimals of a mean that count when samples are sorted by it. Many have the same mean but for rounding: they stay in
+their order, whatever their last bits say and however the processor at hand sorts."""
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -116,7 +116,8 @@ def poisson_counts(rng: np.random.Generator, expected: Floats) -> Floats:
     if expected.max(initial=0.0) > _EVEN_BELOW:
         return rng.poisson(expected).astype(np.float64)
     even = np.empty(len(expected))
-    even[np.argsort(expected.round(_SAME_DECIMALS), kind="stable")] = (np.arange(len(expected)) * _GOLDEN + rng.random()) % 1.0
+    by_mean = np.argsort(expected.round(_SAME_DECIMALS), kind="stable")
+    even[by_mean] = (np.arange(len(expected)) * _GOLDEN + rng.random()) % 1.0
     # Inversion: p(k) = p(k-1) * mean / k.
     probability = np.exp(-expected)
     below, counts = probability.copy(), np.zeros(len(expected))

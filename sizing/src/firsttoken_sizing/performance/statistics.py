@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.rounding import NOISE
 
 _QUANTILES = np.array([0.5, 0.9, 0.95, 0.99])
-_ROUNDING = 1e-9
-"""Nine of ten equal samples are 90 % of them, whatever the rounding of their sum says."""
 
 
 def latency_of(samples: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Latency:
@@ -20,7 +19,8 @@ def latency_of(samples: NDArray[np.float64], weights: NDArray[np.float64] | None
     else:
         order = np.argsort(samples)
         cumulative = np.cumsum(weights[order])
-        values = samples[order][np.searchsorted(cumulative, (_QUANTILES - _ROUNDING) * cumulative[-1])]
+        # Nine of ten equal samples are 90 % of them, whatever the rounding of their sum says.
+        values = samples[order][np.searchsorted(cumulative, (_QUANTILES - NOISE) * cumulative[-1])]
         mean = float(np.average(samples, weights=weights))
     p50, p90, p95, p99 = (float(v) for v in values)
     return Latency(mean=mean, p50=p50, p90=p90, p95=p95, p99=p99)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.rounding import ceiling
 
 if TYPE_CHECKING:
     # NB: a step model is made from a request, and a request may carry a table.
@@ -164,5 +165,4 @@ class CapacityTable:
 
 
 def _whole(replicas: float) -> int:
-    # NB: 38.9999999/1 must not become one more replica by floating-point noise, so allow one part in 10^9.
-    return max(0, math.ceil(replicas - 1e-9))
+    return max(0, ceiling(replicas))

@@ -1,0 +1,21 @@
+"""Whole numbers of computed ones: where a quotient is whole but for rounding, rounding must not decide.
+
+The last bit of an exponential differs from one processor to the next; replicas, batch slots and engine steps must not.
+"""
+
+from __future__ import annotations
+
+import math
+
+NOISE = 1e-9
+"""One part in 10^9: far more than the rounding of a sum of thousands, and far less than what counts."""
+
+
+def ceiling(value: float) -> int:
+    """Smallest whole number that is not below `value` by more than noise."""
+    return math.ceil(value - NOISE * max(1.0, abs(value)))
+
+
+def floor(value: float) -> int:
+    """Largest whole number that is not above `value` by more than noise."""
+    return math.floor(value + NOISE * max(1.0, abs(value)))
