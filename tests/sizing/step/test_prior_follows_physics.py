@@ -12,7 +12,7 @@ from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model, gpus, mod
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step import Calibration, StepModel, calibration_of, prior_step
-from firsttoken_sizing.step.calibration import TERMS, constants, groups_of, releases
+from firsttoken_sizing.step.calibration import TERMS, constants, groups_of
 from firsttoken_sizing.step.prior import tensor_flops, weight_bytes_read, work_of
 
 IDEAL = Calibration(0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
@@ -201,7 +201,7 @@ def test_factors_of_every_group_multiply_the_base_and_unknown_groups_change_noth
 def test_both_generations_of_tensorrt_llm_are_known_and_only_the_older_one_attends_in_waves() -> None:
     model, gpu = resolve_model("meta-llama/Meta-Llama-3-8B-Instruct"), resolve_gpu("H100-SXM-80GB")
 
-    assert releases(Engine.TENSORRT_LLM) == ("", "2024")
+    assert [release.name for release in Engine.TENSORRT_LLM.spec.releases] == ["", "2024"]
     for engine in Engine:
         assert calibration_of(engine, gpu, "FP8", model=model).attention_wave == 0
     assert calibration_of(Engine.TENSORRT_LLM, gpu, "FP8", model=model, release="2024").attention_wave > 0
