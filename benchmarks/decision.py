@@ -1,4 +1,4 @@
-"""What a tick costs: the decision on a thousand resources against predicting with the performance model at every tick.
+"""Cost of a tick: the decision on a thousand resources against predicting with the performance model at every tick.
 
     .venv/bin/python benchmarks/decision.py
 

@@ -92,7 +92,7 @@ def without_one(measured: Measured) -> list[StepModel]:
 
 
 def step_document(step: StepModel, digits: int = 5) -> dict[str, Any]:
-    """What differs from the defaults of a step model, with so many significant digits; null is infinity."""
+    """Differences from the defaults of a step model, with so many significant digits; null is infinity."""
     document: dict[str, Any] = {}
     for field in fields(step):
         value = getattr(step, field.name)
@@ -104,7 +104,7 @@ def step_document(step: StepModel, digits: int = 5) -> dict[str, Any]:
 
 
 def shares_from_points(fit: Fit, measured: Measured) -> dict[str, float]:
-    """For each coefficient how much of what was open (one standard deviation of its logarithm) the points settled.
+    """Share, for each coefficient, of what was open (a standard deviation of its logarithm) that the points settled.
 
     1: the points alone say it; 0: the prior does. Below 0.5 a coefficient is dominated by the prior.
     """

@@ -1,4 +1,4 @@
-"""How far the forecast is from the load that then comes, beside persistence, on traces of a week or two.
+"""Distance of the forecast from the load that then comes, beside persistence, on traces of a week or two.
 
     .venv/bin/python benchmarks/forecast.py [--traces ../shared/traces] [--dispersed] [--only NAME]
 

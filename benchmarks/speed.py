@@ -1,4 +1,4 @@
-"""How fast: sizing, the table that the operator reads, the simulator and the start of the command, each with its goal.
+"""Speed of sizing, the table that the operator reads, the simulator and the start of the command, each with its goal.
 
     .venv/bin/python benchmarks/speed.py [--peers]
 
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Recommend:
-    """What AIConfigurator's `recommend` took: the first answer of a process, the next one, and memory."""
+    """Time of AIConfigurator's `recommend`: the first answer of a process, the next one, and memory."""
 
     first_seconds: float
     next_seconds: float
@@ -122,7 +122,7 @@ def simulated_requests_per_second(requests: int = SIMULATED_REQUESTS) -> float:
 
 
 def help_import_seconds() -> float:
-    """What `python -X importtime` says that `firsttoken --help` imports, in sum."""
+    """Sum of the imports of `firsttoken --help`, by `python -X importtime`."""
     code = "import sys; from firsttoken_operator.cli import main; sys.exit(main(['--help']))"
 
     def once() -> float:

@@ -1,4 +1,4 @@
-"""What is shown while the demo runs: one table, redrawn, and the verdict at the end."""
+"""Display while the demo runs: one table, redrawn, and the verdict at the end."""
 
 from __future__ import annotations
 

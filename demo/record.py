@@ -1,4 +1,4 @@
-"""What was seen during a run: every watch event of the scaled target, and a sample of the rest twice a second."""
+"""Record of a run: every watch event of the scaled target, and a sample of the rest twice a second."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Record:
 
     @property
     def lateness_p99_seconds(self) -> float | None:
-        """How far the emulated fleet ran behind its own clock, over the whole run; None: not measured."""
+        """Lateness of the emulated fleet against its own clock, over the whole run; None: not measured."""
         return self.samples[-1].lateness_p99_seconds if self.samples else None
 
     def replicas_at(self, seconds: float) -> int:

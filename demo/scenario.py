@@ -1,4 +1,4 @@
-"""What is played: the load, the cluster and the one time scale that compresses fifty minutes into five.
+"""Scenario of the demo: the load, the cluster and the one time scale that compresses fifty minutes into five.
 
 Every duration below is nominal. `time_scale` divides the tick, every `*Seconds` field of `spec.scaling`, the rate
 window, the scrape and discovery intervals, the ten-minute brake and the cold start; never the times of requests. The
@@ -53,7 +53,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the sizing says about the scenario, and so what the run is judged by."""
+    """Sizing of the scenario, by which the run is judged."""
 
     replicas_for_peak: int
     replicas_for_burst: int

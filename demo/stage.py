@@ -38,7 +38,7 @@ INSTALLED_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the stage stands: a cluster, its Prometheus, and a folder for logs."""
+    """Surroundings of the stage: a cluster, its Prometheus, and a folder for logs."""
 
     kubeconfig: Path
     prometheus_url: str
@@ -95,7 +95,7 @@ class Stage:
 
     @property
     def discovery_url(self) -> str:
-        """Where Prometheus finds the fleet's pods (HTTP service discovery)."""
+        """URL at which Prometheus finds the fleet's pods (HTTP service discovery)."""
         return f"http://127.0.0.1:{self._fleet_port}/sd"
 
     @property
@@ -124,7 +124,7 @@ class Stage:
         wait_until(lambda: self.ready_replicas() >= replicas, seconds, f"{replicas} replicas of {self.target} ready")
 
     def expectation(self) -> Expectation:
-        """What the sizing says about the scenario."""
+        """Sizing of the scenario."""
         sized = self.sizing()
         assert sized.table is not None, sized.reason
         assert sized.configuration is not None, sized.reason
@@ -239,7 +239,7 @@ class Stage:
         return found
 
     def status(self) -> dict[str, Any]:
-        """Its status; empty before the operator wrote one."""
+        """Status of the resource; empty before the operator wrote one."""
         status: dict[str, Any] = self.resource().get("status", {})
         return status
 
@@ -256,7 +256,7 @@ class Stage:
         return sum((d.status.ready_replicas or 0) for d in found.items if d.status is not None)
 
     def scale_by_hand(self, replicas: int) -> None:
-        """What a person's `kubectl scale` does."""
+        """Scale the target as a person's `kubectl scale` does."""
         self.kubectl("-n", self.namespace, "scale", "deployment", self.target, f"--replicas={replicas}")
 
     def patch_spec(self, spec: Mapping[str, object]) -> None:

@@ -1,1 +1,1 @@
-"""What tests, demo and benchmarks stand on, and no user installs."""
+"""Tools that tests, demo and benchmarks stand on, and no user installs."""

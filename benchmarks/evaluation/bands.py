@@ -183,7 +183,7 @@ def _median_error(points: Sequence[HeldOut]) -> float:
 
 
 def _error(measured: float, predicted: float) -> float:
-    """In percent of the answer, as its band is."""
+    """Error in percent of the answer, as its band is."""
     return 100 * abs(measured / predicted - 1)
 
 
@@ -220,7 +220,7 @@ def _regime_of(fold: Fold) -> Regime:
 
 
 def _regime_beside(known: Iterable[Pair], tested: Pair) -> Regime:
-    """Of an answer for these lengths from a fit to the known ones."""
+    """Basis of an answer for these lengths from a fit to the known ones."""
     known = tuple(known)
     if len(known) == 1:
         return Regime.ONE_WORKLOAD

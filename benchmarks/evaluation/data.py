@@ -41,7 +41,7 @@ def number(text: str) -> float | None:
 
 
 def latency_of(row: Mapping[str, str], metric: str) -> Latency:
-    """What a row reports of one latency (`ttft`, `itl` or `e2e`), in milliseconds."""
+    """Statistics that a row reports of one latency (`ttft`, `itl` or `e2e`), in milliseconds."""
     return Latency(
         mean=number(row[f"{metric}_ms_avg"]),
         p90=number(row.get(f"{metric}_ms_p90", "")),

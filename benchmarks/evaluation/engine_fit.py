@@ -57,7 +57,7 @@ class Observation:
 
 
 def cost(work: Work, seconds_of: Callable[[StepModel], float]) -> NDArray[np.float64]:
-    """What a time costs of each of the nine constants; `seconds_of` must be linear in the times of the step model."""
+    """Parts of a time by each of the nine constants; `seconds_of` must be linear in the times of the step model."""
     costs = []
     for term in START:
         alone = Calibration(**{name: float(name == term) for name in START})

@@ -40,7 +40,7 @@ class Fold:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """What was measured there: repeated points averaged, overload windows left out."""
+        """Points measured there: repeated points averaged, overload windows left out."""
         return sound_points(self.tested)
 
 

@@ -1,4 +1,4 @@
-"""What firsttoken knows of a configuration of nim_dli.csv without certain points: the fits that the rows are judged by.
+"""Fits of a configuration of nim_dli.csv without certain points, which the rows are judged by.
 
 Two layers, each without what was left out. The constants of the engine come from the other configurations only (never
 from the one asked about, whatever is left out of it); the fit of a configuration is drawn to them and sees its other

@@ -80,7 +80,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What is known of the server that ran the stages."""
+    """Configuration of the server that ran the stages."""
 
     entry: Entry
     computed_share: float
@@ -122,7 +122,7 @@ def entry_of(data: Path) -> tuple[Entry, int, int]:
 
 
 def before_warm(stages: Sequence[Stage]) -> list[bool]:
-    """For each stage whether its P99 of TTFT is above that of another stage of its run with a higher rate.
+    """Tell for each stage whether its P99 of TTFT is above that of another stage of its run with a higher rate.
 
     More load does not shorten a tail: there the first requests met a server that still compiled and captured graphs. By
     more than a quarter, as curves of the silicon sample are unsound whose throughput falls by a fifth. Nothing that is
@@ -230,7 +230,7 @@ def _without_overhead(stage: Stage, entry: Entry, computed_share: float) -> tupl
 
 @cache
 def _point(model: StepModel, lengths: Lengths, rate: float, scheduler: Scheduler) -> Point:
-    """What the Poisson model says; many stages differ only in settings that it does not know."""
+    """Prediction of the Poisson model; many stages differ only in settings that it does not know."""
     return poisson.predict(model, lengths, rate, scheduler)
 
 

@@ -1,4 +1,4 @@
-"""What AIConfigurator 0.12 says about the points of nim_dli.csv: the peer's errors, computed in the same run as ours.
+"""Predictions of AIConfigurator 0.12 for the points of nim_dli.csv: the peer's errors, from the same run as ours.
 
 It runs in its own environment (`peers/environment.py`); without it there are no figures, never remembered ones. It is
 not fitted to these points and knows another engine: its A100 data are of TensorRT-LLM 1.0, its H100 data of 1.3, while
@@ -43,7 +43,7 @@ class Errors:
 
 
 def aiconfigurator_errors(data: Path, *, install_it: bool = False) -> Mapping[str, Errors] | None:
-    """Its errors in `requests/s`, `TTFT`, `ITL` and `E2E`; None where it is not installed, unless `install_it`.
+    """Errors of the peer in `requests/s`, `TTFT`, `ITL` and `E2E`; None where it is not installed, unless `install_it`.
 
     Over the points that are no overload windows, as in `evaluation.nim` and `evaluation.ttft`, without those that it
     refuses because they do not fit its memory model. Takes about 20 s. Raises `PeerError` where it fails.

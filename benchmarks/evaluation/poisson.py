@@ -63,7 +63,7 @@ class Cell:
         return self.load * poisson.saturation_rate(self.step, self.lengths, self.scheduler)
 
     def predicted(self) -> Point:
-        """By the fast model."""
+        """Prediction of the fast model."""
         return poisson.predict(self.step, self.lengths, self.rate, self.scheduler, self.replicas, self.routing)
 
     def simulated(self, seed: int = _SEED) -> tuple[Latency, Latency, Latency]:

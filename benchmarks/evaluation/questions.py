@@ -58,7 +58,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one question."""
+    """Result of one question."""
 
     capacity_error_percent: float
     """Of the requests a second; -100 for a refusal although a point was measured; NaN where none was."""

@@ -28,7 +28,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was predicted, what was left out of the fit meanwhile, over how many points, and what a peer reaches."""
+    """Row of a table: what was predicted, what the fit was without, over how many points, and what a peer reaches."""
 
     what: str
     left_out: str

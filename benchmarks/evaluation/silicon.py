@@ -60,12 +60,12 @@ class Case:
 
     @property
     def left_out_with(self) -> tuple[str, str, int]:
-        """What is left out together: every precision, too."""
+        """Key of what is left out together: every precision, too."""
         return self.key.model, self.key.gpu, self.key.tensor_parallel
 
     @property
     def requests_per_second(self) -> float:
-        """By Little's law."""
+        """Throughput by Little's law."""
         return self.concurrency / self.end_to_end_seconds
 
 

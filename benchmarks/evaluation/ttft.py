@@ -33,7 +33,7 @@ _CHOSEN_BY = (5, 50, 150)
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What the split has been told besides the step model."""
+    """Facts that the split is given besides the step model."""
 
     handover_seconds: float
     step_tokens: int

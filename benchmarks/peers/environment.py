@@ -33,7 +33,7 @@ def cache_root() -> Path:
 
 
 def environment_of(peer: str) -> Path:
-    """Where the environment of a peer (a folder beside this file) is, or would be."""
+    """Folder of the environment of a peer (a folder beside this file), made or not."""
     version = f"python {sys.version_info.major}.{sys.version_info.minor}"
     lock = (_HERE / peer / "requirements.lock").read_text(encoding="utf-8")
     return cache_root() / peer / hashlib.sha256(f"{version}\n{lock}".encode()).hexdigest()[:16]

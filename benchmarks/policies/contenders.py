@@ -28,7 +28,7 @@ DYNAMO = "dynamo"
 
 @dataclass(frozen=True, slots=True)
 class TuningParameter:
-    """What a peer's users tune, and the values that are tried."""
+    """Setting that a peer's users tune, and the values that are tried."""
 
     what: str
     values: tuple[float, ...]

@@ -23,7 +23,7 @@ class Episode:
 
     @property
     def series(self) -> Series:
-        """As a trace of rates."""
+        """Rates of the episode as a trace."""
         at, rates = zip(*self.points, strict=True)
         return Series(np.array(at), np.array(rates))
 

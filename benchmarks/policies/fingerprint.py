@@ -1,4 +1,4 @@
-"""What a figure depends on, as a hash: the sources of the simulator, of the policy that played, and the scenario.
+"""Hash of all that a figure depends on: the sources of the simulator, of the policy that played, and the scenario.
 
 Our law changes often and a peer's play takes as long as ours, so a peer's figures stand while only our law changes.
 """
@@ -60,7 +60,7 @@ def sources(folder: Path) -> Iterator[Path]:
 
 
 def digest(files: list[Path]) -> str:
-    """Of names and contents."""
+    """Hash of names and contents."""
     total = hashlib.sha256()
     for file in files:
         total.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")

@@ -31,7 +31,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def over_percent(values: Mapping[int, float], reference: Mapping[int, float]) -> Interval | None:
-    """By how much `values` are above `reference`, in percent, seed by seed; None where they share no seed."""
+    """Excess of `values` over `reference`, in percent, seed by seed; None where they share no seed."""
     shared = sorted(values.keys() & reference.keys())
     if not shared:
         return None

@@ -1,4 +1,4 @@
-"""Which cells are played: all of what the bar names, and of the rest as much as an hour on two cores allows.
+"""Plan of the cells that are played: all of what the bar names, and of the rest as much as an hour on two cores allows.
 
 The peers are tuned on seed 1, by the whole trace, in hindsight; only the best one plays the other seeds.
 """
@@ -27,7 +27,7 @@ REACHABLE_PERCENT = 99.5
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is played."""
+    """Extent of what is played."""
 
     scenarios: tuple[str, ...] = tuple(SCENARIOS)
     policies: tuple[str, ...] = NAMES
@@ -90,7 +90,7 @@ def asked_percent(static_peak_percent: float) -> float:
 
 
 def best_tuning(outcomes: Sequence[Outcome], asked: float) -> Outcome:
-    """In hindsight: the fewest GPU-hours among those that reach what is asked, else the highest attainment."""
+    """Choose in hindsight: the fewest GPU-hours among those that reach what is asked, else the highest attainment."""
     reaching = [outcome for outcome in outcomes if outcome.figures.attainment_percent >= asked]
     if reaching:
         return min(reaching, key=lambda outcome: outcome.figures.gpu_hours)

@@ -58,7 +58,7 @@ def outcome_of(cell: Cell, traces: Path) -> Outcome:
 
 
 def warm_up_seconds(scenario: Scenario, days: int | None) -> float:
-    """Of what is played; a single day has no other that could be scored."""
+    """Warm-up of what is played; a single day has no other that could be scored."""
     return 0.0 if days == 1 else scenario.warm_up_seconds
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a play: one JSON line in a file that a run which was stopped goes on with.
+"""Results that are kept of a play: one JSON line in a file that a run which was stopped goes on with.
 
 A line counts only under the fingerprint that it was written with: the code and the scenario that it depends on. So a
 changed law leaves the figures of the other policies standing, and its own not.
@@ -16,7 +16,7 @@ from policies.cells import Cell
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Of a part of the play: percent of the requests inside the SLA, and GPU-hours."""
+    """Part of a play: percent of the requests inside the SLA, and GPU-hours."""
 
     attainment_percent: float
     gpu_hours: float
@@ -24,7 +24,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What came out, after the warm-up."""
+    """Figures of a play, after the warm-up."""
 
     requests: int
     attainment_percent: float
@@ -67,7 +67,7 @@ class Results:
                 continue
 
     def get(self, cell: Cell, fingerprint: str) -> Outcome | None:
-        """What is known of a cell."""
+        """Outcome of a cell, where it is known."""
         return self._known.get((cell.key, fingerprint))
 
     def add(self, outcome: Outcome, fingerprint: str) -> None:

@@ -28,7 +28,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def weight(cell: Cell) -> float:
-    """How long a cell takes, in days of a policy that does next to nothing."""
+    """Estimate the time of a cell, in days of a policy that does next to nothing."""
     scenario = SCENARIOS[cell.scenario]
     days = _DAYS[scenario.kind] if cell.days is None else cell.days
     return days * _COST.get(cell.policy, 1.0)

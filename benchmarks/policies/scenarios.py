@@ -1,4 +1,4 @@
-"""What is played: recorded weeks, recorded hours, and episodes made up here, each with how it is scaled.
+"""Scenarios: recorded weeks, recorded hours, and episodes made up here, each with how it is scaled.
 
 A replica of 4 H100 answers about 3 requests a second, so the recorded weeks at their own rates would be a hundred
 million requests. Rates are scaled to what can be simulated, and lengths are scaled up with it, so that the fleet does
@@ -16,7 +16,7 @@ DAY_SECONDS = 86400.0
 
 
 class Kind(StrEnum):
-    """What the bar asks of a scenario depends on it."""
+    """Kind of a scenario, on which depends what the bar asks of it."""
 
     WEEK = "week"
     HOUR = "hour"

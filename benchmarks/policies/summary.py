@@ -67,16 +67,16 @@ class Summary:
         return self._lines.get((scenario, policy, cold_start_seconds, capacity_error))
 
     def lines(self, scenario: str, *, usual: bool) -> list[Line]:
-        """Those of a scenario under the usual cold start and the right capacity, or all others."""
+        """Lines of a scenario under the usual cold start and the right capacity, or all others."""
         return [line for line in self._lines.values() if line.scenario == scenario and _is_usual(line) is usual]
 
     def scenarios(self, *kinds: Kind) -> list[str]:
-        """Those that were played, in the order of the plan."""
+        """Scenarios that were played, in the order of the plan."""
         played = {line.scenario for line in self._lines.values()}
         return [name for name, scenario in SCENARIOS.items() if name in played and scenario.kind in kinds]
 
     def ceiling_percent(self, scenario: str) -> float | None:
-        """What the static fleet for the peak reaches."""
+        """Attainment of the static fleet for the peak."""
         static = self.line(scenario, STATIC_PEAK)
         return None if static is None else static.attainment_percent.mean
 

@@ -1,4 +1,4 @@
-"""What is printed: one table a scenario, the means, the variants, the bar. The same for a terminal and for a page."""
+"""Tables that are printed: one a scenario, the means, the variants, the bar. The same for a terminal and for a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ResultTable:
     rows: tuple[tuple[str, ...], ...]
 
     def for_terminal(self) -> Table:
-        """For rich."""
+        """Table for rich."""
         table = Table(title=self.title, title_justify="left")
         for number, heading in enumerate(self.headings):
             table.add_column(heading, justify="left" if not number else "right", no_wrap=not number)
@@ -33,7 +33,7 @@ class ResultTable:
         return table
 
     def for_page(self) -> str:
-        """For Markdown."""
+        """Table in Markdown."""
         lines = [self.headings, tuple("---" if not number else "---:" for number in range(len(self.headings)))]
         table = "\n".join(f"| {' | '.join(row)} |" for row in (*lines, *self.rows))
         return f"### {self.title}\n\n{table}\n"
@@ -92,13 +92,13 @@ def _scenario(summary: Summary, name: str) -> ResultTable:
 
 
 def what(scenario: Scenario) -> str:
-    """Which trace, and how it was scaled."""
+    """Trace of a scenario, and how it was scaled."""
     made = "" if scenario.episode is None else scenario.episode.what
     return f"{scenario.file or made}; {scenario.scaling}"
 
 
 def _tuning(summary: Summary) -> ResultTable:
-    """What is tuned, which values were tried, and which of them is in the tables."""
+    """Tuning parameters, the values that were tried, and which of them is in the tables."""
     rows = []
     for name, parameter in TUNING_PARAMETERS.items():
         tried = {o.cell.tuning for o in summary.outcomes if o.cell.policy == name and o.cell.tuning is not None}

@@ -27,7 +27,7 @@ _SECONDS_A_MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What `spec.traffic` says: mean tokens, requests a second on average and at the peak."""
+    """Declaration of `spec.traffic`: mean tokens, requests a second on average and at the peak."""
 
     input_tokens: int
     output_tokens: int
@@ -72,7 +72,7 @@ def traffic(scenario: Scenario, traces: Path, seed: int, days: int | None) -> Tr
 
 
 def after(played: Traffic, seconds: float) -> Traffic:
-    """What comes later than the warm-up, counted from its end."""
+    """Requests after the warm-up, counted from its end."""
     requests = played.requests
     late = requests.arrival_s >= seconds
     rest = Requests(

@@ -168,7 +168,7 @@ def _speed(summary: Summary) -> Iterator[Verdict]:
 
 
 def condition(line: Line) -> str:
-    """What is not usual about a line, in words."""
+    """Condition of a line that is not the usual one, in words."""
     if line.capacity_error_percent:
         return f"capacity {line.capacity_error_percent:+d} %"
     return f"cold start {line.cold_start_seconds:g} s"

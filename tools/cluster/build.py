@@ -89,7 +89,7 @@ def control_plane() -> Path:
 
 
 def control_plane_key() -> str:
-    """What the built programs depend on: both modules' go.mod and go.sum, and every flag."""
+    """Inputs of the built programs: both modules' go.mod and go.sum, and every flag."""
     digest = hashlib.sha256()
     for name in sorted({target.module for target in TARGETS}):
         for file in ("go.mod", "go.sum"):

@@ -49,12 +49,12 @@ class Ports:
 
     @property
     def etcd_url(self) -> str:
-        """Where the API server finds etcd."""
+        """URL of etcd, for the API server."""
         return f"http://127.0.0.1:{self.etcd}"
 
     @property
     def api_url(self) -> str:
-        """Where everything else finds the API server."""
+        """URL of the API server, for everything else."""
         return f"https://127.0.0.1:{self.api}"
 
 

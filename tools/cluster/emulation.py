@@ -1,4 +1,4 @@
-"""What kwok emulates: GPU servers with the labels of NVIDIA's GPU feature discovery, and how long pods take.
+"""Emulation by kwok: GPU servers with the labels of NVIDIA's GPU feature discovery, and how long pods take.
 
 Only the manifests; kwok reads the stages from a file, and `Cluster` creates the nodes.
 """

@@ -26,7 +26,7 @@ SERVICE_IP = "10.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """Where a certificate (or public key) and its private key were written, both PEM."""
+    """Files of a certificate (or public key) and its private key, both PEM."""
 
     certificate: Path
     key: Path

@@ -55,7 +55,7 @@ class Prometheus:
 
     @property
     def url(self) -> str:
-        """Its address; the same after every restart."""
+        """Address of the server; the same after every restart."""
         return f"http://127.0.0.1:{self._lease.port}"
 
     @property

@@ -1,4 +1,4 @@
-"""Where uv is: beside the Python that runs (the Makefile puts it there), or on PATH."""
+"""Path of uv: beside the Python that runs (the Makefile puts it there), or on PATH."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def tick(planner: Any, seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def reason(planner: Any) -> str | None:
-    """Why the last tick decided what it did, in the planner's words."""
+    """Reason of the last tick's decision, in the planner's words."""
     last = planner._diagnostics_log[-1] if planner._diagnostics_log else None
     return None if last is None else last.throughput_decision_reason
 

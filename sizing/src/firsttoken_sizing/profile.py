@@ -16,7 +16,7 @@ latencies are not (docs/design/sizing.md)."""
 
 
 class Load(StrEnum):
-    """How a benchmark offered its load."""
+    """Load pattern of a benchmark."""
 
     CLOSED_LOOP = "ClosedLoop"
     POISSON = "Poisson"
@@ -77,7 +77,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationKey:
-    """What a replica is: everything that its step times depend on except the workload."""
+    """Identity of a replica: everything that its step times depend on except the workload."""
 
     model: str
     gpu: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Basis(StrEnum):
-    """How far an answer stands on measurements.
+    """Degree to which an answer stands on measurements.
 
     `Interpolated`: the point was measured without a statistic of the SLA, which others of its curve report on both
     sides of it.
@@ -39,7 +39,7 @@ class Basis(StrEnum):
 
 
 class Infeasible(StrEnum):
-    """Why no number of replicas meets the SLA (cause of condition SLAFeasible=False)."""
+    """Reason why no number of replicas meets the SLA (cause of condition SLAFeasible=False)."""
 
     SINGLE_REQUEST_TTFT = "SingleRequestTTFT"
     ITL_AT_BATCH_1 = "ITLAtBatch1"
@@ -116,7 +116,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How an offline job goes on the sized fleet."""
+    """Course of an offline job on the sized fleet."""
 
     requests: int
     deadline_hours: float

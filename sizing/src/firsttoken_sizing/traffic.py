@@ -20,7 +20,7 @@ SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True, slots=True)
 class ActiveTime:
-    """When traffic flows: the average is over this time, not over the nights and holidays without any."""
+    """Hours in which traffic flows: the average is over this time, not over the nights and holidays without any."""
 
     hours_per_day: float = 24.0
     days_per_year: float = 365.0
@@ -47,7 +47,7 @@ class ActiveTime:
 
 @dataclass(frozen=True, slots=True)
 class DailyVolume:
-    """What a rate adds up to in one day. Counts are expectations, not whole numbers; None where not given."""
+    """Volume of a rate in one day. Counts are expectations, not whole numbers; None where not given."""
 
     requests: float
     users: float | None
@@ -56,7 +56,7 @@ class DailyVolume:
 
 
 class PrefixCaching(StrEnum):
-    """What of a prompt the engine's prefix cache holds from requests before it."""
+    """Share of a prompt that the engine's prefix cache holds from requests before it."""
 
     OFF = "off"
     SYSTEM_PROMPT = "system-prompt"
@@ -67,7 +67,7 @@ class PrefixCaching(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the input of a mean request is made of, in tokens and in the order that prefix caching wants."""
+    """Parts of the input of a mean request, in tokens and in the order that prefix caching wants."""
 
     system_tokens: float
     """Instructions and tool descriptions, the same in every request."""
@@ -170,7 +170,7 @@ def daily_volume(
     input_tokens: float | None = None,
     output_tokens: float | None = None,
 ) -> DailyVolume:
-    """What a rate adds up to over the active hours of one day: requests, people and tokens."""
+    """Volume of a rate over the active hours of one day: requests, people and tokens."""
     rate = _positive("requests per second", requests_per_second)
     requests = rate * ActiveTime(hours_per_day=hours_per_day).seconds_per_day
     return DailyVolume(

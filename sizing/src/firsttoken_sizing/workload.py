@@ -1,4 +1,4 @@
-"""What a team declares: traffic, SLA, hardware. The question that a sizing answers.
+"""Declaration of a team: traffic, SLA, hardware. The question that a sizing answers.
 
 Plain frozen values with units in their names; nothing here knows where they came from (custom resource, CLI, notebook).
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Percentile(StrEnum):
-    """Which statistic of a latency a limit is about."""
+    """Statistic of a latency that a limit is about."""
 
     MEAN = "Mean"
     P50 = "P50"
@@ -30,14 +30,14 @@ class Percentile(StrEnum):
 
 
 class Arrivals(StrEnum):
-    """How requests arrive, and so how a latency curve is read."""
+    """Arrival process of requests, and so the way in which a latency curve is read."""
 
     POISSON = "Poisson"
     CLOSED_LOOP = "ClosedLoop"
 
 
 class SlaMode(StrEnum):
-    """What the user waits for."""
+    """Kind of answer that the user waits for."""
 
     STREAMING = "Streaming"
     SEQUENTIAL = "Sequential"
@@ -45,7 +45,7 @@ class SlaMode(StrEnum):
 
 
 class Routing(StrEnum):
-    """What stands in front of the replicas."""
+    """Router in front of the replicas."""
 
     RANDOM = "Random"
     ROUND_ROBIN = "RoundRobin"
@@ -53,7 +53,7 @@ class Routing(StrEnum):
 
 
 class Batching(StrEnum):
-    """How an engine forms its batches."""
+    """Batching of an engine."""
 
     IN_FLIGHT = "InFlight"
     """Requests join and leave at every step; whole prompts (also: continuous batching)."""
@@ -140,7 +140,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """What a GPU costs: either a cloud price an hour, or a server bought and amortised.
+    """Cost of a GPU: either a cloud price an hour, or a server bought and amortised.
 
     Amounts are in `currency`. With `gpu_hour` set the others are ignored.
     """

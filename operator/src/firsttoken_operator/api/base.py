@@ -1,4 +1,4 @@
-"""What every model of a custom resource shares: names, immutability, described fields, and rules declared once.
+"""Base of every model of a custom resource: names, immutability, described fields, and rules declared once.
 
 A rule carries its CEL expression (for the API server), its message and its Python check (for YAML read without a
 cluster) in one value, so the cluster and `firsttoken size` cannot disagree about what is allowed. Schema generation is
@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def message(self) -> str:
-        """What the API server answers."""
+        """Sentence that the API server answers."""
         return f"{self.problem}; {self.fix}"
 
     def validation(self) -> dict[str, str]:

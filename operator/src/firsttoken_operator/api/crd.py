@@ -37,7 +37,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a CustomResourceDefinition says beside the schema."""
+    """Parts of a CustomResourceDefinition beside the schema."""
 
     model: type[ApiModel]
     kind: str

@@ -1,4 +1,4 @@
-"""What is wrong with an object, in the words of a person: field, problem, fix. Translates pydantic's errors.
+"""Problems of an object, in the words of a person: field, problem, fix. Translates pydantic's errors.
 
 The API server has its own words for a broken schema; the messages of rules are the same on both sides (see `base`).
 """

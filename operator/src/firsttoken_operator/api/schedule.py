@@ -1,4 +1,4 @@
-"""What the declared schedule says about an hour: windows of local wall-clock time, and the largest peak of those open.
+"""Declared schedule at an hour: windows of local wall-clock time, and the largest peak of those open.
 
 Pure: nothing here reads a clock, so the operator, the sizing and a replay get the same answer for the same second. What
 a schedule may contain is in `schedule_spec`; how far ahead of a window the fleet has to grow is not decided here.
@@ -100,7 +100,7 @@ def _meets(window: Window, day: int, begin_seconds: float, end_seconds: float) -
 
 @lru_cache(maxsize=16_384)
 def _open_between(zone: str, day: int, start_minutes: int, end_minutes: int) -> tuple[float, float]:
-    """When the window of the day (a proleptic ordinal) opens and closes, seconds since the epoch.
+    """Times at which the window of the day (a proleptic ordinal) opens and closes, seconds since the epoch.
 
     Remembered, because a thousand schedules are asked every few seconds and a window moves once a day.
     """

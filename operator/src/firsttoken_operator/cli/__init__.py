@@ -116,7 +116,7 @@ def _sentence(text: str) -> str:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    """What a user can cause. NB: imported late, an error is the only time these are needed."""
+    """Errors that a user can cause. NB: imported late, an error is the only time these are needed."""
     from firsttoken_operator.api.errors import ApiError
     from firsttoken_sizing.errors import SizingError
 
@@ -129,7 +129,7 @@ def _refuse(problem: str) -> int:
 
 
 def _missing_package(command: str, error: ModuleNotFoundError) -> str | None:
-    """What to install for a package that is not there; None where the missing module is one of our own."""
+    """Extra to install for a package that is not there; None where the missing module is one of our own."""
     package = (error.name or "").partition(".")[0]
     if package in ("", "firsttoken_operator", "firsttoken_sizing"):
         return None

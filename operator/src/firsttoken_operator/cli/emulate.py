@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: int | None = None) -> ReplicaSpec:
-    """What one replica of the sized configuration is.
+    """Describe one replica of the sized configuration.
 
     Raises:
         InvalidInput: the question cannot be sized, or nothing is known about the configuration's step times.

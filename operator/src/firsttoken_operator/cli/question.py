@@ -1,4 +1,4 @@
-"""What `size`, `curve`, `simulate` and `replay` share: the arguments that say what is sized, and files they name."""
+"""Arguments that `size`, `curve`, `simulate` and `replay` share: those that say what is sized, and files they name."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read(args: argparse.Namespace) -> Sources:
 
 
 def title(deployment: InferenceDeployment) -> str:
-    """How a deployment is called in tables and pictures."""
+    """Name of a deployment in tables and pictures."""
     metadata = deployment.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 

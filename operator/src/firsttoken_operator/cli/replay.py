@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _history(args: argparse.Namespace, deployment: InferenceDeployment, lengths: Lengths, shaping: Shaping) -> Traffic:
-    """What Prometheus knows of the deployment, and requests made from it."""
+    """Traffic that Prometheus knows of the deployment, and requests made from it."""
     import time
 
     from firsttoken_lab.replay.history import FIELD, Deployment, read_history

@@ -1,4 +1,4 @@
-"""What the windows of `spec.traffic.schedule` take, in the table and the JSON of `firsttoken size`.
+"""Replicas for the windows of `spec.traffic.schedule`, in the table and the JSON of `firsttoken size`.
 
 The size itself stays the one for the declared peak: a window is open for some hours, a price is for all of them.
 """

@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import found: profiles, every run that was left out with its reason, and remarks on those kept."""
+    """Result of an import: profiles, every run that was left out with its reason, and remarks on those kept."""
 
     profiles: tuple[Profile, ...]
     refused: tuple[Refused, ...]

@@ -67,7 +67,7 @@ def read(document: Document) -> ParseResult:
 
 
 def _interrupted(document: Document) -> str | None:
-    """Why a run that did not run to its end is refused. Older releases do not write `is_complete`."""
+    """Reason to refuse a run that did not run to its end. Older releases do not write `is_complete`."""
     if document.fields.get("was_cancelled") is True:
         return "was cancelled before its end; measure again"
     if document.fields.get("is_complete") is False:

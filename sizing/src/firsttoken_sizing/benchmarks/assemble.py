@@ -27,7 +27,7 @@ SIGNIFICANT_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the user says about the runs, in place of or in agreement with the files. Names may be aliases."""
+    """Facts that the user states about the runs, in place of or in agreement with the files. Names may be aliases."""
 
     model: str | None = None
     gpu: str | None = None
@@ -39,7 +39,7 @@ class Declared:
 
 
 class _Group(NamedTuple):
-    """What runs of one profile have in common.
+    """Properties that runs of one profile have in common.
 
     Lengths in whole tokens: first the requested ones where the tool recorded them, then the mean measured ones.
     """

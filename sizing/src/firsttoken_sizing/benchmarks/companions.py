@@ -12,7 +12,7 @@ _NO_CONCURRENCY = "has no concurrency and no model; import {file}, which the too
 
 
 def advice(document: Document) -> str | None:
-    """Why a document is no format to import although a benchmark tool wrote it, or None for any other document."""
+    """Advice for a document of a benchmark tool that is no format to import, or None for any other document."""
     columns = document.columns
     if columns[:2] == ("Metric", "avg"):
         file = "profile_export_aiperf.json" if "sum" in columns else "profile_export_genai_perf.json"

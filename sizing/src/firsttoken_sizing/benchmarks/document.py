@@ -74,7 +74,7 @@ class Document:
         return found
 
     def optional_number(self, value: object, what: str) -> float | None:
-        """As `number`, but None where the value is missing (absent, empty or `N/A`)."""
+        """Number of a field like `number`, but None where the value is missing (absent, empty or `N/A`)."""
         number = self._optional_finite(value, what)
         if number is not None and number <= 0:
             raise self._bad_value(f"{what} is not a finite number above 0: {value}")

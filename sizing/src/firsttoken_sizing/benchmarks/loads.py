@@ -1,4 +1,4 @@
-"""Which loads a Profile can hold, why others are refused, and what remains of a run that sent everything at once.
+"""Loads that a Profile can hold, why others are refused, and what remains of a run that sent everything at once.
 
 A closed loop keeps a number of requests in flight; Poisson arrivals are independent at a rate. Latencies under any
 other load (evenly spaced, bursty, capped) answer another question than the two that a sizing asks.
@@ -31,7 +31,7 @@ def capped(rate: float, cap: float, remedy: str) -> str:
 
 
 def backlog_point(requests_per_second: float, itl: Latency, output_tokens: float) -> Point | None:
-    """What a run that sent all its requests at once says about a sizing, or None where it says nothing.
+    """Point of a run that sent all its requests at once, as far as a sizing can use it, or None where it says nothing.
 
     Its TTFT and end-to-end latency are those of a queue that no service has, so they are dropped. Its concurrency is
     what decoded at a time: Little's law over the decode time of a request, ITL x (output tokens - 1).

@@ -1,4 +1,4 @@
-"""What a reader hands over: one measured run in a common form, and what it left out.
+"""Runs: what a reader hands over, in one form for all formats, and what it left out.
 
 A reader translates units and names and nothing else: whether a run is valid, what it is about and how runs make a
 profile is decided once for every format (`validation`, `assemble`).
@@ -65,7 +65,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """What parsing one file gave: its runs, and those that were left out."""
+    """Runs of one parsed file, and those that were left out."""
 
     runs: tuple[Run, ...] = ()
     refused: tuple[Refused, ...] = ()

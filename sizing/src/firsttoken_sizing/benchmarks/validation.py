@@ -25,12 +25,12 @@ MOST_MEAN_OVER_P99 = 10.0
 
 
 def rejection(run: Run) -> str | None:
-    """Why a run must not be used, or None."""
+    """Reason why a run must not be used, or None."""
     return next((reason for check in _CHECKS if (reason := check(run)) is not None), None)
 
 
 def remarks(run: Run) -> tuple[str, ...]:
-    """What is said about a run that is used: what its reader left out of it, and failures that are few."""
+    """Remarks on a run that is used: what its reader left out of it, and failures that are few."""
     if not run.failed:
         return run.remarks
     return (*run.remarks, f"{run.failed:g} of {_sent(run):g} requests failed; the figures are of the others")

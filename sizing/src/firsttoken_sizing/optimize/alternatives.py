@@ -1,4 +1,4 @@
-"""Why every other candidate lost, one line each, the nearest to the answer first."""
+"""Alternatives: why every other candidate lost, one line each, the nearest to the answer first."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:
 
 
 def _percent_more(cost: float | None, than: float | None) -> float | None:
-    """How much more it costs; None where that is nothing, or no price is known."""
+    """Difference in cost, in percent; None where that is nothing, or no price is known."""
     if cost is None or not than or cost <= than * _SAME_COST:
         return None
     return 100 * (cost / than - 1)

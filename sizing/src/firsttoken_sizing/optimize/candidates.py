@@ -1,4 +1,4 @@
-"""What may be deployed: GPU x precision x tensor and pipeline parallelism x batching, in the order of preference.
+"""Candidates: GPU x precision x tensor and pipeline parallelism x batching, in the order of preference.
 
 Every declared part has one choice. Nothing is left out here because it is bad; that is for the search. Pipelines are
 offered where they can save GPUs: inside a server without NVLink, whose all-reduces are dear, and over servers where a
@@ -113,7 +113,7 @@ def _precisions(request: SizingRequest, model: Model, profiles: Iterable[Profile
 
 
 def _of_hardware(request: SizingRequest, gpu: Gpu, precisions: list[str]) -> list[str]:
-    """Those that the GPU computes in, once each speed; all where that leaves none, or where the user named one.
+    """Precisions that the GPU computes in, once each speed; all where that leaves none, or where the user named one.
 
     Formats below 8 bits are formats of the weights: engines compute them in a wider one.
     """

@@ -1,4 +1,4 @@
-"""What the answer costs: cloud GPUs by the hour, or servers that were bought and are written off; and the alternatives.
+"""Cost of the answer: cloud GPUs by the hour, or servers that were bought and are written off; and the alternatives.
 
 Three comparisons beside the price of the fleet: the static peak against a fleet that follows the load, own GPUs against
 an API that is paid by the token, and the load at which one becomes cheaper than the other. Prices are the user's; none
@@ -44,7 +44,7 @@ def cost_per_year(pricing: Pricing, *, gpus: int, servers: float, gpus_per_serve
 
 
 def api_cost_of_a_request(pricing: Pricing, workload: Workload) -> float | None:
-    """What one request of the mean lengths costs from a per-token API; None where no such price is declared.
+    """Cost of one request of the mean lengths from a per-token API; None where no such price is declared.
 
     A price for one side only is taken as it is: the other side is then free.
     """

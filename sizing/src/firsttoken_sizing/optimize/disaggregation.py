@@ -1,4 +1,4 @@
-"""What separate pools for prefill and decode would take, held against the best plan: one more line of the alternatives.
+"""Disaggregation: separate pools for prefill and decode, held against the best plan: one more line of the alternatives.
 
 A comparison only: one kind of replica is what is sized and scaled. Asked where it can pay, under Poisson arrivals at a
 fleet under an ITL limit; without one, prompts that stall other requests' tokens break nothing.

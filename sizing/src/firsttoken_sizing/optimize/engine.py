@@ -1,4 +1,4 @@
-"""What the request's engine does with a candidate: its way of batching, its packing rule, its options for both.
+"""Behavior of the request's engine with a candidate: its way of batching, its packing rule, its options for both.
 
 What tells the engines apart is in `engines`; here only the choice.
 """

@@ -1,4 +1,4 @@
-"""How sure an answer is: its basis, and the half-width of its error band in percent of requests a second of a replica.
+"""Certainty of an answer: its basis, and the half-width of its error band in percent of requests a second of a replica.
 
 The bands are those of `step.bands`, checked for coverage on held-out points (`benchmarks/evaluation/bands.py`). Here
 only which one applies, and how hard the answer is: how far fits without one of the workloads each lie apart at this
@@ -30,12 +30,12 @@ elsewhere: its band is at least 30 % / sqrt(n)."""
 
 
 def measured_band_percent() -> float:
-    """Of a point that was measured at this load: how well it can be repeated, not what the next release gives."""
+    """Band of a point that was measured at this load: how well it can be repeated, not what the next release gives."""
     return band_percent(Regime.MEASURED)
 
 
 def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> tuple[Basis, float]:
-    """Of an answer by the step model of a candidate at an operating point, under the arrivals asked for."""
+    """Basis and band of an answer by the step model of a candidate at an operating point, under these arrivals."""
     lengths, fitted = question.lengths, bound.fitted
     basis = basis_of(fitted, lengths.input_tokens, lengths.output_tokens)
     band = band_percent(
@@ -50,7 +50,7 @@ def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> t
 
 
 def _difficulty_percent(question: Question, bound: CandidateBound, point: Point) -> float:
-    """How far the fits lie apart in what a closed loop with the point's requests in flight carries; 0 for physics."""
+    """Spread of the fits in what a closed loop with the point's requests in flight carries; 0 for physics."""
     fitted, running = bound.fitted, _in_flight(point, bound)
     if fitted.origin is Origin.PRIOR:
         return 0.0

@@ -28,7 +28,7 @@ from firsttoken_sizing.workload import Arrivals, Batching
 
 
 def bound_of(question: Question, candidate: Candidate) -> CandidateBound | InfeasibleCandidate:
-    """What is known of a candidate without sizing it; infeasible where it does not fit into memory."""
+    """Bound a candidate without sizing it; infeasible where it does not fit into memory."""
     request, lengths, key = question.request, question.lengths, candidate.key
     memory = replica_memory(
         question.model,
@@ -64,7 +64,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
 
 
 def evaluate(question: Question, bound: CandidateBound) -> Evaluation | InfeasibleCandidate:
-    """What one replica carries inside the SLA: by the measured points where they reach, else by the step model."""
+    """Rate that one replica carries inside the SLA: by the measured points where they reach, else by the step model."""
     if bound.points and (answer := from_points(question, bound)) is not None:
         return answer
     return from_model(question, bound)

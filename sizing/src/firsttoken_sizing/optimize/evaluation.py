@@ -59,7 +59,7 @@ def slowed(step: StepModel, factor: float) -> StepModel:
 
 @dataclass(frozen=True, slots=True)
 class InfeasibleCandidate:
-    """Why a candidate cannot serve this workload at any size. `shortfall` ranks them: less is nearer."""
+    """Candidate that cannot serve this workload at any size, and why. `shortfall` ranks them: less is nearer."""
 
     candidate: Candidate
     cause: Infeasible
@@ -70,7 +70,7 @@ class InfeasibleCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one replica of a candidate does inside the SLA.
+    """Performance of one replica of a candidate inside the SLA.
 
     `point` holds measured statistics only where `basis` is Measured (and the mean of E2E that follows from them).
     `curve` gives the operating points of one replica from light to heavy load; it is called for the winner only.

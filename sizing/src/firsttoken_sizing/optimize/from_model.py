@@ -45,7 +45,7 @@ def from_model(question: Question, bound: CandidateBound) -> Evaluation | Infeas
 
 
 def _slots(bound: CandidateBound) -> str:
-    """What limits the requests that run at once."""
+    """Limit of the requests that run at once."""
     return "KV cache" if bound.limited_by_memory else "Batch size"
 
 

@@ -115,7 +115,7 @@ def _fill(question: Question, bound: CandidateBound, judged: Sequence[Point]) ->
 
 
 def _binding(points: Sequence[Point], chosen: Point, sla: Sla, fastest: float) -> str:
-    """What stops the replica at `chosen`; `fastest` is the largest throughput that was measured, in the SLA or not."""
+    """Limit that stops the replica at `chosen`; `fastest`: the largest measured throughput, in the SLA or not."""
     if chosen.requests_per_second >= fastest:
         return "Throughput"
     faster = [p for p in points if p.requests_per_second > chosen.requests_per_second]

@@ -1,4 +1,4 @@
-"""Why a candidate serves the workload at no size, in one sentence with what would help. Judges nothing itself."""
+"""Infeasible candidates: why one serves the workload at no size, and what would help, in one sentence."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def job_plan(evaluation: Evaluation, lengths: Lengths, job: OfflineJob) -> Offli
 
 
 def job_of(found: OfflinePlan, declared: OfflineJob, cost_per_hour: float | None) -> Job:
-    """What the answer says about the job. `cost_per_hour`: of the whole fleet, None without a price."""
+    """Describe the job in the answer. `cost_per_hour`: of the whole fleet, None without a price."""
     hours = found.finish_seconds / _SECONDS_PER_HOUR
     cost = None if cost_per_hour is None else cost_per_hour * hours
     return Job(

@@ -85,7 +85,7 @@ class InFlightRequests:
         return self.at(1)
 
     def largest(self, meets: Meets) -> Largest:
-        """By bisection: more in flight are never faster."""
+        """Largest load by bisection: more in flight are never faster."""
         low, high = (self.most, self.most + 1) if meets(self.at(self.most)) else (1, self.most)
         while high - low > 1:
             middle = (low + high) // 2
@@ -156,7 +156,7 @@ def _least(one: Latency, other: Latency) -> Latency:
 
 
 def load_model_of(bound: CandidateBound, lengths: Lengths, arrivals: Arrivals) -> LoadModel:
-    """How a replica of this candidate that is by itself behaves under this kind of load."""
+    """Load model of a replica of this candidate that is by itself, under this kind of load."""
     return in_flight(bound, lengths) if arrivals is Arrivals.CLOSED_LOOP else arriving(bound, lengths)
 
 

@@ -44,13 +44,13 @@ class Plan:
 
     @property
     def requests_per_second_per_server(self) -> float:
-        """What one server carries; a replica that spans servers gives its share."""
+        """Rate that one server carries; a replica that spans servers gives its share."""
         return self.evaluation.capacity * self.replicas_per_server
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What so many replicas of a configuration take and cost. `cost_per_year` is None without a price."""
+    """GPUs, servers and cost of so many replicas of a configuration. `cost_per_year` is None without a price."""
 
     gpus: int
     servers: int
@@ -118,7 +118,7 @@ def plan(evaluation: Evaluation, question: Question) -> Plan | InfeasibleCandida
 
 
 def trust(basis: Basis, by_physics: bool, key: ConfigurationKey) -> Trust:
-    """How well an answer is known, best first: by its basis, then measured configurations, then those without stages.
+    """Rank of how well an answer is known, best first: by basis, then measured configurations, then those of one stage.
 
     No shipped coefficient stands on a measured pipeline, so physics alone says what one gains.
     """
@@ -138,7 +138,7 @@ def prefer(plans: Iterable[Plan], *, priced: bool) -> list[Plan]:
 
 
 def saving_in_doubt(plan: Plan, plans: Iterable[Plan], *, priced: bool) -> float | None:
-    """How much less (percent) a request costs than on the best plan that is better known, if the error could undo it.
+    """Percent that a request costs less than on the best plan that is better known, if the error could undo it.
 
     None where it could not, or nothing is better known. The error can undo it by its band, which is one of throughput,
     or because with steps that much slower (`careful_capacity`) a limit on latency leaves less than the band says.
@@ -158,17 +158,17 @@ def saving_in_doubt(plan: Plan, plans: Iterable[Plan], *, priced: bool) -> float
 
 
 def fleet_cost(cost_per_year: float | None, gpus: int, *, priced: bool) -> tuple[float, int]:
-    """What fleets are compared by: money where every one has a price, then GPUs."""
+    """Key by which fleets are compared: money where every one has a price, then GPUs."""
     return (cost_per_year or 0.0) if priced else 0.0, gpus
 
 
 def trust_of(plan: Plan) -> Trust:
-    """How well a plan is known."""
+    """Rank of how well a plan is known."""
     return trust(plan.evaluation.basis, plan.evaluation.by_physics, plan.evaluation.key)
 
 
 def cost_of_capacity(plan: Plan, *, priced: bool) -> float:
-    """Of one request a second: money a year where every plan has a price, else GPUs."""
+    """Cost of one request a second: money a year where every plan has a price, else GPUs."""
     evaluation = plan.evaluation
     of_one_replica = (plan.cost_per_year_of_one_replica or 0.0) if priced else evaluation.key.gpus_per_replica
     # NB: of a replica by itself: what it carries among others depends on the load.

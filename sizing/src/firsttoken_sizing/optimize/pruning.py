@@ -1,4 +1,4 @@
-"""Which candidates cannot win, known without sizing them: their fleets must cost more than the best plan so far.
+"""Pruning of candidates that cannot win, without sizing them: their fleets must cost more than the best plan so far.
 
 Two bounds. Cheap: what a replica carries with every slot taken and no limit on latency. And one look at the load at
 which the candidate would draw level, as more load is never faster. A candidate is pruned only where both the whole
@@ -48,7 +48,7 @@ def pruned(question: Question, bound: CandidateBound, best: Plan, *, priced: boo
 
 
 def least_cost_of_capacity(request: SizingRequest, bound: CandidateBound, *, priced: bool) -> float:
-    """Of one request a second, without any limit on latency: money a year where `priced`, else GPUs."""
+    """Cost of one request a second, without any limit on latency: money a year where `priced`, else GPUs."""
     return _cost_of_one(request, bound, priced=priced) / bound.most_requests_per_second
 
 

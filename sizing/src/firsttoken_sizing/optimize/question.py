@@ -34,7 +34,7 @@ class Question:
 
     @property
     def arrivals(self) -> Arrivals:
-        """How the load is read: an offline job keeps the batch full, whatever is declared."""
+        """Arrivals that the load is taken for: an offline job keeps the batch full, whatever is declared."""
         offline = self.request.sla.mode is SlaMode.OFFLINE
         return Arrivals.CLOSED_LOOP if offline else self.request.arrivals
 

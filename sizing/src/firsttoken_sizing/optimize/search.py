@@ -34,7 +34,7 @@ _WIDEST_BAND_PERCENT = 90.0
 
 @dataclass(slots=True)
 class Outcome:
-    """How every candidate ended. `priced`: plans are compared by cost, since each has a price."""
+    """Outcome of every candidate. `priced`: plans are compared by cost, since each has a price."""
 
     priced: bool
     plans: list[Plan] = field(default_factory=list)

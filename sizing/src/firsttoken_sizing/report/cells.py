@@ -1,4 +1,4 @@
-"""How a value is written in a cell of a table for people: four digits, and a dash for what is not known."""
+"""Values as cells of a table for people: four digits, and a dash for what is not known."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _MARKS = "Star: chosen. Diamond: knee (most throughput for its end-to-end latenc
 
 
 class Grouping(StrEnum):
-    """What has a color of its own; what else differs is told by how lines are broken."""
+    """Property that has a color of its own; what else differs is told by how lines are broken."""
 
     TENSOR_PARALLEL = "tp"
     PRECISION = "precision"
@@ -36,7 +36,7 @@ class Grouping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is drawn. Latency axes are logarithmic unless `linear`; other axes are linear.
+    """Choice of what is drawn. Latency axes are logarithmic unless `linear`; other axes are linear.
 
     Without `percentile` a latency is shown at the statistic of its limit, else as its mean.
     """
@@ -91,7 +91,7 @@ def short_model(model: str) -> str:
 
 
 class _Styles:
-    """How curves are told apart: by name, by color for the grouping, by dash and shape for what else differs."""
+    """Styles that tell curves apart: by name, by color for the grouping, by dash and shape for what else differs."""
 
     def __init__(self, curves: Sequence[Curve], by: Grouping) -> None:
         differing = [g for g, of in _ATTRIBUTES.items() if len({of(c) for c in curves}) > 1]

@@ -36,7 +36,7 @@ _FROM_BEST = (Basis.MEASURED, Basis.INTERPOLATED, Basis.FITTED, Basis.EXTRAPOLAT
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """At which loads a curve has its points.
+    """Loads at which a curve has its points.
 
     `concurrencies` (whole numbers >= 1) and `rates` (requests a second of one replica, > 0) are used for the load model
     that they belong to; without them a measured curve has its measured loads and a modeled one `CONCURRENCIES` or
@@ -256,7 +256,7 @@ def _alone(points: Iterable[Point], load_model: LoadModel) -> Point:
 
 
 def _without_point(known: Sequence[Point], loads: Loads, load_model: LoadModel) -> str:
-    """Which of the rates that were asked for have no point, and why. A closed loop has one at any concurrency."""
+    """Name the rates that were asked for and have no point, and why. A closed loop has one at any concurrency."""
     if not isinstance(load_model, Rate):
         return ""
     there = [measured.load_of(p) for p in known]
@@ -267,7 +267,7 @@ def _without_point(known: Sequence[Point], loads: Loads, load_model: LoadModel) 
 
 
 def _operating_point(sizing: Sizing, candidate: Candidate) -> Point | None:
-    """Where the size stands, if it stands on this candidate."""
+    """Operating point of the size, if it stands on this candidate."""
     if not sizing.feasible:
         return None
     if (sizing.configuration, sizing.batching) != (candidate.key, candidate.batching):

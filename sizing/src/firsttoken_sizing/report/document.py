@@ -82,7 +82,7 @@ def latency_json(latency: Latency) -> dict[str, float | None]:
 
 
 def predictions_json(sizing: Sizing) -> list[dict[str, Any]]:
-    """What to expect at the declared peak with one replica fewer, as sized, and one more."""
+    """Predictions at the declared peak with one replica fewer, as sized, and one more."""
     return [
         {
             "replicas": p.replicas,
@@ -189,7 +189,7 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
 
 
 def configuration_json(key: ConfigurationKey) -> dict[str, Any]:
-    """What a replica is, under the names of the contract."""
+    """Configuration of a replica, under the names of the contract."""
     return {
         "model": key.model,
         "gpu": key.gpu,

@@ -1,4 +1,4 @@
-"""What a picture shows, without how it is drawn: panels with axes, curves, limits and marked points.
+"""Content of a picture, without how it is drawn: panels with axes, curves, limits and marked points.
 
 One description and two renderers (`plotly_page` for a browser, `matplotlib_png` for a document), so that both show the
 same. Nothing here imports either of them.
@@ -21,7 +21,7 @@ _LEAST_LOG_MARGIN = 1.15
 
 
 class Dash(StrEnum):
-    """How a line is broken, in the order in which curves of one color get theirs."""
+    """Dashes of a line, in the order in which curves of one color get theirs."""
 
     SOLID = "solid"
     DASHED = "dash"
@@ -39,7 +39,7 @@ class Shape(StrEnum):
 
 
 class MarkKind(StrEnum):
-    """What a marked point is."""
+    """Meaning of a marked point."""
 
     CHOSEN = "chosen"
     """The operating point that a size stands on."""
@@ -132,7 +132,7 @@ def axis_range(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Where a logarithmic axis is labeled: 1, 2 and 5 of every decade.
+    """Labels of a logarithmic axis: 1, 2 and 5 of every decade.
 
     Whole decades where those are too many; evenly where they are too few, on an axis of less than a decade.
     """

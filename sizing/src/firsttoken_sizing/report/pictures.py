@@ -8,7 +8,7 @@ from firsttoken_sizing.report.figure import Figure
 
 
 class PictureFormat(StrEnum):
-    """How a picture is written."""
+    """Format of a picture."""
 
     HTML = "html"
     PNG = "png"

@@ -1,4 +1,4 @@
-"""What to expect at the declared peak with one replica fewer, as sized, and one more. For both kinds of report.
+"""Predictions at the declared peak with one replica fewer, as sized, and one more. For both kinds of report.
 
 Two different questions are answered side by side, because their answers may differ: are the predicted latencies inside
 the limits, and is the load inside the capacity that the size was taken from? Capacity is also bound by the largest
@@ -32,7 +32,7 @@ class Prediction:
 
 
 def predictions(sizing: Sizing) -> tuple[Prediction, ...]:
-    """At N-1 (where that is at least 1), N and N+1 replicas; none for an infeasible sizing."""
+    """Predictions at N-1 (where that is at least 1), N and N+1 replicas; none for an infeasible sizing."""
     table, peak = sizing.table, sizing.peak_requests_per_second
     if table is None:
         return ()

@@ -1,4 +1,4 @@
-"""What the axes of a curve may show, and its value at one operating point.
+"""Quantities that the axes of a curve may show, and their value at one operating point.
 
 The names are those of `--x` and `--y` (docs/design/api.md). Rates are requests a second of a replica or of its GPUs,
 tokens are output tokens. A latency is the statistic that is asked for; what is formed from two latencies uses their
@@ -51,7 +51,7 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _LatencyField:
-    """Where a latency is found in a point, and its limit in an SLA."""
+    """Fields of a latency in a point, and of its limit in an SLA."""
 
     of_point: str
     of_sla: str
@@ -88,7 +88,7 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What turns a point of one replica into any quantity."""
+    """Facts that turn a point of one replica into any quantity."""
 
     gpus: int
     output_tokens: float

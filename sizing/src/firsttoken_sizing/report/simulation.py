@@ -41,7 +41,7 @@ class Simulated:
 
     @property
     def title(self) -> str:
-        """How the deployment is called."""
+        """Name of the deployment."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property

@@ -166,7 +166,7 @@ def _counts(panel: BatchPanel, start_s: float, end_s: float, show_legend: bool) 
 def count_over_time(
     begin: NDArray[np.float64], end: NDArray[np.float64], start_s: float, end_s: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """How many intervals [begin, end) hold each moment: the moments of change inside, and the count from each on."""
+    """Count the intervals [begin, end) that hold each moment: the moments of change, and the count from each on."""
     moments, where = np.unique(np.concatenate((begin, end)), return_inverse=True)
     changes = np.zeros(len(moments), np.int64)
     np.add.at(changes, where, np.repeat((1, -1), (len(begin), len(end))))

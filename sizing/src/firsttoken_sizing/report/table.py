@@ -91,7 +91,7 @@ def _metrics(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:
 
 
 def _percentile(limit: Limit | None) -> Percentile:
-    """What to show beside the mean: the statistic of the limit, else P95."""
+    """Statistic to show beside the mean: that of the limit, else P95."""
     return limit.percentile if limit and limit.percentile is not Percentile.MEAN else Percentile.P95
 
 

@@ -22,7 +22,7 @@ _GROUPS = 12
 
 
 def job_table(job: Job, cost: Cost | None) -> Table:
-    """How an offline job goes."""
+    """Table of an offline job."""
     table = Table(title="Job", title_justify="left", show_header=False)
     table.add_row("requests", f"{job.requests:,}")
     table.add_row("done after, of the deadline (hours)", f"{number(job.finish_hours)} of {number(job.deadline_hours)}")
@@ -34,7 +34,7 @@ def job_table(job: Job, cost: Cost | None) -> Table:
 
 
 def cost_table(cost: Cost) -> RenderableType:
-    """What the fleet costs, beside a fleet that follows the load and an API that is paid by the token."""
+    """Cost of the fleet, beside a fleet that follows the load and an API that is paid by the token."""
     table = Table(title=f"Cost ({cost.currency})", title_justify="left", show_header=False)
     for label, value in (
         ("a year", cost.per_year),
@@ -57,7 +57,7 @@ def cost_table(cost: Cost) -> RenderableType:
 
 
 def alternatives_table(alternatives: Sequence[Alternative]) -> Table:
-    """Why not another: sizes one by one, the rest in groups."""
+    """Alternatives and why they lost: sizes one by one, the rest in groups."""
     table = Table(title="Alternatives", title_justify="left")
     for heading in ("configuration", "GPUs", "why not"):
         table.add_column(heading)
