@@ -60,7 +60,7 @@ def test_the_more_replicas_share_the_more_each_carries(routing: Routing) -> None
     assert capacities[-1] > 1.2 * capacities[0]
 
 
-def test_equal_requests_fall_into_lockstep_behind_least_loaded() -> None:
+def test_equal_requests_fall_into_step_behind_least_loaded() -> None:
     # What `routing` says of the exception that its model leaves out.
     step = StepModel(14.8e-3, 5.5e-5, 2.3e-8, 4.9e-5, 4e-10)
     rate = 0.7 * poisson.saturation_rate(step, FIXED)

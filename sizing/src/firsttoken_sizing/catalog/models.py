@@ -64,7 +64,7 @@ class Model:
     mla_kv_rank: int | None
     mla_rope_dim: int | None
     published_precisions: Mapping[str, str]
-    """Weight formats that somebody published or measured -> where that is known from."""
+    """Weight formats that were published or measured -> where that is known from."""
     checkpoint_gib: Mapping[str, float]
     """Size of the checkpoint by precision where it is known and arithmetic would be wrong."""
     aliases: tuple[str, ...]

@@ -14,7 +14,7 @@ from firsttoken_sizing.engines.spec import EngineSpec
 
 
 class Engine(StrEnum):
-    """What runs the model: engines differ in step times and in how they pack work into a step."""
+    """Program that runs the model: engines differ in step times and in how they pack work into a step."""
 
     _value_: str
     spec: EngineSpec

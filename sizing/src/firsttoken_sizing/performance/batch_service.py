@@ -1,6 +1,6 @@
-"""Bulk service: whoever waits when a server is free is served together, up to a limit.
+"""Bulk service: all that wait when a server is free are served together, up to a limit.
 
-What static batching and the prefill workers of a disaggregated deployment have in common. A batch by batch simulation
+Static batching and the prefill workers of a disaggregated deployment have it in common. A batch by batch simulation
 over given arrivals, so exact for them; what a batch takes is for the caller to say. Requests are served in the order of
 their arrival, and a free server does not wait for a batch to fill.
 """
@@ -24,7 +24,7 @@ _SETTLING_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What became of each request, in the order of arrival. Arrays of shape (n,)."""
+    """Service of each request, in the order of arrival. Arrays of shape (n,)."""
 
     wait_seconds: NDArray[np.float64]
     """From the arrival to the start of its batch."""

@@ -1,12 +1,12 @@
-"""Closed loop: what one replica does with c requests always outstanding, as benchmark tools load it.
+"""Closed loop: performance of one replica with c requests always outstanding, as benchmark tools load it.
 
 Throughput is closed-form: `B = min(c, Bmax)`, `X = B / S(B)`, `E2E = c / X` (docs/design/sizing.md). How E2E splits
-into TTFT and ITL depends on the scheduler: that part is a run of the engine, group by group (`lockstep`), and its times
-are scaled so that E2E is the closed form's.
+into TTFT and ITL depends on the scheduler: that part is a simulation of the batches, group by group
+(`closed_loop_batches`), whose times are scaled so that E2E is the closed form's.
 
-Deterministic: there is no jitter to draw. Equal requests do stay in lockstep on a real engine: nearly every run of
+Deterministic: there is no jitter to draw. Equal requests do stay in step on a real engine: nearly every run of
 nim_dli.csv below its KV limit completed a whole number of rounds. Requests of very unequal lengths do not synchronize;
-of those this reading is too pessimistic about TTFT.
+of those this model is too pessimistic about TTFT.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.performance.closed_loop_batches import ClosedLoopBatches
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.performance.lockstep import Engine
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step.model import StepModel
@@ -75,8 +75,8 @@ def predict(
     rate = throughput(step, lengths, concurrency)
     end_to_end_mean = concurrency / rate
     rounds = max(2.0, clients.run_seconds / end_to_end_mean)
-    engine = Engine(step, lengths, concurrency, scheduler, clients.handover_seconds)
-    ttft, total, weights = _simulate(engine, concurrency, rounds)
+    batches = ClosedLoopBatches(step, lengths, concurrency, scheduler, clients.handover_seconds)
+    ttft, total, weights = _simulate(batches, concurrency, rounds)
     scale = end_to_end_mean / float(np.average(total, weights=weights))
     ttft, total = scale * ttft, scale * total
     steps = lengths.decode_steps
@@ -89,7 +89,7 @@ def predict(
     )
 
 
-def _simulate(engine: Engine, concurrency: int, rounds: float) -> tuple[Floats, Floats, Floats]:
+def _simulate(batches: ClosedLoopBatches, concurrency: int, rounds: float) -> tuple[Floats, Floats, Floats]:
     """TTFT and E2E in seconds, and the requests that had them, in a run of `rounds` rounds from an empty engine.
 
     Rounds after the first few are like the last of those, so they are counted and not simulated.
@@ -100,7 +100,7 @@ def _simulate(engine: Engine, concurrency: int, rounds: float) -> tuple[Floats, 
     total: list[float] = []
     counts: list[float] = []
     done = 0
-    for served in engine.serve():
+    for served in batches.serve():
         ttft.append(served.first_token - served.sent)
         total.append(served.finished - served.sent)
         counts.append(served.requests * weights[done // concurrency])

@@ -1,8 +1,8 @@
 """How long the decode of a request takes, given the batch that it found and the prompts that came with it.
 
-The mean and the variance are those of `fluctuations`. The part of them that the batch found explains is taken from it,
-so that TTFT and decode belong together in E2E; the rest is gamma distributed, as the load of a self-exciting process
-near saturation is.
+The mean and the variance are those of `second_moments`. The part of them that the batch found explains is taken from
+it, so that TTFT and decode belong together in E2E; the rest is gamma distributed, as the load of a self-exciting
+process near saturation is.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.performance.fluctuations import Moments
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.line import is_straight
 from firsttoken_sizing.performance.prefill import FirstToken, prompts
+from firsttoken_sizing.performance.second_moments import Moments
 from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
@@ -56,10 +56,11 @@ def decode_times(
         # Little's law: as many decode on average as arrive while one does.
         mean *= mean_running / rate / max(_TINY, float(np.average(mean, weights=first.weights)))
     # Those that were prefilled with it decode beside it, and what they let in follows.
-    surprise = first.company - float(np.average(first.company, weights=first.weights))
-    company = known.over(steps, known.after_company)
-    mean = mean + company * surprise
-    explained = covariance**2 / batch_variance + company**2 * float(np.average(surprise**2, weights=first.weights))
+    surprise = first.co_arrivals - float(np.average(first.co_arrivals, weights=first.weights))
+    per_co_arrival = known.over(steps, known.after_co_arrivals)
+    mean = mean + per_co_arrival * surprise
+    of_co_arrivals = per_co_arrival**2 * float(np.average(surprise**2, weights=first.weights))
+    explained = covariance**2 / batch_variance + of_co_arrivals
     above = np.maximum(mean - floor, _LEAST_LEFT * floor + _TINY)
     left = np.maximum(_LEAST_LEFT * variance, variance - explained)
     # Like the load itself the rest is nearly gamma distributed, with a variance in proportion to the mean.

@@ -250,7 +250,7 @@ def _prompts_per_step(lengths: Lengths, scheduler: Scheduler) -> int:
 
 
 def _enough_prefill(step: StepModel, lengths: Lengths, rate: float) -> int:
-    """Workers with which nearly nobody waits: the mean number of prompts at work, and five standard deviations."""
+    """Workers with which nearly no prompt waits: the mean number of prompts at work, and five standard deviations."""
     busy = rate * (step.base_seconds + _own_prefill(step, lengths))
     return math.ceil(busy + 5 * math.sqrt(busy) + 1)
 

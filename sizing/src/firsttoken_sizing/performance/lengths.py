@@ -25,7 +25,7 @@ _STRATA_EDGES = np.concatenate(([0.0], [_STANDARD_NORMAL.cdf(z) for z in np.lins
 _POINTS_A_STRATUM = 8
 _STEEPEST_TAIL = 1.0
 """Most that the logarithm of a length rises in one standard deviation beyond the outermost declared quantile: lengths
-that nobody declared must not outweigh the declared ones."""
+that were not declared must not outweigh the declared ones."""
 _CLOSEST_SCORES = 1e-9
 
 

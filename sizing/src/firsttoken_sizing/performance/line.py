@@ -1,7 +1,7 @@
 """The straight line that stands for a step model at one rate.
 
-The moments of `fluctuations` are those of a linear system. A mixture of experts, matrix tiles and waves of attention
-bend the step time over the batch; what counts for the fluctuations is its slope over the range in which the batch
+The moments of `second_moments` are those of a linear system. A mixture of experts, matrix tiles and waves of attention
+bend the step time over the batch; what counts for the second moments is its slope over the range in which the batch
 moves, so the line is a chord over one standard deviation to both sides of the mean batch, not a tangent.
 """
 

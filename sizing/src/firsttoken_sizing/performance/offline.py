@@ -1,4 +1,4 @@
-"""Offline: nobody waits, a job of so many requests must be done by a deadline. How fast, and on how many replicas.
+"""Offline: no caller waits, a job of so many requests must be done by a deadline. How fast, and on how many replicas.
 
 A replica works on a full batch until no request is left to fill it, then on the rest. Short jobs are mostly that last
 batch, which a replica more does not shorten; so the size follows from the time that a share of the job takes, not from

@@ -4,7 +4,7 @@ A pipeline splits the layers over stages. A token passes all of them, so what a 
 (weights, launches) is the same in sum, and memory is what a pipeline saves; the running sequences are split into as
 many micro-batches as there are stages, which all work at once, so what grows with sequences and prompts is shared.
 On top comes the hand-over of activations from stage to stage. The prior (`step/prior.py`) counts the same way for
-configurations that nobody measured; this is for a group whose step model is known.
+configurations without measurements; this is for a group whose step model is known.
 
 Not modeled: stages of unequal weight (embeddings, a number of layers that does not divide), and the bubble of a
 pipeline with fewer running sequences than stages, in which throughput is overstated and latency is not.

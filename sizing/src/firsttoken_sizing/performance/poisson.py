@@ -1,8 +1,8 @@
-"""Poisson: what one replica does with requests arriving at random at a given rate. The production reading.
+"""Poisson: performance of one replica with requests arriving at random at a given rate. The load model of production.
 
 The "gated step chain" of docs/design/sizing.md, in parts of one idea each:
 
-* `fluctuations`: means and variances of the load, exact while the batch limit does not bind;
+* `second_moments`: means and variances of the load, exact while the batch limit does not bind;
 * `population`: how many requests run at once, or wait for a slot;
 * `prefill`: the chain of steps at that batch, which gives TTFT;
 * `decode`: how long the rest takes, given that batch.
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.decode import decode_times
-from firsttoken_sizing.performance.fluctuations import moments
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.line import is_straight
 from firsttoken_sizing.performance.population import population
 from firsttoken_sizing.performance.prefill import first_tokens, prompts, step_tokens
 from firsttoken_sizing.performance.routing import Splitter
+from firsttoken_sizing.performance.second_moments import moments
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.rounding import floor

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.performance.fluctuations import Moments
+from firsttoken_sizing.performance.second_moments import Moments
 
 Floats = NDArray[np.float64]
 
@@ -48,21 +48,21 @@ class Population:
 def population(decode_ratios: Floats, known: Moments, load: float, variability: float) -> Population:
     """The law of a replica whose batch limit is the number of `decode_ratios`, which are x(1), x(2)...
 
-    `known.agitation` and `known.offset` turn it into the law with the mean and the variance of the load: for a linear
-    step `1 - (1 - x(n)) / agitation - offset / n` is Panjer's `a + b / n` of exactly those.
+    `known.variance_amplification` and `known.offset` turn it into the law with the mean and the variance of the load:
+    for a linear step `1 - (1 - x(n)) / variance_amplification - offset / n` is Panjer's `a + b / n` of exactly those.
 
     `load`: the rate over the largest stable one. `variability`: half the sum of the squared coefficients of variation
     of arrivals and of work, 1 for a queue with exponential ones. Such a queue falls off by `load` a request, others by
     `load^(1 / variability)` (heavy traffic); the chance to wait at all is nearly the same (as for M/D/c against M/M/c).
     """
     n = np.arange(1, len(decode_ratios) + 1)
-    ratios = np.maximum(_SMALLEST_RATIO, 1 - (1 - decode_ratios) / known.agitation - known.offset / n)
+    ratios = np.maximum(_SMALLEST_RATIO, 1 - (1 - decode_ratios) / known.variance_amplification - known.offset / n)
     logs = np.concatenate(([0.0], np.cumsum(np.log(ratios))))
     load = min(max(load, _SMALLEST_LOAD), 1 - _SMALLEST_LOAD)
     ratio = min(max(load ** (1 / variability), _SMALLEST_RATIO), 1 - _SMALLEST_LOAD)
     waiting = min(_MOST_WAITING, math.ceil(math.log(_TAIL) / math.log(ratio)))
     # Of the noise of prefill a part is left while requests wait: only as many are prefilled as slots get free.
-    first = math.sqrt(max(1.0, known.agitation)) * (1 - ratio) * load / (1 - load)
+    first = math.sqrt(max(1.0, known.variance_amplification)) * (1 - ratio) * load / (1 - load)
     logs = np.concatenate((logs, logs[-1] + math.log(first) + math.log(ratio) * np.arange(waiting)))
     weights = np.exp(logs - logs.max())
     return Population(weights / weights.sum())

@@ -57,7 +57,7 @@ class FirstToken:
     """Which of the chains, and so which batch, the request met."""
     weights: Floats
     """How many requests it stands for: more arrive in a long step."""
-    company: Floats
+    co_arrivals: Floats
     """Other requests whose prefill it waited for, in mean prefill times."""
     input_tokens: Floats
     prefill_seconds: Floats
@@ -162,7 +162,7 @@ def first_tokens(
         + (step.pipeline_stages - 1) * queue.seconds[own],
         chain=chain,
         weights=weights,
-        company=(ahead_seconds + behind_seconds) / max(queue.mean_seconds, _TINY),
+        co_arrivals=(ahead_seconds + behind_seconds) / max(queue.mean_seconds, _TINY),
         input_tokens=queue.input_tokens[own],
         prefill_seconds=queue.seconds[own],
     )
@@ -179,7 +179,7 @@ class _Steps:
     tokens: Floats
     seconds: Floats
     idle: NDArray[np.bool_]
-    """Nobody there: not a step but a pause that the next request ends."""
+    """No request there: not a step but a pause that the next request ends."""
     phase: Floats
 
 
@@ -254,7 +254,7 @@ def _arrivals_in_turn(
     here = np.floor((steps.phase + total) / n)
     sample = np.flatnonzero(here)
     if not len(sample):
-        # So light a load that no step of any chain sees an arrival: everybody comes alone.
+        # So light a load that no step of any chain sees an arrival: every request comes alone.
         zeros = np.zeros(len(steps.duration))
         return np.arange(len(zeros)), zeros, zeros, zeros, steps.duration / steps.mean_duration
     # Where few steps see an arrival each of them stands for several requests, which differ in their lengths and times.

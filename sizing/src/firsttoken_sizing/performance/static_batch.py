@@ -2,9 +2,9 @@
 
 That is Triton without in-flight batching, and how engines were benchmarked before it.
 
-Two readings. `predict_static` is a batch of B requests by itself, as TensorRT-LLM's static benchmarks measure it.
-`predict_static_poisson` serves Poisson arrivals: whoever comes while a batch runs waits for its end, then all that
-wait (at most B) run together. Tokens are streamed; without streaming TTFT is E2E.
+Two load models. `predict_static` is a batch of B requests by itself, as TensorRT-LLM's static benchmarks measure it.
+`predict_static_poisson` serves Poisson arrivals: a request that comes while a batch runs waits for its end, then all
+that wait (at most B) run together. Tokens are streamed; without streaming TTFT is E2E.
 
 Where lengths are spread a batch pads to its longest prompt and runs until its longest answer; each request's own last
 token comes when it comes.

@@ -17,7 +17,7 @@ class Origin(StrEnum):
     SHIPPED = "Shipped"
     """Fitted when firsttoken was built, from published measurements."""
     PRIOR = "Prior"
-    """Physics and engine constants only: nobody measured this configuration."""
+    """Physics and engine constants only: this configuration was never measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The physics prior: the step model of any model on any GPU, from an architecture, a data sheet and engine constants.
 
-It answers where nobody measured, and pulls a fit of few points towards what is plausible. Work (bytes, FLOP, launches)
-is counted here; how long an engine takes for it is in `calibration.py`. Every formula is in docs/design/sizing.md. Not
-modeled: the imbalance of experts, activations' traffic, hand-overs between pipeline stages (`performance/pipeline.py`
-adds them), and overlap (terms add up, which fits better than their maximum).
+It answers where nothing was measured, and pulls a fit of few points towards what is plausible. Work (bytes, FLOP,
+launches) is counted here; how long an engine takes for it is in `calibration.py`. Every formula is in
+docs/design/sizing.md. Not modeled: the imbalance of experts, activations' traffic, hand-overs between pipeline stages
+(`performance/pipeline.py` adds them), and overlap (terms add up, which fits better than their maximum).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from firsttoken_sizing.step.model import MAX_BATCH, StepModel
 from firsttoken_sizing.step.waves import Waves, waves_of
 
 TYPICAL_PROMPT_TOKENS = 2048.0
-"""Prompt for which layers with a sliding window are made linear where nobody says which prompts come."""
+"""Prompt for which layers with a sliding window are made linear where the prompts are not known."""
 _ACTIVATION_BYTES = 2
 _MLA_HEAD_DIM = 160
 """Mean of the query/key and value widths of one head while prefilling: (128 + 64 + 128) / 2 (DeepSeek-V3)."""

@@ -1,7 +1,7 @@
-"""In-flight batching under a closed loop of equal requests: which of them run together, step by step.
+"""Closed-loop batch simulation: which of a closed loop's equal requests run together, step by step.
 
 Requests of equal length that got their first token together finish together and are replaced together, so this moves
-groups, not requests, and jumps over the steps in which nobody comes or goes: a few events for each group and round.
+groups, not requests, and jumps over the steps in which no request comes or goes: a few events for each group and round.
 What splits a round into groups is the prompt budget of a step, and the front end, which hands requests over one at a
 time.
 
@@ -53,7 +53,7 @@ class _Running:
         return sum(requests for requests, _ in self.members)
 
 
-class Engine:
+class ClosedLoopBatches:
     """One replica whose `concurrency` clients send again as soon as they are answered; at first it is empty.
 
     `handover_seconds`: the front end passes requests on so far apart, the first as long after the answer that frees its
@@ -120,7 +120,7 @@ class Engine:
         return min(ready, most)
 
     def _advance(self, ready: int, share: float, finished: int) -> None:
-        """Run one step that computes `share` prompts, or as many alike as follow before somebody comes or goes."""
+        """Run one step that computes `share` prompts, or as many alike as follow before a request comes or goes."""
         batch = self._batch
         if batch not in self._costs:
             self._costs[batch] = float(self._step.batch_seconds(batch)), float(self._step.context_seconds(batch))

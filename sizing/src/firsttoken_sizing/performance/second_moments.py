@@ -1,4 +1,4 @@
-"""How much the load of one replica fluctuates, and over what times: means, variances and covariances, in closed form.
+"""Second moments of the load of one replica: means, variances and covariances over time, in closed form.
 
 While the batch limit does not bind, the arrivals A_k in step k-1 (prefilled in step k) obey
 
@@ -45,7 +45,7 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What is known of one replica at one rate. Seconds; a column has one entry for each number of blocks decoded.
+    """Moments of one replica at one rate. Seconds; a column has one entry for each number of blocks decoded.
 
     A request arrives at a random time, has mean prompt and finds a batch of `mean_batch` decoding requests.
     """
@@ -54,7 +54,7 @@ class Moments:
     """Mean of the requests that decode, over time."""
     dispersion: float
     """Variance of that number over its mean (1 for a Poisson number)."""
-    agitation: float
+    variance_amplification: float
     """That variance over the one that the decode alone would cause, with arrivals independent of the steps."""
     offset: float
     """By what the law of the batch differs further from the one of decode alone: see `population`."""
@@ -69,7 +69,7 @@ class Moments:
     decode_variance: Floats
     batch_covariance: Floats
     """Covariance of that time with the batch that the request found."""
-    after_company: Floats
+    after_co_arrivals: Floats
     """Seconds more for each request beyond the expected ones that is prefilled just before or with this one."""
     after_prefill: Floats
     """Seconds more for each second that the request's own prefill takes longer than the mean."""
@@ -120,7 +120,7 @@ def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) 
     # Cov(A_0, D_j) / a: longer steps are met more often, and a request adds itself and those that it lets in.
     met_seconds = np.fft.irfft(noise.counts * added * np.abs(response) ** 2, blocks)[:half]
     mean = windows * block_seconds + _after(met_seconds)
-    after_company = _after(np.fft.irfft(added * response, blocks)[:half])
+    after_co_arrivals = _after(np.fft.irfft(added * response, blocks)[:half])
     nothing = np.zeros(half)
     after_prefill = after_context = nothing
     if not lengths.is_fixed:
@@ -151,14 +151,14 @@ def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) 
     part = mean_batch % 1.0
     least = max(_LEAST_DISPERSION, part * (1 - part) / max(_TINY, mean_batch))
     dispersion = max(least, batch_variance / step_mean_batch) if step_mean_batch else 1.0
-    # With prefill that only slows everybody down the batch would be negative binomial.
+    # With prefill that only slows all requests down the batch would be negative binomial.
     free = max(_SMALLEST_MARGIN, 1 - rate * request.prefill)
     of_decode = free / margin
     alone_mean = rate * lengths.mean_decode_steps * (base + of_batch) / margin
     return Moments(
         mean_batch=mean_batch,
         dispersion=dispersion,
-        agitation=dispersion / of_decode,
+        variance_amplification=dispersion / of_decode,
         offset=(dispersion - of_decode - (mean_batch - alone_mean)) / dispersion,
         load_deviation=load_deviation,
         base_seconds=base,
@@ -167,7 +167,7 @@ def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) 
         decode_seconds=mean,
         decode_variance=np.maximum(0.0, variance) * np.maximum(1.0, stretch),
         batch_covariance=_after(np.fft.irfft(np.conj(batch_step), blocks)[:half]),
-        after_company=after_company,
+        after_co_arrivals=after_co_arrivals,
         after_prefill=after_prefill,
         after_context=after_context,
     )
@@ -175,7 +175,7 @@ def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) 
 
 @dataclass(frozen=True, slots=True)
 class _Presence:
-    """When a request decodes, as transforms over the blocks since its prefill: means over the output lengths."""
+    """Presence of a request in the batch: transforms over the blocks since its prefill, means over output lengths."""
 
     blocks: int
     steps_a_block: float
@@ -212,7 +212,7 @@ def _presence(lengths: Lengths) -> _Presence:
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """What a request adds to the steps since its prefill, in seconds: transforms, means over all requests."""
+    """Time that a request adds to the steps since its prefill, in seconds: transforms, means over all requests."""
 
     prefill: float
     """To the first one."""
