@@ -11,7 +11,7 @@ from firsttoken_lab.replay.policies.view import View
 from firsttoken_lab.replay.setting import Setting, setting_of
 from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, ready_seconds
 from tests.lab.replay.worlds import traffic
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
@@ -52,7 +52,7 @@ class Beside:
             sized=self._setting.sized,
             target=target,
             metrics=view.metrics,
-            time_to_ready_seconds=view.time_to_ready_seconds,
+            time_to_ready_seconds=ready_seconds(view.time_to_ready_seconds),
         )
         snapshot = FleetSnapshot(view.now_seconds, TICK_SECONDS, (resource,), epoch_seconds=MONDAY + view.now_seconds)
         (decision,), self._memory = decide(snapshot, self._memory)

@@ -2,12 +2,27 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from firsttoken_operator.decide.down import DownCase, objection
-from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, ScaleDown, Tick, TtftInterval, Value
+from firsttoken_operator.domain import (
+    UNKNOWN_TIME_TO_READY_SECONDS,
+    Idle,
+    Metrics,
+    Missing,
+    Outcome,
+    Reason,
+    ScaleDown,
+    Tick,
+    TtftInterval,
+    Value,
+)
 from firsttoken_operator.estimate import Demand, ResourceMemory
-from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, late, lost, metrics, table, target
+from firsttoken_sizing.performance.limits import MissingPercentile, meets
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.profile import Latency
+from tests.operator.decide.builders import POLICY, SIZED, SLA, TICK_SECONDS, Fleet, late, lost, metrics, table, target
 
 
 def settled(replicas: int = 40, seconds: float = 315, **changes: object) -> Fleet:
@@ -225,8 +240,8 @@ def test_a_decision_without_change_says_what_it_waits_for() -> None:
     assert fleet.tick(metrics(50)).message.endswith("40 replicas stay (Stabilizing)")
 
 
-@pytest.mark.parametrize(("ready_seconds", "seconds"), [(None, 345), (180, 345), (600, 645), (7200, 1845)])
-def test_what_takes_long_to_start_is_kept_for_longer(ready_seconds: float | None, seconds: float) -> None:
+@pytest.mark.parametrize(("ready_seconds", "seconds"), [(180, 345), (600, 645), (7200, 1845)])
+def test_what_takes_long_to_start_is_kept_for_longer(ready_seconds: float, seconds: float) -> None:
     fleet = settled()
     fleet.resource_changes["time_to_ready_seconds"] = ready_seconds
     fleet.run(metrics(190), 2700)
@@ -236,3 +251,35 @@ def test_what_takes_long_to_start_is_kept_for_longer(ready_seconds: float | None
 
     assert kept == 40
     assert fleet.replicas < 40
+
+
+def test_a_fleet_of_which_no_start_was_seen_is_kept_as_long_as_a_start_may_take() -> None:
+    fleet = settled(policy=replace(POLICY, stabilization_seconds=120))
+
+    assert first_change(fleet, metrics(50), 600) == pytest.approx(UNKNOWN_TIME_TO_READY_SECONDS, abs=2 * TICK_SECONDS)
+
+
+def test_a_prediction_is_judged_as_sizing_judges_the_same_operating_point() -> None:
+    known = table()
+    inside = known.at(known.capacity_requests_per_second)
+    at_the_limit = replace(inside, ttft=replace(inside.ttft, p95=300 * (1 + 1e-12)))
+    without = replace(inside, ttft=Latency(mean=inside.ttft.mean))
+
+    assert meets(at_the_limit, SLA) is True, "rounding is no broken limit"
+    assert meets(without, SLA) is None
+    assert meets(without, SLA, MissingPercentile.JUDGED_BY_MEAN) is True
+    assert predicted(known, 30) == predicted(replace(known, ttft=known.ttft * (1 + 1e-12)), 30) is None
+    assert predicted(replace(known, ttft=np.where(np.arange(5) == 0, known.ttft, np.nan)), 30) is None
+    assert predicted(replace(known, ttft=known.ttft * 1.01), 30) is Reason.PREDICTION_ABOVE_SLA
+
+
+def predicted(known: CapacityTable, to_replicas: int) -> Reason | None:
+    """What forbids that 40 replicas under exactly the load of `to_replicas` full ones become as many."""
+    memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
+    load = to_replicas * known.capacity_requests_per_second
+    case = DownCase(
+        policy=POLICY, sized=replace(SIZED, table=known), target=target(40), metrics=metrics(load), memory=memory,
+        load=Demand(load, 0, 0), to_replicas=to_replicas, tick=Tick(1000, 15, 1000), above_limit=False,
+        hold_seconds=300,
+    )  # fmt: skip
+    return objection(case)

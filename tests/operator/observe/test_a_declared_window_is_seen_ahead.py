@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.domain import FleetSnapshot, Reason, ResourceSnapshot, ScalingMode, Unsized
-from firsttoken_operator.estimate import UNKNOWN_TIME_TO_READY_SECONDS
-from firsttoken_operator.observe.schedule import lead_seconds
+from firsttoken_operator.domain import (
+    UNKNOWN_TIME_TO_READY_SECONDS,
+    FleetSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScalingMode,
+    Unsized,
+    lead_seconds,
+    ready_seconds,
+)
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store
 from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pod, replica_set
@@ -71,8 +78,8 @@ def test_the_time_to_ready_of_its_own_pods_is_in_the_snapshot() -> None:
 
 
 def test_only_the_start_that_nobody_measured_is_divided_by_the_time_scale() -> None:
-    assert lead_seconds(None, 1.5, time_scale=10.0) == 31.5
-    assert lead_seconds(60.0, 1.5, time_scale=10.0) == 61.5
+    assert lead_seconds(ready_seconds(None, time_scale=10.0), 1.5) == 31.5
+    assert lead_seconds(ready_seconds(60.0, time_scale=10.0), 1.5) == 61.5
 
 
 def test_the_wall_clock_is_in_the_snapshot() -> None:

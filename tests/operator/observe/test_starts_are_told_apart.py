@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.domain import Target
-from firsttoken_operator.estimate import UNKNOWN_TIME_TO_READY_SECONDS
+from firsttoken_operator.domain import UNKNOWN_TIME_TO_READY_SECONDS, Target
 from firsttoken_operator.observe.readiness import LAST_STARTS, LONGEST_START_SECONDS, StartKind, Starts
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store

@@ -21,7 +21,7 @@ from firsttoken_sizing import (
     Workload,
     size,
 )
-from firsttoken_sizing.performance.limits import meets
+from firsttoken_sizing.performance.limits import MissingPercentile, meets
 from firsttoken_sizing.performance.measured import fill_percentiles, interpolate, matching_points, operating_point
 from tests.fixtures.worked_examples import H100, LLAMA_8B_H100_FP8, call_center, call_center_profile
 
@@ -41,6 +41,21 @@ P95_300 = Sla(time_to_first_token=Limit(300, Percentile.P95))
 )
 def test_a_missing_percentile_is_never_the_mean(ttft: Latency, verdict: bool | None) -> None:
     assert meets(Point(1, concurrency=1, ttft=ttft), P95_300) is verdict
+
+
+@pytest.mark.parametrize(
+    ("ttft", "verdict"),
+    [(Latency(mean=200), True), (Latency(mean=310), False), (Latency(mean=200, p95=310), False), (Latency(), None)],
+    ids=["mean inside", "mean outside", "known outside", "nothing known"],
+)
+def test_a_missing_percentile_is_judged_by_the_mean_where_the_caller_says_so(
+    ttft: Latency, verdict: bool | None
+) -> None:
+    assert meets(Point(1, concurrency=1, ttft=ttft), P95_300, MissingPercentile.JUDGED_BY_MEAN) is verdict
+
+
+def test_what_lies_at_the_limit_but_for_rounding_is_inside() -> None:
+    assert meets(Point(1, concurrency=1, ttft=Latency(p95=300 * (1 + 1e-12))), P95_300) is True
 
 
 def test_a_mean_does_not_rule_out_a_median() -> None:

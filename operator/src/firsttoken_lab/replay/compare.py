@@ -21,7 +21,7 @@ from firsttoken_lab.replay.setting import Setting
 from firsttoken_lab.replay.traffic import Traffic
 from firsttoken_operator.decide import bounds
 from firsttoken_operator.decide.initial import initial_replicas
-from firsttoken_operator.observe.schedule import lead_seconds
+from firsttoken_operator.domain import UNKNOWN_TIME_TO_READY_SECONDS, lead_seconds
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.workload import Sla
@@ -98,7 +98,7 @@ def scene_of(
     sized, policy = setting.sized, setting.policy
     calendar = Calendar(traffic.start_epoch_seconds, setting.schedule)
     maximum = bounds(policy, sized, calendar.largest_peak).upper
-    scheduled = calendar.scheduled_peak(0.0, lead_seconds(None, TICK_SECONDS))
+    scheduled = calendar.scheduled_peak(0.0, lead_seconds(UNKNOWN_TIME_TO_READY_SECONDS, TICK_SECONDS))
     limit = sized.sla.time_to_first_token or sized.sla.end_to_end
     needed = load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0)
     roomy = min(float(needed.max()) / _ROOMY_LOAD, _MOST_ROOM * peak)

@@ -22,8 +22,8 @@ from firsttoken_operator.domain import (
     Value,
 )
 from firsttoken_operator.estimate import HEALTHY, IDLE_FILL, TAIL_REQUESTS, Demand, ResourceMemory, late_on_any_fleet
-from firsttoken_sizing.performance.table import Operating
-from firsttoken_sizing.workload import Limit, Sla
+from firsttoken_sizing.performance.limits import MissingPercentile, judged_milliseconds, meets
+from firsttoken_sizing.workload import Limit
 
 MAXIMUM_ERROR_SHARE = 0.01
 MAXIMUM_KV_PERCENT = 90.0
@@ -125,9 +125,7 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     replicas = case.target.replicas
     rate = case.load.total_per_second / (replicas * case.memory.capacity_factor)
     model = case.sized.table.at(rate, replicas).ttft
-    predicted = model.at(limit.percentile)
-    if predicted is None:
-        predicted = model.mean
+    predicted = judged_milliseconds(model, limit, MissingPercentile.JUDGED_BY_MEAN)
     trusted = (
         predicted is not None
         and predicted <= LOW_RESOLUTION_SLA_SHARE * limit.milliseconds
@@ -170,8 +168,10 @@ def _prediction_meets_the_sla(case: DownCase) -> Reason | None:
         return None
     rate = case.load.total_per_second / (case.to_replicas * case.memory.capacity_factor)
     capacity = case.sized.table.capacity_of_one_among(case.to_replicas)
-    inside = rate <= capacity * (1 + 1e-9) and meets(case.sized.table.at(rate, case.to_replicas), case.sized.sla)
-    return None if inside else Reason.PREDICTION_ABOVE_SLA
+    predicted = case.sized.table.at(rate, case.to_replicas)
+    inside = rate <= capacity * (1 + 1e-9) and not predicted.saturated
+    met = inside and meets(predicted, case.sized.sla, MissingPercentile.JUDGED_BY_MEAN)
+    return None if met else Reason.PREDICTION_ABOVE_SLA
 
 
 Rule = Callable[[DownCase], Reason | None]
@@ -195,21 +195,3 @@ SAFETY: tuple[Rule, ...] = (
     _prediction_meets_the_sla,
 )
 """Asked when the smaller size is our own choice; not when the user lowered a limit below the present size."""
-
-
-def meets(operating: Operating, sla: Sla) -> bool:
-    """Whether predicted latencies are inside every limit; an unknown percentile is judged by the mean."""
-    pairs = (
-        (sla.time_to_first_token, operating.ttft),
-        (sla.inter_token_latency, operating.itl),
-        (sla.end_to_end, operating.end_to_end),
-    )
-    return not operating.saturated and all(
-        _inside(limit, latency.at(limit.percentile), latency.mean) for limit, latency in pairs if limit is not None
-    )
-
-
-def _inside(limit: Limit, value: float | None, mean: float | None) -> bool:
-    # The table's capacity already holds the percentile inside its limit; without one only the mean can contradict it.
-    known = value if value is not None else mean
-    return known is not None and known <= limit.milliseconds * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Frozen values that observe, decide and act exchange. Holds no logic, knows no I/O."""
+"""Frozen values that observe, decide and act exchange. Knows no I/O."""
 
 from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
 from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value, measured
@@ -18,9 +18,11 @@ from firsttoken_operator.domain.snapshot import (
     TtftInterval,
     Unsized,
 )
+from firsttoken_operator.domain.starts import UNKNOWN_TIME_TO_READY_SECONDS, lead_seconds, ready_seconds
 from firsttoken_operator.domain.tick import Tick
 
 __all__ = [
+    "UNKNOWN_TIME_TO_READY_SECONDS",
     "Decision",
     "FleetSnapshot",
     "Idle",
@@ -43,5 +45,7 @@ __all__ = [
     "TtftInterval",
     "Unsized",
     "Value",
+    "lead_seconds",
     "measured",
+    "ready_seconds",
 ]

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing
 from firsttoken_operator.domain.reasons import Reason
+from firsttoken_operator.domain.starts import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
@@ -182,9 +183,9 @@ class ResourceSnapshot:
     created: str = ""
     conflict: str = ""
     """Another controller or a repeated foreign write owns the replicas: who. Empty: nobody does."""
-    time_to_ready_seconds: float | None = None
+    time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS
     """90th percentile of this target's own starts, of the kind that the next one will most likely be (a new node, a new
-    image, or warm), or what stands in for it; None: nothing is assumed."""
+    image, or warm), or what stands in for it where none was seen."""
     scheduled_requests_per_second: float | None = None
     """Largest peak that the declared schedule has from now until a new pod would be ready; None: no window is open."""
     has_schedule: bool = False

@@ -27,10 +27,7 @@ from firsttoken_operator.estimate.tail_capacity import (
     with_spent_budgets,
 )
 from firsttoken_operator.estimate.target_load import (
-    UNKNOWN_TIME_TO_READY_SECONDS,
     hold_seconds,
-    horizon_seconds,
-    ready_seconds,
     with_deadband,
 )
 
@@ -43,7 +40,6 @@ __all__ = [
     "MINIMUM_FACTOR",
     "SLOWEST_GAIN_PER_HOUR",
     "TAIL_REQUESTS",
-    "UNKNOWN_TIME_TO_READY_SECONDS",
     "USABLE",
     "Calibration",
     "Decrease",
@@ -58,13 +54,11 @@ __all__ = [
     "can_wake_up",
     "fresh",
     "hold_seconds",
-    "horizon_seconds",
     "late_on_any_fleet",
     "learn",
     "observe",
     "patience",
     "predict",
-    "ready_seconds",
     "remember",
     "reserve",
     "sizing_key",

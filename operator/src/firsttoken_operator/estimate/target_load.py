@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 
-from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick
+from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick, lead_seconds
 from firsttoken_operator.estimate.demand import HEALTHY, Demand
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Observation, observe, predict
 from firsttoken_operator.estimate.memory import IDLE_FILL, ResourceMemory
 from firsttoken_operator.estimate.settled import is_settled
 from firsttoken_operator.estimate.tail_capacity import late_on_any_fleet, late_share, reserve
 
-UNKNOWN_TIME_TO_READY_SECONDS = 300.0
-"""Horizon of a deployment of which no start was seen yet."""
 LONGEST_HELD_START_SECONDS = 1800.0
 """A size is kept at least for as long as a start takes, up to this."""
 MISSES_THAT_BOOST, MOST_MISS_BOOST = 0.1, 0.5
@@ -33,7 +31,7 @@ def watched(state: ForecastState | None, resource: ResourceSnapshot, load: Deman
         epoch_seconds=tick.epoch_seconds,
         rate_per_second=load.arriving_load,
         window_seconds=resource.metrics.window_seconds,
-        horizon_seconds=horizon_seconds(resource, tick.interval_seconds),
+        horizon_seconds=lead_seconds(resource.time_to_ready_seconds, tick.interval_seconds),
     )
     return observe(state, seen)
 
@@ -42,7 +40,7 @@ def forecast(state: ForecastState | None, resource: ResourceSnapshot, tick: Tick
     """What is expected before a pod that is created now would be ready; None where nothing was observed yet."""
     if state is None:
         return None
-    expected = predict(state, tick.epoch_seconds, horizon_seconds(resource, tick.interval_seconds))
+    expected = predict(state, tick.epoch_seconds, lead_seconds(resource.time_to_ready_seconds, tick.interval_seconds))
     return expected if expected.samples else None
 
 
@@ -106,20 +104,7 @@ def _missed_load(memory: ResourceMemory, resource: ResourceSnapshot, sized: Size
     return min(boosted, load.total_per_second / IDLE_FILL) if replicas > ready else 0.0
 
 
-def ready_seconds(time_to_ready_seconds: float | None, time_scale: float = 1.0) -> float:
-    """What a start takes: 90th percentile of the target's own pods, or what stands in where none was seen.
-
-    Only what stands in is divided by the time scale: starts that were measured are as they are.
-    """
-    return UNKNOWN_TIME_TO_READY_SECONDS / time_scale if time_to_ready_seconds is None else time_to_ready_seconds
-
-
 def hold_seconds(resource: ResourceSnapshot) -> float:
     """How long every signal has to allow a smaller size: what takes long to start is not given back at once."""
-    start = min(resource.time_to_ready_seconds or 0.0, LONGEST_HELD_START_SECONDS)
+    start = min(resource.time_to_ready_seconds, LONGEST_HELD_START_SECONDS)
     return max(resource.policy.stabilization_seconds, start)
-
-
-def horizon_seconds(resource: ResourceSnapshot, interval_seconds: float) -> float:
-    """How far ahead a decision must look: until a pod that is created at the next tick is ready."""
-    return ready_seconds(resource.time_to_ready_seconds) + interval_seconds

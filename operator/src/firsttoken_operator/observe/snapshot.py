@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Metrics,
@@ -21,12 +22,12 @@ from firsttoken_operator.domain import (
     Target,
     TargetMissing,
     Unsized,
+    lead_seconds,
+    ready_seconds,
 )
-from firsttoken_operator.estimate import ready_seconds
 from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.pools import pool_snapshot
 from firsttoken_operator.observe.resources import Stored
-from firsttoken_operator.observe.schedule import lead_seconds, scheduled_rate
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import (
     autoscaler_on,
@@ -141,7 +142,8 @@ class _Builder:
             created=stored.created,
             conflict=self._conflict(resource, policy.mode),
             time_to_ready_seconds=ready,
-            scheduled_requests_per_second=scheduled_rate(resource, self._times.wall_seconds, lead),
+            # NB: as far ahead as a new pod takes to be ready, so that those of a window are ready when it opens.
+            scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self._times.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
         )
 

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target
-from firsttoken_operator.estimate import ForecastState, horizon_seconds, learn
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, lead_seconds
+from firsttoken_operator.estimate import ForecastState, learn
 from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
@@ -131,7 +131,7 @@ class Histories:
             uid=resource.uid,
             target_uid=target.uid,
             deployment=(resource.namespace, target.name),
-            horizon_seconds=horizon_seconds(resource, tick_seconds),
+            horizon_seconds=lead_seconds(resource.time_to_ready_seconds, tick_seconds),
         )
 
     def _start(self, source: _Source) -> None:

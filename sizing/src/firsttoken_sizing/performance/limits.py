@@ -1,14 +1,50 @@
-"""Does an operating point keep the SLA? Three answers: yes, no, not known. A missing statistic is never the mean."""
+"""Does an operating point keep the SLA? Three answers: yes, no, not known.
+
+What a limit on a percentile that is missing is judged by is the caller's choice, and never silently the mean.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
 
-from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.profile import Latency
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _ABOVE_MEAN = {Percentile.P90, Percentile.P95, Percentile.P99}
+_ROUNDING = 1 + 1e-9
+"""What lies at a limit is inside: an interpolated latency may miss it in the last bit."""
+
+
+class MissingPercentile(Enum):
+    """How a limit on a percentile that is not known is judged."""
+
+    UNKNOWN = auto()
+    """Not at all: a size that nothing proves is not chosen."""
+    JUDGED_BY_MEAN = auto()
+    """By the mean: for a table whose capacity holds the percentile inside its limit already, so that only the mean can
+    still contradict it."""
+
+
+class Latencies(Protocol):
+    """A measured point or a row of a table."""
+
+    @property
+    def ttft(self) -> Latency:
+        """Time to first token."""
+        ...
+
+    @property
+    def itl(self) -> Latency:
+        """Inter-token latency."""
+        ...
+
+    @property
+    def end_to_end(self) -> Latency:
+        """Time to the last token."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +69,24 @@ class Bound:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the limit holds; None where nobody knows.
+        """Whether the limit holds; None where it is not known.
 
         A point that lacks the percentile can still be ruled out when already its mean breaks a limit on P90 or above.
         """
+        most = self.limit.milliseconds * _ROUNDING
         if self.value_milliseconds is not None:
-            return self.value_milliseconds <= self.limit.milliseconds
-        mean_breaks = self.mean_milliseconds is not None and self.mean_milliseconds > self.limit.milliseconds
+            return self.value_milliseconds <= most
+        mean_breaks = self.mean_milliseconds is not None and self.mean_milliseconds > most
         return False if mean_breaks and self.limit.percentile in _ABOVE_MEAN else None
 
 
-def bounds(point: Point, sla: Sla) -> Iterator[Bound]:
+def judged_milliseconds(latency: Latency, limit: Limit, missing: MissingPercentile) -> float | None:
+    """The statistic that a limit is judged by, milliseconds; None: not known."""
+    value = latency.at(limit.percentile)
+    return latency.mean if value is None and missing is MissingPercentile.JUDGED_BY_MEAN else value
+
+
+def bounds(point: Latencies, sla: Sla, missing: MissingPercentile = MissingPercentile.UNKNOWN) -> Iterator[Bound]:
     """Every declared limit of the SLA against this point."""
     declared: tuple[tuple[str, Limit | None, Latency], ...] = (
         ("TTFT", sla.time_to_first_token, point.ttft),
@@ -52,18 +95,18 @@ def bounds(point: Point, sla: Sla) -> Iterator[Bound]:
     )
     for metric, limit, latency in declared:
         if limit is not None:
-            yield Bound(metric, limit, latency.at(limit.percentile), latency.mean)
+            yield Bound(metric, limit, judged_milliseconds(latency, limit, missing), latency.mean)
 
 
-def meets(point: Point, sla: Sla) -> bool | None:
+def meets(point: Latencies, sla: Sla, missing: MissingPercentile = MissingPercentile.UNKNOWN) -> bool | None:
     """Whether the point keeps every limit: False if one is broken, else None if one is not known, else True."""
-    verdicts = [bound.kept for bound in bounds(point, sla)]
+    verdicts = [bound.kept for bound in bounds(point, sla, missing)]
     if False in verdicts:
         return False
     return None if None in verdicts else True
 
 
-def tightest(point: Point, sla: Sla) -> Bound | None:
+def tightest(point: Latencies, sla: Sla) -> Bound | None:
     """The limit of which the most is used; None without limits or where no statistic is known."""
     known = [bound for bound in bounds(point, sla) if bound.share is not None]
     return max(known, key=lambda bound: bound.share or 0.0, default=None)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from firsttoken_sizing.performance.limits import bounds, meets
 from firsttoken_sizing.performance.table import Operating
-from firsttoken_sizing.profile import Point
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Sla
 
@@ -56,7 +55,6 @@ def predictions(sizing: Sizing) -> tuple[Prediction, ...]:
 
 
 def _inside(at: Operating, sla: Sla, saturated: bool) -> bool | None:
-    point = Point(at.requests_per_second, ttft=at.ttft, itl=at.itl, end_to_end=at.end_to_end)
-    if not any(bounds(point, sla)):
+    if not any(bounds(at, sla)):
         return None
-    return False if saturated else meets(point, sla)
+    return False if saturated else meets(at, sla)

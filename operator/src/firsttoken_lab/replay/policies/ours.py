@@ -7,6 +7,7 @@ from firsttoken_lab.replay.policies.view import View
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.decide.initial import initial_replicas
 from firsttoken_operator.domain import (
+    Decision,
     FleetSnapshot,
     Metrics,
     Missing,
@@ -15,10 +16,10 @@ from firsttoken_operator.domain import (
     ScalingPolicy,
     Sized,
     Target,
+    lead_seconds,
+    ready_seconds,
 )
-from firsttoken_operator.domain.decision import Decision
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.schedule import lead_seconds
 
 TICK_SECONDS = 15.0
 _UID = "replayed"
@@ -37,16 +38,18 @@ class Ours:
         calendar: Calendar | None = None,
         *,
         on_prem: bool = False,
+        memory: Memory | None = None,
     ) -> None:
         """`sized` and `policy` are what the operator would have made of the resource; `interval_seconds`: its tick.
 
         `calendar`: when the trace happens and what is declared for then; None: a week from Monday without windows.
-        `on_prem`: the resource is in a pool of GPUs that are there anyway.
+        `on_prem`: the resource is in a pool of GPUs that are there anyway. `memory`: what a process begins with that
+        takes over from another one; None: nothing.
         """
         self.interval_seconds = interval_seconds
         self._sized, self._policy = sized, policy
         self._calendar, self._on_prem = calendar or Calendar(), on_prem
-        self._memory = Memory()
+        self._memory = memory or Memory()
         self.decisions: list[Decision] = []
         """Those that changed something, in order."""
         self.capacity_factors: list[tuple[float, float]] = []
@@ -54,18 +57,29 @@ class Ours:
 
     def initial(self) -> int:
         """As the operator creates a fleet."""
-        return initial_replicas(self._policy, self._sized, self._scheduled(0.0, None), on_prem=self._on_prem)
+        scheduled = self._scheduled(0.0, ready_seconds(None))
+        return initial_replicas(self._policy, self._sized, scheduled, on_prem=self._on_prem)
 
     def desired(self, view: View) -> int:
-        """One tick of the operator."""
+        """One tick of the operator; what changed something is kept."""
+        decision = self.decision(view)
+        if decision.changes:
+            self.decisions.append(decision)
+        if not self.capacity_factors or decision.capacity_factor != self.capacity_factors[-1][1]:
+            self.capacity_factors.append((view.now_seconds, decision.capacity_factor))
+        return decision.to_replicas
+
+    def decision(self, view: View) -> Decision:
+        """One tick of the operator, with all that it decides."""
+        start_seconds = ready_seconds(view.time_to_ready_seconds)
         target = Target(
             uid=_UID, kind="Deployment", name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
             terminating=view.terminating, gpus_per_replica=self._sized.configuration.gpus_per_replica,
         )  # fmt: skip
         resource = ResourceSnapshot(
             uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,
-            metrics=_metrics(view), time_to_ready_seconds=view.time_to_ready_seconds,
-            scheduled_requests_per_second=self._scheduled(view.now_seconds, view.time_to_ready_seconds),
+            metrics=_metrics(view), time_to_ready_seconds=start_seconds,
+            scheduled_requests_per_second=self._scheduled(view.now_seconds, start_seconds),
             has_schedule=bool(self._calendar.windows),
         )  # fmt: skip
         snapshot = FleetSnapshot(
@@ -75,13 +89,9 @@ class Ours:
             epoch_seconds=self._calendar.epoch_seconds(view.now_seconds),
         )
         (decision,), self._memory = decide(snapshot, self._memory)
-        if decision.changes:
-            self.decisions.append(decision)
-        if not self.capacity_factors or decision.capacity_factor != self.capacity_factors[-1][1]:
-            self.capacity_factors.append((view.now_seconds, decision.capacity_factor))
-        return decision.to_replicas
+        return decision
 
-    def _scheduled(self, now_seconds: float, time_to_ready_seconds: float | None) -> float | None:
+    def _scheduled(self, now_seconds: float, time_to_ready_seconds: float) -> float | None:
         return self._calendar.scheduled_peak(now_seconds, lead_seconds(time_to_ready_seconds, self.interval_seconds))
 
 
