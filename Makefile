@@ -11,13 +11,17 @@ PYTEST_ARGS ?= --numprocesses 2 --dist loadscope --no-loadscope-reorder
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint demo control-plane crds clean
+.PHONY: help test check lint demo control-plane crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
 
 test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes options on
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# What needs no cluster and no minutes: the round between two edits. `make test` is what decides.
+check: lint  ## Lint, then the pure tests with few examples each: two minutes
+	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not slow"
 
 lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -34,6 +38,9 @@ control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubec
 
 crds: $(VENV)/.synced  ## Write crds/ from the pydantic models
 	for folder in crds helm/firsttoken/files/crds; do $(BIN)/python -m firsttoken_operator.api.crd $$folder/; done
+
+release: $(VENV)/.synced  ## VERSION=x.y.z: write it everywhere, head the changelog, commit and tag
+	@$(BIN)/python -m tools.release "$(VERSION)"
 
 clean:  ## Remove the virtual environment and tool caches; the control plane's cache stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
