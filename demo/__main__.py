@@ -24,7 +24,7 @@ from demo.page import write_page
 from demo.record import Record
 from demo.scenario import Expectation, Scenario
 from demo.stage import ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
-from demo.verdict import hopeless, judge
+from demo.verdict import cannot_pass, judge
 from demo.watching import TargetWatch, take_sample
 from tools.cluster import Cluster, SetupError
 
@@ -99,7 +99,7 @@ def _play(stage: Stage, identity: Path, expected: Expectation, console: Console,
                 record.samples.append(sample)
                 record.seconds = min(sample.seconds, scenario.duration_seconds)
                 show(record)
-                if hopeless(scenario, record, sample.seconds):
+                if cannot_pass(scenario, record, sample.seconds):
                     console.print("the burst was not answered: giving up", style="red")
                     break
             time.sleep(SAMPLE_SECONDS)

@@ -41,7 +41,7 @@ def judge(scenario: Scenario, expected: Expectation, record: Record) -> list[Cri
     ]
 
 
-def hopeless(scenario: Scenario, record: Record, now_seconds: float) -> bool:
+def cannot_pass(scenario: Scenario, record: Record, now_seconds: float) -> bool:
     """Whether the run has failed already: the burst is older than its first scale-up may be, and none came."""
     deadline = scenario.burst.at_seconds + FIRST_SCALE_UP_TICKS * scenario.tick_wall_seconds
     return now_seconds > deadline + scenario.tick_wall_seconds and not _first_scale_up(scenario, record).passed

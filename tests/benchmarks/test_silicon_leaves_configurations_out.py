@@ -67,7 +67,7 @@ def test_what_is_slower_in_one_group_is_found_there() -> None:
     assert weight_read(entry, "new") / weight_read(entry, "old") == pytest.approx(1.5, rel=0.1)
 
 
-def test_a_group_that_nobody_measured_has_what_the_others_have_in_common() -> None:
+def test_a_group_without_measurements_has_what_the_others_have_in_common() -> None:
     entry = fit(in_groups({"old": 1.4, "new": 1.4}))
 
     assert 1.1 < weight_read(entry, "never seen") < 1.5

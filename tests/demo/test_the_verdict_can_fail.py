@@ -10,7 +10,7 @@ import pytest
 from demo.page import write_page
 from demo.record import Record, ReplicaEvent, Sample
 from demo.scenario import Expectation, Scenario
-from demo.verdict import hopeless, judge
+from demo.verdict import cannot_pass, judge
 
 SCENARIO = Scenario()
 EXPECTED = Expectation(
@@ -80,7 +80,7 @@ def slow_emulation(r: Record) -> None:
     r.samples[-1] = replace(r.samples[-1], lateness_p99_seconds=0.6)
 
 
-def nobody_looked(r: Record) -> None:
+def not_measured(r: Record) -> None:
     r.samples.clear()
 
 
@@ -97,7 +97,7 @@ def nobody_looked(r: Record) -> None:
         (slow_requests, "inside the SLA"),
         (unknown_attainment, "inside the SLA"),
         (slow_emulation, "lateness"),
-        (nobody_looked, "lateness"),
+        (not_measured, "lateness"),
     ],
 )
 def test_each_criterion_fails_a_run_that_breaks_it(breakage: object, criterion: str) -> None:
@@ -116,9 +116,9 @@ def test_replica_seconds_count_from_the_moment_a_replica_is_asked_for() -> None:
 def test_a_run_without_any_scale_up_is_given_up_soon_after_the_burst() -> None:
     frozen = Record(events=[ReplicaEvent(0, 16, 16)], seconds=0)
 
-    assert not hopeless(SCENARIO, frozen, 122.9)
-    assert hopeless(SCENARIO, frozen, 125.0)
-    assert not hopeless(SCENARIO, good(), 125.0)
+    assert not cannot_pass(SCENARIO, frozen, 122.9)
+    assert cannot_pass(SCENARIO, frozen, 125.0)
+    assert not cannot_pass(SCENARIO, good(), 125.0)
 
 
 def test_the_page_stands_alone_and_holds_the_verdict(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_other_kernels_for_exponentials_and_sums_give_the_same_answers() -> None
 
 
 def test_last_bits_of_a_step_model_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand times what processors differ by, so that it holds for those that nobody has here."""
+    """A thousand times what processors differ by, so that it holds for others, too."""
 
     def nudged(**configuration: Any) -> FittedStep:
         fitted = step_for(**configuration)

@@ -77,7 +77,7 @@ def test_fewer_active_hours_raise_the_average() -> None:
     assert office_hours == pytest.approx(around_the_clock * 3 * 365 / 250)
 
 
-def test_what_nobody_said_is_not_counted() -> None:
+def test_what_was_not_said_is_not_counted() -> None:
     day = daily_volume(1)
 
     assert (day.users, day.input_tokens, day.output_tokens) == (None, None, None)

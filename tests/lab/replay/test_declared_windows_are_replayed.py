@@ -148,7 +148,7 @@ def test_a_window_is_staffed_as_long_before_as_starts_were_seen_to_take(measured
     assert asked == [6, found.sized.table.replicas_for(50.0)]
 
 
-def test_without_a_ready_replica_nobody_has_watched_an_idle_fleet() -> None:
+def test_without_a_ready_replica_idleness_was_not_observed() -> None:
     found = setting()
     for ready, lowered in ((0, False), (6, True)):
         ours = Ours(found.sized, found.policy)

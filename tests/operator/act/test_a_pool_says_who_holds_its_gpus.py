@@ -92,7 +92,7 @@ async def test_who_is_short_in_another_pool_is_not_short_here() -> None:
     assert condition(await Pool().tick(asked(OTHER, 1, Reason.POOL_EXHAUSTED))) == ("True", "Available")
 
 
-async def test_a_budget_that_nobody_knows_is_neither_available_nor_exhausted() -> None:
+async def test_an_unknown_budget_is_neither_available_nor_exhausted() -> None:
     unknown = replace(POOL, budget_gpus=None, inventory_gpus=None)
 
     assert condition(await Pool().tick(pool=unknown)) == ("Unknown", "PoolInventoryUnknown")

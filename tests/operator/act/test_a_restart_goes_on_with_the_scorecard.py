@@ -156,7 +156,7 @@ def test_a_flap_across_a_restart_is_one() -> None:
         pytest.param({"days": [{"date": "2026-11-21", "requests": 5, "lateRequests": 50}]}, id="late above all"),
     ],
 )
-def test_a_status_that_somebody_edited_is_survived(spoiled: dict[str, Any]) -> None:
+def test_a_status_that_was_edited_is_survived(spoiled: dict[str, Any]) -> None:
     written = InferenceDeploymentStatus.model_validate({"scorecard": spoiled})
     about = resource(target(5), measured())
     card = minutes(restored(written, START), about, START, 10)

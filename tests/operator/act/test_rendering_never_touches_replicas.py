@@ -124,7 +124,7 @@ async def test_a_field_that_is_no_longer_declared_goes_away(api: KubernetesClust
     assert "runtimeClassName" not in pod
 
 
-async def test_a_deployment_that_somebody_else_made_is_not_touched(api: KubernetesCluster, renderer: Renderer) -> None:
+async def test_a_deployment_that_another_writer_made_is_not_touched(api: KubernetesCluster, renderer: Renderer) -> None:
     await api.create(workload(2, "taken"))
     live = await api.create(nim("taken"))
     result = await renderer.render(rendering(live), 7)

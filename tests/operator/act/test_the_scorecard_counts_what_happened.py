@@ -1,4 +1,4 @@
-"""The scorecard's sums: each request once, each GPU as long as it was held, nothing for what nobody saw."""
+"""The scorecard's sums: each request once, each GPU as long as it was held, nothing for what was not seen."""
 
 from __future__ import annotations
 

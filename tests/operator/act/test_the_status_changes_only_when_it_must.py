@@ -395,7 +395,7 @@ def test_a_number_that_moves_inside_a_message_is_no_change() -> None:
         pytest.param(resource(target(5), lost()), "SLAMet", ("Unknown", "Unknown"), id="no TTFT is not a good TTFT"),
         pytest.param(
             resource(target(5), metrics(1), sized=replace(SIZED, sla=EVERY_LIMIT)),
-            "SLAMet", ("Unknown", "Unknown"), id="limits that nobody measures are not met",
+            "SLAMet", ("Unknown", "Unknown"), id="limits that are not measured are not met",
         ),
         pytest.param(
             resource(

@@ -118,7 +118,7 @@ def test_a_key_that_breaks_the_line_is_quoted(place, key):
 @example(path="spec", value={"\n": None})
 @example(path="metadata.name", value="\n")
 @example(path="kind", value="\x1b[2J")
-def test_a_poisoned_object_is_read_or_refused_and_never_crashes(path, value):
+def test_a_spoiled_object_is_read_or_refused_and_never_crashes(path, value):
     document = changed(GOOD["InferenceDeployment"], {path: value})
 
     result = read_or_refusal(json.dumps(document))

@@ -184,7 +184,7 @@ async def test_its_failure_changes_nothing_else() -> None:
     assert (failed.health, failed.detail, failed.arrivals) == (whole.health, whole.detail, whole.arrivals)
 
 
-async def test_a_source_that_nobody_configured_has_no_gateway_either() -> None:
+async def test_a_source_that_is_not_configured_has_no_gateway_either() -> None:
     metrics = await metrics_without_pods(document(vector(*PARTS)), source="other")
 
     assert reason(metrics.gateway_arrivals) is Reason.SOURCE_NOT_CONFIGURED

@@ -53,7 +53,7 @@ def test_the_estimate_is_exact_for_delays_that_are_exponential(mean_seconds: flo
     assert share.estimate == pytest.approx(math.exp(-limit_seconds / mean_seconds), rel=1e-3)
 
 
-def test_above_a_bucket_with_nobody_stands_half_a_request() -> None:
+def test_above_an_empty_bucket_stands_half_a_request() -> None:
     share = late_share(BOUNDS, (9e5, 9e5, 1e6, 1e6), 0.375)
 
     assert share is not None
@@ -69,11 +69,11 @@ def test_or_a_hundredth_of_the_few_that_are_in_it() -> None:
     assert share.estimate == pytest.approx(math.sqrt(0.1 * 0.001))
 
 
-def test_nobody_above_the_lower_bound_is_late_for_certain_not() -> None:
+def test_no_request_above_the_lower_bound_is_late_for_certain() -> None:
     assert late_share(BOUNDS, (40, 100, 100, 100), 0.3) == LateShare(0.0, 0.0, 0.0)
 
 
-def test_rounding_alone_is_nobody() -> None:
+def test_rounding_alone_is_no_request() -> None:
     tenths = [0.1 * 3, 0.3, 0.3, 0.3]
 
     assert late_share(BOUNDS, tenths, 0.3) == LateShare(0.0, 0.0, 0.0)

@@ -161,7 +161,7 @@ def test_durations_are_divided_by_the_time_scale_and_on_prem_waits_for_a_short_p
 
 OWNED = deployment(owner=("NIMService", "x", "uid-x"))
 RIVALS: dict[str, tuple[list[tuple[str, Any]], str]] = {
-    "nobody": ([], ""),
+    "no controller": ([], ""),
     "a controller": (
         [("Deployment", OWNED)],
         "owned by NIMService x; point targetRef at it; this version scales Deployments only, "
@@ -215,7 +215,7 @@ def test_a_rendered_deployment_is_owned_by_its_own_resource_without_conflict() -
     assert (resource.target.name, resource.conflict) == ("rag", "")
 
 
-def test_a_rendered_deployment_that_somebody_else_owns_is_a_conflict_even_in_advisory_mode() -> None:
+def test_a_rendered_deployment_that_another_controller_owns_is_a_conflict_even_in_advisory_mode() -> None:
     body = inference_deployment(scaling={"mode": "Advisory"})
     body["spec"].pop("targetRef")
     body["spec"]["runtime"] = {"type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"}
@@ -272,7 +272,7 @@ def test_a_node_selector_chooses_the_nodes() -> None:
 
 
 @pytest.mark.parametrize("nodes", [[], NODES[2:], [("Node", node("gpu-0", gpus=None))]])
-def test_an_inventory_that_nobody_reports_is_unknown_not_zero(nodes: list[tuple[str, Any]]) -> None:
+def test_an_inventory_that_is_not_reported_is_unknown_not_zero(nodes: list[tuple[str, Any]]) -> None:
     found = pool_of(*nodes)
 
     assert (found.budget_gpus, found.inventory_gpus) == (None, None)

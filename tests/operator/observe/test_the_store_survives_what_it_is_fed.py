@@ -136,21 +136,21 @@ BODIES: dict[str, Any] = {
 
 @given(st.sampled_from(KINDS), st.data())
 @settings(max_examples=400, deadline=None)
-def test_a_poisoned_object_never_raises_and_hides_no_other(kind: str, data: st.DataObject) -> None:
+def test_a_spoiled_object_never_raises_and_hides_no_other(kind: str, data: st.DataObject) -> None:
     store = Store()
     for other, body in CHAIN:
         store.feed(other, None, body)
     part = data.draw(st.sampled_from(["metadata", "spec", "status"]))
-    poisoned = {**BODIES[kind], "metadata": {**BODIES[kind]["metadata"], "uid": "uid-poison"}}
-    inner = poisoned.get(part)
+    spoiled = {**BODIES[kind], "metadata": {**BODIES[kind]["metadata"], "uid": "uid-spoiled"}}
+    inner = spoiled.get(part)
     keys = sorted(inner) if isinstance(inner, dict) and inner else [""]
-    poisoned[part] = {**(inner or {}), data.draw(st.sampled_from(keys)): data.draw(JSON)}
+    spoiled[part] = {**(inner or {}), data.draw(st.sampled_from(keys)): data.draw(JSON)}
     if data.draw(st.booleans()) and part != "metadata":
-        poisoned[part] = data.draw(JSON)
+        spoiled[part] = data.draw(JSON)
 
-    store.feed(kind, "ADDED", poisoned)
-    store.feed(kind, "MODIFIED", poisoned)
-    store.feed(kind, "DELETED", poisoned)
+    store.feed(kind, "ADDED", spoiled)
+    store.feed(kind, "MODIFIED", spoiled)
+    store.feed(kind, "DELETED", spoiled)
 
     assert "a" in names(store)
 

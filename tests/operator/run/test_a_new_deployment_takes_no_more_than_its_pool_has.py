@@ -192,7 +192,7 @@ async def test_paused_or_unsized_resources_are_not_rendered() -> None:
     for changes in (
         {"policy": replace(POLICY, mode=ScalingMode.PAUSED)},
         {"sized": Unsized(Reason.UNKNOWN_MODEL, "")},
-        {"conflict": "somebody"},
+        {"conflict": "another controller"},
     ):
         store, snapshot = fleet("a", **changes)  # type: ignore[arg-type]
         await rendered.reconcile(snapshot, store, (), sizings(snapshot))

@@ -63,12 +63,12 @@ class Played:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
-    def poisoned(snapshot: FleetSnapshot, memory: Memory) -> Any:
+    def failing(snapshot: FleetSnapshot, memory: Memory) -> Any:
         if any(resource.name == "bad" for resource in snapshot.resources):
-            raise RuntimeError("poison")
+            raise RuntimeError("unreadable")
         return decide(snapshot, memory)
 
-    monkeypatch.setattr(isolation, "decide", poisoned)
+    monkeypatch.setattr(isolation, "decide", failing)
     return Played()
 
 

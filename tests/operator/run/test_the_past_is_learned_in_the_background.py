@@ -153,7 +153,7 @@ async def test_a_source_that_fails_is_told_of_once_and_asked_again_an_hour_later
     assert memory.resources[SEEN.uid].forecast is not None
 
 
-async def test_a_source_that_never_answers_holds_up_nobody(
+async def test_a_source_that_never_answers_holds_up_no_other(
     histories: Histories, store: Store, server: FaultServer
 ) -> None:
     def silent(_: BaseHTTPRequestHandler) -> None:

@@ -222,9 +222,9 @@ def test_without_definitions_it_waits_instead_of_being_blind(control_plane: Path
 
 @pytest.mark.slow
 def test_without_the_right_to_watch_it_ends_with_an_error(cluster: Cluster, account: Path, start: Start) -> None:
-    cluster.kubectl("create", "serviceaccount", "nobody", "-n", NAMESPACE)
-    nobody = cluster.service_account_kubeconfig(NAMESPACE, "nobody")
-    process = start(kubeconfig=nobody, ready=False)
+    cluster.kubectl("create", "serviceaccount", "powerless", "-n", NAMESPACE)
+    powerless = cluster.service_account_kubeconfig(NAMESPACE, "powerless")
+    process = start(kubeconfig=powerless, ready=False)
 
     # kopf tries for 54 s, as after an outage, and then gives up rather than work on with watches that are dead.
     assert process.child.wait(120) == 1

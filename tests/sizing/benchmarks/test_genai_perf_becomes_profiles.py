@@ -112,7 +112,7 @@ def test_a_bad_value_makes_the_file_unreadable(
         read_benchmarks(edited(NESTED, change), DECLARED)
 
 
-def test_infinity_that_nobody_reads_does_not_matter(edited: Callable[..., Path]) -> None:
+def test_infinity_that_is_not_read_does_not_matter(edited: Callable[..., Path]) -> None:
     path = edited(NESTED, lambda data: data.update(issue_rate=float("inf")))
 
     assert read_benchmarks(path, DECLARED).profiles

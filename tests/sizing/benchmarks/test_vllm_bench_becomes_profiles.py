@@ -62,7 +62,7 @@ def test_what_metadata_did_not_note_is_asked_for(edited: Edited) -> None:
         read_benchmarks(edited(FIXTURE, lambda d: d.pop("gpu")), DECLARED)
 
 
-def test_a_declared_gpu_stands_in_for_a_noted_name_that_nobody_knows(edited: Edited) -> None:
+def test_a_declared_gpu_stands_in_for_a_noted_name_that_is_unknown(edited: Edited) -> None:
     path = edited(FIXTURE, lambda d: d.update(gpu="our big box"))
 
     assert read_benchmarks(path, Declared(gpu="L40S", precision="fp8")).profiles[0].key.gpu == "L40S"
@@ -89,7 +89,7 @@ def test_a_run_that_sends_everything_at_once_keeps_its_throughput_only(edited: E
     assert "TTFT and end-to-end latency are left out" in result.remarks[0].text
 
 
-def test_an_end_to_end_latency_that_nobody_asked_for_is_absent_and_still_checked(edited: Edited) -> None:
+def test_an_end_to_end_latency_that_was_not_asked_for_is_absent_and_still_checked(edited: Edited) -> None:
     def without_e2el(data: dict[str, Any]) -> None:
         at_concurrency_16(data)
         for name in [name for name in data if "e2el" in name]:

@@ -36,7 +36,7 @@ def test_h100_has_the_measured_figures() -> None:
     assert pair.seconds(1e6) == pytest.approx(pair.latency_seconds + 1e6 / (1e9 * pair.bandwidth_gb_per_second))
 
 
-def test_a_gpu_that_nobody_measured_scales_with_its_link() -> None:
+def test_a_gpu_that_was_not_measured_scales_with_its_link() -> None:
     v100, a100 = resolve_gpu("V100-SXM-32GB"), resolve_gpu("A100-SXM-80GB")
 
     assert link(v100, 8, 8).bandwidth_gb_per_second == pytest.approx(link(a100, 8, 8).bandwidth_gb_per_second / 2)

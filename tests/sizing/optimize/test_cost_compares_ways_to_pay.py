@@ -56,7 +56,7 @@ def test_tokens_are_counted_at_the_peak_and_at_the_average() -> None:
     assert cost.per_million_tokens_at_average == pytest.approx(39 * 3.0 / 3600 / (28.54 * 2200) * 1e6)
 
 
-def test_what_nobody_declared_is_not_made_up() -> None:
+def test_what_was_not_declared_is_not_made_up() -> None:
     workload = Workload(input_tokens=2000, output_tokens=200, peak_requests_per_second=200)
     cost = priced(Pricing(gpu_hour=3.0), replace(call_center(), workload=workload))
 

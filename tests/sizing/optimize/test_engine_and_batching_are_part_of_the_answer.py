@@ -44,7 +44,7 @@ def test_an_engine_batches_as_it_is_installed_unless_it_is_told() -> None:
     assert told.engine_settings["enable_chunked_prefill"] is False
 
 
-def test_measured_points_speak_for_the_batching_they_were_measured_with() -> None:
+def test_measured_points_count_for_the_batching_they_were_measured_with() -> None:
     in_flight, static = (size(replace(call_center(), batchings=(b,))) for b in (Batching.IN_FLIGHT, Batching.STATIC))
 
     assert in_flight.basis is Basis.MEASURED

@@ -40,7 +40,7 @@ def test_least_loaded_takes_fewer_replicas_than_random(pooled: Sizing) -> None:
     assert pooled.replicas < sized(Routing.RANDOM).replicas
 
 
-def test_one_replica_has_nobody_to_share_with() -> None:
+def test_one_replica_has_no_other_to_share_with() -> None:
     assert sized(Routing.LEAST_LOADED, peak=5).requests_per_second_per_replica == pytest.approx(
         sized(Routing.RANDOM, peak=5).requests_per_second_per_replica
     )

@@ -70,7 +70,7 @@ def test_a_named_precision_has_the_accuracy_note_that_fits_its_bits(
         assert said in notes[0]
 
 
-def test_allowed_formats_that_nobody_published_are_named() -> None:
+def test_allowed_formats_that_were_never_published_are_named() -> None:
     request = replace(call_center(), precision=None, allowed_precisions=("nvfp4", "FP8", "int4"))
 
     (warning,) = (w for w in size(request).warnings if w.startswith("PrecisionNotPublished"))

@@ -60,7 +60,7 @@ def test_a_prompt_that_no_replica_can_hold_is_infeasible_although_the_mean_fits(
     assert size(request).cause is Infeasible.KV_CACHE_TOO_SMALL
 
 
-def test_an_optimization_that_nobody_measured_widens_the_band() -> None:
+def test_an_optimization_that_was_not_measured_widens_the_band() -> None:
     plain, sparse = size(call_center()), size(replace(call_center(), sparsity=Sparsity.TWO_OF_FOUR))
 
     assert sparse.basis is Basis.EXTRAPOLATED

@@ -97,7 +97,7 @@ def test_a_closed_loop_never_has_more_requests_than_clients(batching: Batching) 
     assert sent == pytest.approx(np.sort(outcome.finish_s)[: len(sent)], rel=1e-9)
 
 
-def test_a_window_in_which_nobody_came_counts_nothing() -> None:
+def test_a_window_without_arrivals_counts_nothing() -> None:
     lengths = Lengths(100, 100, 10)
 
     outcome = simulate(STEP, equal_requests(lengths, np.array([0.0])), Settings(count_from_s=50.0))

@@ -128,7 +128,7 @@ def test_every_replica_of_a_random_splitter_is_a_replica_by_itself() -> None:
         (Settings(kv_cache_tokens=699), "kv_cache_tokens"),
     ],
 )
-def test_settings_that_can_serve_nobody_are_refused(settings: Settings, field: str) -> None:
+def test_settings_that_can_serve_no_request_are_refused(settings: Settings, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         simulate(LLAMA_8B, chat(1.0, 5), settings)
     assert refused.value.field == field

@@ -68,7 +68,7 @@ def test_the_step_model_comes_back_from_points_of_several_lengths() -> None:
     assert step.per_context_token_seconds == pytest.approx(TRUE_STEP.per_context_token_seconds, rel=0.1)
 
 
-def test_lengths_that_nobody_measured_are_closer_than_the_prior_has_them() -> None:
+def test_lengths_that_were_not_measured_are_closer_than_the_prior_has_them() -> None:
     unseen = usable_samples([synthetic(4000, 400)])
     step = fitted(synthetic(200, 200), synthetic(2000, 1000)).step(work_at(4000))
 

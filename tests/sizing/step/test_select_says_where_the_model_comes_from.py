@@ -54,13 +54,13 @@ def test_profiles_win_over_the_shipped_fit() -> None:
     assert answer().origin is Origin.SHIPPED
 
 
-def test_the_shipped_fit_speaks_for_lengths_that_the_profiles_do_not_cover() -> None:
+def test_the_shipped_fit_is_used_for_lengths_that_the_profiles_do_not_cover() -> None:
     far = answer(LLAMA_8B_H100_FP8, call_center_profile(), lengths=(200, 2000))
 
     assert far == shipped_step(LLAMA_8B_H100_FP8)
 
 
-def test_profiles_speak_for_lengths_that_nobody_covers() -> None:
+def test_profiles_are_used_for_lengths_that_no_source_covers() -> None:
     assert answer(LLAMA_8B_H100_FP8, call_center_profile(), lengths=(60_000, 200)).origin is Origin.PROFILES
 
 
@@ -80,7 +80,7 @@ def test_points_that_cannot_be_fitted_leave_the_word_to_the_shipped_fit() -> Non
     assert answer(LLAMA_8B_H100_FP8, poisson).origin is Origin.SHIPPED
 
 
-def test_physics_speaks_where_nobody_measured_and_is_always_extrapolated() -> None:
+def test_physics_is_used_where_nothing_was_measured_and_is_always_extrapolated() -> None:
     fitted = answer(NEVER_MEASURED)
 
     assert fitted.origin is Origin.PRIOR
@@ -91,7 +91,7 @@ def test_physics_speaks_where_nobody_measured_and_is_always_extrapolated() -> No
     assert basis_of(fitted, 2000, 200) is Basis.EXTRAPOLATED
 
 
-def test_an_unmeasured_sibling_speaks_of_the_same_release_as_the_measured_ones() -> None:
+def test_an_unmeasured_sibling_is_of_the_same_release_as_the_measured_ones() -> None:
     """TP 4 of a model whose TP 1 and 2 were measured with engines of 2024 must not look better for its age alone."""
     assert shipped_release(LLAMA_8B, Engine.TENSORRT_LLM) == "2024"
     sibling = answer(replace(LLAMA_8B_H100_FP8, tensor_parallel=4))
@@ -102,7 +102,7 @@ def test_an_unmeasured_sibling_speaks_of_the_same_release_as_the_measured_ones()
     assert 0.6 < sibling.model.decode_seconds(1, 2000) / two.model.decode_seconds(1, 2000) < 1.1
 
 
-def test_a_measured_sibling_scales_the_physics_of_one_that_nobody_measured() -> None:
+def test_a_measured_sibling_scales_the_physics_of_one_that_was_not_measured() -> None:
     measured = replace(NEVER_MEASURED, tensor_parallel=1)
     lengths = Lengths(2000, 2000, 200)
     physics = answer(measured).model
@@ -164,7 +164,7 @@ def test_of_two_workloads_the_fits_without_one_are_those_of_the_other() -> None:
     near = call_center_profile()
     slower = tuple(replace(p, requests_per_second=p.requests_per_second / 4) for p in near.points)
     far = replace(near, name="far", input_tokens=7000, output_tokens=1000, points=slower)
-    # Nothing is shipped of this engine that would speak instead.
+    # Nothing is shipped of this engine that would be used instead.
     both = answer(LLAMA_8B_H100_FP8, near, far, engine=Engine.VLLM)
     alone = [answer(LLAMA_8B_H100_FP8, profile, engine=Engine.VLLM) for profile in (far, near)]
 
@@ -172,7 +172,7 @@ def test_of_two_workloads_the_fits_without_one_are_those_of_the_other() -> None:
     assert rates(*both.without_one()) == pytest.approx(rates(*(fit.model for fit in alone)), rel=0.02)
 
 
-def test_lengths_that_nobody_measured_are_extrapolated() -> None:
+def test_lengths_that_were_not_measured_are_extrapolated() -> None:
     fit = shipped_step(LLAMA_8B_H100_FP8)
     assert fit is not None
 

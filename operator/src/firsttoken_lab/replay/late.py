@@ -1,4 +1,4 @@
-"""How many requests of a minute are late with so many replicas, as far as somebody knows who has replayed the traffic.
+"""How many requests of a minute are late with so many replicas, as far as replays of the traffic tell.
 
 At first all that is known are shares: the late share by load and by number of replicas, learned under a schedule that
 raises the load of a replica slowly, over and over. Each schedule that is replayed then shows for every minute what its
@@ -33,7 +33,7 @@ _MINUTES_A_CURVE = 200
 """A curve of late shares takes in neighboring fleet sizes until it stands on so many minutes."""
 _LEAST_SCALE, _MOST_SCALE = 0.1, 10.0
 """What the learned shares may be off by. NB: below a tenth hardly anything would be left to keep a schedule from trying
-sizes that nobody has tried."""
+sizes that were not tried."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -58,7 +58,7 @@ class Lateness:
         return np.where(is_seen, seen, np.maximum(np.minimum(guess, of_fewer), of_more))
 
     def untried_share(self, schedule: Counts) -> float:
-        """Share of the minutes in which nobody has seen yet what the schedule's number of replicas does."""
+        """Share of the minutes in which the schedule's number of replicas was not tried yet."""
         return float(np.isnan(self._seen[self._minutes, schedule - 1]).mean())
 
     def learn(self, schedule: Counts, late: Floats) -> None:

@@ -94,7 +94,7 @@ class ClusterWriter(Protocol):
         """Make `status` the whole status of the object with this uid; another uid is `Rejected`."""
 
     async def apply(self, manifest: Json) -> Json:
-        """Server-side apply: we own exactly the fields of `manifest`, also those that somebody else has set."""
+        """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set."""
 
     async def create(self, manifest: Json) -> Json:
         """Create the object; one that exists already is a `Conflict`."""

@@ -1,6 +1,6 @@
 """What `runtime: NIM` becomes: a Deployment, a Service and a PodMonitor as plain manifests. Pure.
 
-Only the restricted fields of `spec.runtime` reach a pod: whoever may write an InferenceDeployment makes the operator
+Only the restricted fields of `spec.runtime` reach a pod: a user who may write an InferenceDeployment makes the operator
 create pods with the operator's rights, so the pods always pass the Pod Security Standard `restricted`, use no service
 account token and reach nothing outside their namespace.
 

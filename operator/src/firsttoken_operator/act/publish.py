@@ -81,7 +81,7 @@ class Publisher:
         try:
             await self._cluster.replace_status(ref, document(status), uid=resource.uid)
         except NotFound:
-            return False  # Deleted meanwhile: there is nobody left to tell.
+            return False  # Deleted meanwhile: there is no object left to write to.
         except ClusterError as error:
             self._log_failure(resource.uid, str(error))
             return False

@@ -5,7 +5,7 @@ with 7 replicas and then without becomes 1; applied again with 7 it resets a fle
 is sent exactly once, at creation; a second field manager takes hold of it at once through the scale subresource; and
 from then on no apply contains it. A crash between the first two steps is repaired before the next apply.
 
-An object of the same name that somebody else made is never touched.
+An object of the same name that another writer made is never touched.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class ScaleResult:
     replicas: int | None = None
 
 
-def _nobody(_: Decision) -> None:
-    """Nobody wants to know."""
+def _ignore(_: Decision) -> None:
+    """Take no note of it."""
 
 
 class ScaleWriter:
@@ -64,7 +64,7 @@ class ScaleWriter:
         self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
 
     async def execute(
-        self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = _nobody
+        self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = _ignore
     ) -> ScaleResult:
         """Write `decision.to_replicas` where that is a change that the live resource still allows.
 

@@ -109,7 +109,7 @@ def _whole(requests: float) -> int:
 
 
 def _instant(text: str | None) -> datetime | None:
-    """A time that was written before; None where somebody made something else of it."""
+    """A time that was written before; None where it was edited into something else."""
     try:
         at = datetime.fromisoformat(text) if text else None
     except ValueError:

@@ -179,7 +179,7 @@ class TimingStatus(ApiModel):
 
 
 class CalibrationStatus(ApiModel):
-    """What live traffic taught about the sizing model."""
+    """Calibration of the sizing model by live traffic."""
 
     state: Annotated[ReasonWord | None, described("AsSized, Learned or Pegged.")] = None
     service_factor_percent: Annotated[
@@ -200,7 +200,7 @@ class CalibrationStatus(ApiModel):
     ] = None
     samples: Annotated[
         Count | None,
-        described("Measurements that the share stands on.", unit="measurements", absent="none taught anything yet"),
+        described("Measurements that the share stands on.", unit="measurements", absent="none was usable yet"),
     ] = None
 
 
@@ -237,7 +237,9 @@ class InferenceDeploymentStatus(ApiModel):
     prediction: Annotated[PredictionStatus | None, described("Predictions around the decided size.")] = None
     capacity: Annotated[CapacityStatus | None, described("What the pool gave and withheld.")] = None
     timing: Annotated[TimingStatus | None, described("How long replicas take to become ready.")] = None
-    calibration: Annotated[CalibrationStatus | None, described("What live traffic taught.")] = None
+    calibration: Annotated[CalibrationStatus | None, described("Calibration of the sizing model by live traffic.")] = (
+        None
+    )
     scorecard: Annotated[
         ScorecardStatus | None,
         described(

@@ -177,8 +177,8 @@ def _variants(
 def _with_model(request: SizingRequest, name: str) -> SizingRequest:
     """The same traffic and SLA with another model.
 
-    The declared precision, architecture and pinned configuration speak of the declared model: another one gets its own
-    chosen.
+    The declared precision, architecture and pinned configuration are those of the declared model: another one gets its
+    own chosen.
     """
     if name == request.model:
         return request

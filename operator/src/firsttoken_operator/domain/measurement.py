@@ -13,7 +13,7 @@ LARGEST_VALUE = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number that was really measured. `coverage` is the share (0..1) of the pods that it should speak for."""
+    """A number that was really measured. `coverage` is the share (0..1) of the pods that it should cover."""
 
     value: float
     age_seconds: float = 0.0

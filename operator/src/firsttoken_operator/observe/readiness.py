@@ -9,7 +9,7 @@ What is learned is lost at a restart and learned again from the pods that exist.
 
 The kind of a start is read from the pod and its node. The runtime's cache of weights is not knowable from the API: a
 warm start that must still download its model is a slow warm start. Nor is a node that was new when the pod came and is
-gone by the time that somebody asks: such a start counts by its image alone.
+gone by the time that it is asked for: such a start counts by its image alone.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Start:
     """Scheduled -> Ready."""
     kind: StartKind
     asked_seconds: float
-    """How long it took whoever asked for the pod."""
+    """Wait of the controller that asked for the pod."""
 
 
 NodeNamed = Callable[[str], NodeView | None]
@@ -116,7 +116,7 @@ class ReadinessHistory:
             return
         self._learned.add(pod.uid)
         if _took_seconds(pod) <= LONGEST_START_SECONDS:
-            # NB: its node may not have been told yet. It is looked up when somebody asks, once the caches are filled.
+            # NB: its node may not have been told yet. It is looked up when it is asked for, once the caches are filled.
             waiting = self._unjudged[deployment_uid]
             waiting.append(pod)
             del waiting[:-KEPT]
@@ -169,13 +169,13 @@ def _came_for(pod: PodView, node: NodeView) -> bool:
 
 
 def _took_seconds(pod: PodView) -> float:
-    assert pod.ready_seconds is not None, "only pods that became Ready teach"
+    assert pod.ready_seconds is not None, "only pods that became Ready are samples"
     began = pod.created_seconds if pod.scheduled_seconds is None else pod.scheduled_seconds
     return max(0.0, pod.ready_seconds - began)
 
 
 def _start(pod: PodView, node: NodeView | None) -> _Start:
-    assert pod.ready_seconds is not None, "only pods that became Ready teach"
+    assert pod.ready_seconds is not None, "only pods that became Ready are samples"
     kind, took = kind_of(pod, node), _took_seconds(pod)
     since_created = pod.ready_seconds - pod.created_seconds
     # A pod that waited for more than an hour waited for room; how long a node takes it does not tell.

@@ -1,7 +1,7 @@
 """What the cluster looks like, in memory: fed by watch events, read by the snapshot of each tick.
 
 It keeps projections, never bodies, and one bad object never hides another: a custom resource that does not parse is
-kept with its problem. It calls nobody; who feeds it is the business of `run`.
+kept with its problem. It makes no calls; feeding it is the business of `run`.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def _answer(question: _Question) -> Answer:
         reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), Reason.INVALID_SPEC)
         return Answer(Unsized(reason, str(error)))
     except Exception as error:
-        # NB: one poisonous resource must not take the operator down; it is reported on the resource and in the log.
+        # NB: one failing resource must not take the operator down; it is reported on the resource and in the log.
         logger.exception("sizing %s failed", resource.key)
         return Answer(Unsized(Reason.INVALID_SPEC, f"sizing failed: {type(error).__name__}"))
     if not sizing.feasible or sizing.table is None or sizing.configuration is None:

@@ -1,4 +1,4 @@
-"""Whether the watches have told everything, and a broom for what they cannot tell.
+"""Completeness of the watches, and a resync for what they cannot tell.
 
 kopf's low-level handlers give no sign when the first lists are complete, and after a broken watch it lists again
 without a word about what was deleted in between. Both would be wrong numbers: pods that are not known yet read as

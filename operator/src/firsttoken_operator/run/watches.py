@@ -10,7 +10,7 @@ VERSION = "v1alpha1"
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One kind of object. `field_selector` leaves out on the server what nobody here reads."""
+    """One kind of object. `field_selector` leaves out on the server what is not read here."""
 
     kind: str
     group: str

@@ -245,7 +245,7 @@ def _measured(
 
 
 def _model_basis(question: Question, bound: CandidateBound) -> Basis:
-    """Basis of the step model, which speaks beside measured points for loads that lie outside."""
+    """Basis of the step model, the source beside measured points for loads that lie outside."""
     return basis_of(bound.fitted, question.lengths.input_tokens, question.lengths.output_tokens)
 
 

@@ -27,7 +27,7 @@ class Hpa:
     interval_seconds = SYNC_SECONDS
 
     def __init__(self, requests_per_pod: float, initial: int, maximum: int) -> None:
-        """`requests_per_pod`: the target, the knob that nobody knows how to set."""
+        """`requests_per_pod`: the target, the parameter that no documentation says how to tune."""
         self._target, self._initial = requests_per_pod, initial
         self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, maximum)
 

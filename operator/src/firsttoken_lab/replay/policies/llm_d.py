@@ -32,7 +32,7 @@ DOWN = Rule(pods=1, percent=None, period_seconds=120.0, window_seconds=180.0)
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The knobs of the control law, at their documented values. Signals are latency / SLO."""
+    """Parameters of the control law, at their documented values. Signals are latency / SLO."""
 
     scale_up_above: float = 0.55
     scale_down_below: float = 0.40

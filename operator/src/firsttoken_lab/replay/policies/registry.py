@@ -1,6 +1,6 @@
 """Every causal policy by its name on the command line: from what is known before the replay to a policy.
 
-A policy that stands for somebody else's program raises `Unavailable` where that is not installed.
+A policy that stands for another project's program raises `Unavailable` where that is not installed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known before a replay. The traffic's own figures are for references and for knobs set in hindsight."""
+    """Facts known before a replay. The traffic's own figures are for references and for tuning in hindsight."""
 
     sized: Sized
     request: SizingRequest

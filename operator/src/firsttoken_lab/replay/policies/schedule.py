@@ -1,4 +1,4 @@
-"""A fleet that follows a schedule made beforehand: what somebody would do who knows the future."""
+"""A fleet that follows a schedule made beforehand: as for a known future."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ POOL = PoolSnapshot("h100", budget_gpus=20, inventory_gpus=20, on_prem=False, sc
                     brake_window_seconds=600)  # fmt: skip
 
 
-class Poison(dict[str, Any]):
+class FailingMetrics(dict[str, Any]):
     """Metrics that explode when read."""
 
     def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("poison")
+        raise RuntimeError("unreadable")
 
 
 def named(name: str, **changes: Any) -> ResourceSnapshot:
@@ -37,30 +37,30 @@ def fleet(*resources: ResourceSnapshot) -> FleetSnapshot:
     return FleetSnapshot(0.0, 15.0, resources, {"h100": POOL})
 
 
-def test_without_poison_it_is_the_plain_decision() -> None:
+def test_without_a_failing_resource_it_is_the_plain_decision() -> None:
     snapshot = fleet(named("a"), named("b"))
     decided = decide_isolated(snapshot, Memory())
 
     assert (decided.decisions, decided.failed) == (decide(snapshot, Memory())[0], ())
 
 
-def test_the_others_are_decided_and_the_poison_is_named() -> None:
-    poison = named("bad", metrics=Poison())
-    decided = decide_isolated(fleet(named("a"), poison), Memory())
+def test_the_others_are_decided_and_the_failing_one_is_named() -> None:
+    failing = named("bad", metrics=FailingMetrics())
+    decided = decide_isolated(fleet(named("a"), failing), Memory())
 
     assert [d.name for d in decided.decisions] == ["a"]
     assert [r.name for r in decided.failed] == ["bad"]
 
 
-def test_the_gpus_of_the_poison_are_not_given_to_others() -> None:
+def test_the_gpus_of_the_failing_one_are_not_given_to_others() -> None:
     alone = decide_isolated(fleet(named("a")), Memory()).decisions[0]
-    beside = decide_isolated(fleet(named("a"), named("bad", metrics=Poison())), Memory()).decisions[0]
+    beside = decide_isolated(fleet(named("a"), named("bad", metrics=FailingMetrics())), Memory()).decisions[0]
 
     assert alone.to_replicas == 20
     assert beside.to_replicas == 10
 
 
-def test_a_fault_of_nobody_in_particular_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_no_resource_in_particular_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(snapshot: FleetSnapshot, memory: Memory) -> Any:
         raise ZeroDivisionError
 
@@ -83,7 +83,7 @@ async def answers(made: Sizer, store: Store) -> dict[str, str]:
 
 
 async def test_every_resource_gets_an_answer_of_its_own() -> None:
-    unknown = infd("unknown", model={"name": "nobody/knows"})
+    unknown = infd("unknown", model={"name": "unknown/model"})
     broken = infd("broken", hardware={"gpus": []})
     store = stored(infd("good"), unknown, broken)
 
@@ -107,7 +107,7 @@ async def test_a_resource_that_waits_for_its_turn_keeps_its_earlier_answer() -> 
     await answers(made, store)
     for document in (first, second):
         document["metadata"]["generation"] = 2
-        document["spec"]["model"] = {"name": "nobody/knows"}
+        document["spec"]["model"] = {"name": "unknown/model"}
         store.feed("InferenceDeployment", "MODIFIED", document)
 
     assert await answers(made, store) == {"r-0": "UnknownModel", "r-1": "Sized"}
@@ -144,7 +144,7 @@ async def test_sizing_is_done_again_only_when_something_changed(monkeypatch: pyt
         ("meta/llama-3-8b-instruct", False, 2),
         ("meta-llama/Meta-Llama-3-70B-Instruct", False, 1),
         ("meta-llama/Meta-Llama-3-70B-Instruct", True, 2),
-        ("nobody/knows", False, 1),
+        ("unknown/model", False, 1),
     ],
 )
 async def test_only_profiles_of_its_own_model_or_named_ones_make_a_resource_sized_again(

@@ -123,7 +123,7 @@ def test_a_change_of_the_future_counts_as_now() -> None:
     assert decrease.at_seconds == 0.0
 
 
-def test_a_size_that_changed_while_nobody_watched_is_a_change() -> None:
+def test_a_size_that_changed_while_it_was_not_watched_is_a_change() -> None:
     seed = memory_of(written(replicas=14))
     snapshot = FleetSnapshot(9.0, TICK_SECONDS, (SEEN,), epoch_seconds=EPOCH)
     _, after = decide(snapshot, Memory(resources={UID: seed}))
@@ -216,7 +216,7 @@ def test_a_target_that_comes_later_is_not_the_one_of_the_status() -> None:
     assert restoring.seeded(memory, fleet(SEEN), store, EPOCH + 75) == Memory()
 
 
-def test_a_status_that_cannot_be_read_restores_nothing_and_stops_nobody() -> None:
+def test_a_status_that_cannot_be_read_restores_nothing_and_stops_no_other() -> None:
     store = store_with({"replicas": "many", "conditions": 7})
 
     assert Restoring().seeded(Memory(), fleet(SEEN), store, EPOCH) == Memory()
