@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from firsttoken_operator.act.sentences import scaling_sentence
 from firsttoken_operator.api import InferenceDeployment, load_documents, parse_documents, sizing_request
 from firsttoken_operator.api.conditions import ConditionType
 from firsttoken_operator.api.scorecard import ScorecardStatus
@@ -160,4 +159,4 @@ def test_the_sample_of_a_scaling_is_the_operators_own_sentence() -> None:
     decision = Fleet(replicas=16, sized=sized).tick(metrics(150.0))
     shown = [block.text.strip() for block in blocks(OPERATE, "text")]
 
-    assert scaling_sentence(decision, sized, "2026-11-21T10:02:15Z") in shown
+    assert f"{decision.announcement}; 2026-11-21T10:02:15Z" in shown

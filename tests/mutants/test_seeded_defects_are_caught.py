@@ -40,7 +40,7 @@ DEFECTS = {
     ),
     "a restart does not hold": Defect(
         "decide/down.py",
-        "    _watched_for_a_full_window,\n",
+        "    window_not_watched,\n",
         "",
         ("tests/operator/decide/test_scale_down_is_strict.py",),
     ),

@@ -7,6 +7,7 @@ from typing import Any
 
 from firsttoken_operator.act.errors import Conflict
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef, Scale
+from firsttoken_operator.decide.sentences import announcement
 from firsttoken_operator.domain import Decision, Outcome, Prediction, Reason, ResourceSnapshot
 from tests.operator.decide.builders import SIZED, metrics, resource, target
 
@@ -84,7 +85,8 @@ def decision(about: ResourceSnapshot, from_replicas: int, to_replicas: int, **ch
         metrics_health=Reason.PRESENT,
         metrics_detail="",
     )
-    return replace(base, **changes)
+    changed = replace(base, **changes)
+    return replace(changed, announcement=announcement(changed, SIZED)) if changed.changes else changed
 
 
 async def scale_to(api: KubernetesCluster, ref: ObjectRef, replicas: int) -> Scale:

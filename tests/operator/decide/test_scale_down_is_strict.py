@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firsttoken_operator.decide.down import DownCase, objection
+from firsttoken_operator.decide.bounds import resource_bounds
+from firsttoken_operator.decide.case import Case
+from firsttoken_operator.decide.down import Reduction, veto
 from firsttoken_operator.domain import (
     UNKNOWN_TIME_TO_READY_SECONDS,
     Idle,
@@ -22,7 +24,19 @@ from firsttoken_operator.estimate import Demand, ResourceMemory
 from firsttoken_sizing.performance.limits import MissingPercentile, meets
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import Latency
-from tests.operator.decide.builders import POLICY, SIZED, SLA, TICK_SECONDS, Fleet, late, lost, metrics, table, target
+from tests.operator.decide.builders import (
+    POLICY,
+    SIZED,
+    SLA,
+    TICK_SECONDS,
+    Fleet,
+    late,
+    lost,
+    metrics,
+    resource,
+    table,
+    target,
+)
 
 
 def settled(replicas: int = 40, seconds: float = 315, **changes: object) -> Fleet:
@@ -220,14 +234,8 @@ def test_too_few_requests_for_a_percentile_are_no_doubt() -> None:
 
 
 def test_the_prediction_is_made_at_the_size_it_goes_to() -> None:
-    memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
-    case = DownCase(
-        policy=POLICY, sized=replace(SIZED, table=table()), target=target(40), metrics=metrics(150), memory=memory,
-        load=Demand(150, 0, 0), to_replicas=29, tick=Tick(1000, 15, 1000), above_limit=False, hold_seconds=300,
-    )  # fmt: skip
-
-    assert objection(case) is Reason.PREDICTION_ABOVE_SLA
-    assert objection(replace(case, to_replicas=30)) is None
+    assert vetoed(table(), 150, 29) is Reason.PREDICTION_ABOVE_SLA
+    assert vetoed(table(), 150, 30) is None
 
 
 def test_a_decision_without_change_says_what_it_waits_for() -> None:
@@ -268,18 +276,15 @@ def test_a_prediction_is_judged_as_sizing_judges_the_same_operating_point() -> N
     assert meets(at_the_limit, SLA) is True, "rounding is no broken limit"
     assert meets(without, SLA) is None
     assert meets(without, SLA, MissingPercentile.JUDGED_BY_MEAN) is True
-    assert predicted(known, 30) == predicted(replace(known, ttft=known.ttft * (1 + 1e-12)), 30) is None
-    assert predicted(replace(known, ttft=np.where(np.arange(5) == 0, known.ttft, np.nan)), 30) is None
-    assert predicted(replace(known, ttft=known.ttft * 1.01), 30) is Reason.PREDICTION_ABOVE_SLA
+    assert vetoed(known, 150, 30) == vetoed(replace(known, ttft=known.ttft * (1 + 1e-12)), 150, 30) is None
+    assert vetoed(replace(known, ttft=np.where(np.arange(5) == 0, known.ttft, np.nan)), 150, 30) is None
+    assert vetoed(replace(known, ttft=known.ttft * 1.01), 150, 30) is Reason.PREDICTION_ABOVE_SLA
 
 
-def predicted(known: CapacityTable, to_replicas: int) -> Reason | None:
-    """What forbids that 40 replicas under exactly the load of `to_replicas` full ones become as many."""
+def vetoed(known: CapacityTable, load: float, to_replicas: int) -> Reason | None:
+    """What forbids that 40 replicas become as many, at this load."""
+    sized, seen = replace(SIZED, table=known), resource(target(40), metrics(load))
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
-    load = to_replicas * known.capacity_requests_per_second
-    case = DownCase(
-        policy=POLICY, sized=replace(SIZED, table=known), target=target(40), metrics=metrics(load), memory=memory,
-        load=Demand(load, 0, 0), to_replicas=to_replicas, tick=Tick(1000, 15, 1000), above_limit=False,
-        hold_seconds=300,
-    )  # fmt: skip
-    return objection(case)
+    demand, limits = Demand(load, 0, 0), resource_bounds(seen, sized)
+    case = Case(seen, target(40), sized, memory, demand, None, Tick(1000, 15, 1000), limits)
+    return veto(Reduction(case, demand, to_replicas, above_limit=False))

@@ -8,11 +8,10 @@ from __future__ import annotations
 from firsttoken_operator.act.conditions import timestamp
 from firsttoken_operator.act.ownership import ForeignWrite
 from firsttoken_operator.act.scale import Write
-from firsttoken_operator.act.sentences import scaling_sentence
 from firsttoken_operator.act.status import Observed
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.domain import Reason, Sized
+from firsttoken_operator.domain import Reason
 
 Event = tuple[Reason, str]
 """Reason and message."""
@@ -28,8 +27,7 @@ def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
         found.append((Reason.FOREIGN_WRITE, text))
     if seen.result.write is Write.DONE and seen.decision.changes:
         reason = Reason.SCALED_UP if seen.decision.to_replicas > seen.decision.from_replicas else Reason.SCALED_DOWN
-        sized = seen.resource.sized if isinstance(seen.resource.sized, Sized) else None
-        found.append((reason, scaling_sentence(seen.decision, sized, timestamp(seen.now))))
+        found.append((reason, f"{seen.decision.announcement}; {timestamp(seen.now)}"))
     if seen.result.write is Write.FAILED:
         found.append((Reason.WRITE_FAILED, seen.result.message))
     return found

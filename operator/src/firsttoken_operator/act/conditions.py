@@ -14,6 +14,7 @@ from firsttoken_operator.act import zero
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from firsttoken_operator.decide.bounds import can_come_back
 from firsttoken_operator.domain import (
+    POOL_LIMITS,
     Decision,
     Outcome,
     Reason,
@@ -28,8 +29,6 @@ from firsttoken_operator.estimate import MAXIMUM_FACTOR, MINIMUM_FACTOR
 from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Sla
 
-HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
-POOL_LIMITS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND})
 LIMITS = POOL_LIMITS | {
     Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
     Reason.SCALE_DOWN_BRAKE, Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING,
@@ -142,7 +141,7 @@ def _metrics_healthy(resource: ResourceSnapshot) -> Judgement:
         awaited = can_come_back(resource)
         reason = Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL
         return healthy, awaited, reason, zero.what_wakes_it_up(resource)
-    return healthy, metrics.health in HEALTHY, metrics.health, metrics.detail
+    return healthy, metrics.may_lower, metrics.health, metrics.detail
 
 
 def _sla_met(resource: ResourceSnapshot) -> Judgement:

@@ -13,7 +13,6 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from firsttoken_operator.api.scorecard import KEPT_DAYS
 from firsttoken_operator.domain import Decision, LateShare, ResourceSnapshot, Sized, Target, TtftInterval
-from firsttoken_operator.estimate import HEALTHY, USABLE
 from firsttoken_sizing.workload import Percentile
 
 FLAP_TIME = timedelta(minutes=15)
@@ -187,7 +186,7 @@ def _billed(look: Look, seconds: float) -> Tally:
 def _judged(look: Look, share: float) -> Tally:
     ttft = look.resource.metrics.ttft
     late = _late(look.resource, ttft)
-    if ttft is None or late is None or look.resource.metrics.health not in USABLE:
+    if ttft is None or late is None or not look.resource.metrics.may_raise:
         return NOTHING
     requests = share * ttft.requests
     return Tally(
@@ -213,7 +212,7 @@ def _compared(look: Look, share: float) -> Tally:
     """
     ttft, decision = look.resource.metrics.ttft, look.decision
     point = decision.prediction.n if decision and decision.prediction else None
-    if ttft is None or point is None or look.resource.metrics.health not in HEALTHY:
+    if ttft is None or point is None or not look.resource.metrics.may_lower:
         return NOTHING
     observed, predicted = ttft.mean_milliseconds, point.ttft.mean
     if observed <= 0 or predicted is None or point.saturated:

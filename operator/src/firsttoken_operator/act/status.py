@@ -14,7 +14,6 @@ from firsttoken_operator.act.conditions import calibration_state, conditions, ti
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard
 from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
-from firsttoken_operator.act.sentences import scaling_sentence
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal, decimal_string, number
 from firsttoken_operator.api.status import (
     CalibrationStatus,
@@ -112,7 +111,7 @@ def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[Dec
         to_replicas=decision.to_replicas,
         reason=decision.reason.value,
         limited_by=decision.limited_by.value if decision.limited_by else None,
-        message=scaling_sentence(decision, _sized(seen.resource), timestamp(seen.now))[:_LONGEST_MESSAGE],
+        message=f"{decision.announcement}; {timestamp(seen.now)}"[:_LONGEST_MESSAGE],
     )
     return (record, *previous.decisions)[:KEPT_DECISIONS]
 

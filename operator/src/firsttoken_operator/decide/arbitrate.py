@@ -1,4 +1,4 @@
-"""One transaction over all resources of a pool: its budget caps the sum, its brake bounds what is given back.
+"""One transaction over all resources of a pool: its budget caps the sum, a rate limit bounds what is given back.
 
 Charged are the pods that exist (ready, starting, stuck, terminating) or the size that was asked for, whichever is more:
 a scale-down frees its GPUs only when its pods are gone.
@@ -9,17 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from firsttoken_operator.decide.case import Unscalable
 from firsttoken_operator.decide.propose import Proposal
-from firsttoken_operator.domain import Outcome, PoolSnapshot, Reason, ScaleDown, ScalingMode, Target, TargetMissing
+from firsttoken_operator.domain import (
+    POOL_LIMITS,
+    Outcome,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScaleDown,
+    ScalingMode,
+    Target,
+    TargetMissing,
+)
+
+Proposed = Proposal | Unscalable
 
 
-def arbitrate(proposals: Sequence[Proposal], pools: dict[str, PoolSnapshot], clock_seconds: float) -> list[Proposal]:
+def arbitrate(proposals: Sequence[Proposed], pools: dict[str, PoolSnapshot], clock_seconds: float) -> list[Proposed]:
     """The proposals as far as their pools grant them, in the given order."""
     granted = {p.resource.uid: p for p in proposals}
     for name in sorted({p.resource.pool for p in proposals if p.resource.pool is not None}):
         members = [p for p in proposals if p.resource.pool == name]
-        for p in _arbitrate_pool(members, pools.get(name), clock_seconds):
-            granted[p.resource.uid] = p
+        granted |= {p.resource.uid: p for p in _arbitrate_pool(members, pools.get(name), clock_seconds)}
     return [granted[p.resource.uid] for p in proposals]
 
 
@@ -34,79 +46,82 @@ def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
     return sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
 
 
-def _arbitrate_pool(members: Sequence[Proposal], pool: PoolSnapshot | None, clock_seconds: float) -> Iterable[Proposal]:
+def free_gpus(resources: Iterable[ResourceSnapshot], pool: PoolSnapshot | None) -> int | None:
+    """GPUs of the pool's budget that none of its resources and nothing else holds; None: the budget is not known."""
+    if pool is None or pool.budget_gpus is None:
+        return None
+    return pool.budget_gpus - pool.charged_elsewhere_gpus - charged_together(r.target for r in resources)
+
+
+def priority_order(resource: ResourceSnapshot) -> tuple[int, str, str, str]:
+    """Who is asked first: by priority, then age, then name: deterministic."""
+    return -resource.priority, resource.created, resource.namespace, resource.name
+
+
+def unknown_budget(pool: PoolSnapshot | None) -> Reason:
+    """Why nothing may grow where the budget of a pool is not known."""
+    return Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
+
+
+def _arbitrate_pool(members: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float) -> Iterable[Proposed]:
+    scalable = [p for p in members if isinstance(p, Proposal)]
     # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
-    ups = sorted((p for p in members if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
-    results: dict[str, Proposal] = {p.resource.uid: p for p in members}
-    free = _free_gpus(members, pool)
-    missing = Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
+    ups = sorted((p for p in scalable if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
+    results = {p.resource.uid: p for p in members}
+    free, missing = free_gpus((p.resource for p in members), pool), unknown_budget(pool)
     for p in ups:
         p, used = _grant(p, free, missing)
         results[p.resource.uid] = p
         if free is not None and not _is_advice(p):
             free -= used
     downs = sorted(
-        (p for p in members if p.to_replicas < p.from_replicas), key=lambda p: (p.resource.priority, _order(p))
+        (p for p in scalable if p.to_replicas < p.from_replicas), key=lambda p: (p.resource.priority, _order(p))
     )
     short = {p.resource.uid for p in results.values() if _lacks_gpus(p)}
-    left = _brake_gpus(members, pool, clock_seconds)
+    left = _returnable_gpus(members, pool, clock_seconds)
     for p in downs:
-        if pool is None or pool.budget_gpus is None:
-            # Nobody knows whose GPUs these are or how fast they may go: an unknown never lowers.
+        if left is None:
+            # Whose GPUs these are, or how fast they may go, is not known: an unknown never lowers.
             results[p.resource.uid] = _refuse(p, missing)
             continue
-        paid_for = p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and p.reason is not Reason.ABOVE_LIMIT
-        if paid_for and not short - {p.resource.uid}:
+        on_demand = p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and p.reason is not Reason.ABOVE_LIMIT
+        if on_demand and not short - {p.resource.uid}:
             results[p.resource.uid] = _refuse(p, Reason.POOL_NOT_SHORT)
             continue
-        p, given = _brake(p, left)
+        p, given = _limited(p, left)
         results[p.resource.uid] = p
-        if left is not None and not _is_advice(p):
+        if not _is_advice(p):
             left -= given
     return results.values()
 
 
-POOL_REASONS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN})
-
-
-def _lacks_gpus(p: Proposal) -> bool:
+def _lacks_gpus(p: Proposed) -> bool:
     """Whether the pool withheld GPUs from it: a deployment's own maximum makes no pool short."""
     if _is_advice(p):
         return False
-    if isinstance(p.resource.target, TargetMissing):
-        return p.resource.target.reason in POOL_REASONS  # to be rendered, and no GPU is free for its first replica
-    return p.unmet_replicas > 0 and p.limited_by in POOL_REASONS
+    if isinstance(p, Unscalable):
+        return p.reason in POOL_LIMITS  # to be rendered, and no GPU is free for its first replica
+    return p.unmet_replicas > 0 and p.limited_by in POOL_LIMITS
 
 
-def _is_advice(p: Proposal) -> bool:
+def _is_advice(p: Proposed) -> bool:
     return p.resource.policy.mode is ScalingMode.ADVISORY
 
 
 def _order(p: Proposal) -> tuple[bool, int, str, str, str]:
-    """Guaranteed minimums first, then priority, then age, then name: deterministic."""
-    resource = p.resource
-    below_minimum = p.reason is Reason.BELOW_MINIMUM
-    return (not below_minimum, -resource.priority, resource.created, resource.namespace, resource.name)
+    """Guaranteed minimums first."""
+    return (p.reason is not Reason.BELOW_MINIMUM, *priority_order(p.resource))
 
 
-def _free_gpus(members: Sequence[Proposal], pool: PoolSnapshot | None) -> int | None:
-    if pool is None or pool.budget_gpus is None:
-        return None
-    charged = charged_together(p.resource.target for p in members)
-    return pool.budget_gpus - pool.charged_elsewhere_gpus - charged
-
-
-def _grant(p: Proposal, free_gpus: int | None, missing: Reason) -> tuple[Proposal, int]:
+def _grant(p: Proposal, free: int | None, missing: Reason) -> tuple[Proposal, int]:
     """The part of an increase that the free GPUs allow, and the GPUs that it uses."""
-    target = p.resource.target
-    assert isinstance(target, Target), "only a target can grow"
-    wanted = p.to_replicas - p.from_replicas
+    target, wanted = p.case.target, p.to_replicas - p.from_replicas
     # Growing back to pods that still exist costs nothing new: they are charged already.
     already = max(0, target.ready + target.starting + target.stuck - p.from_replicas)
-    if free_gpus is None:
+    if free is None:
         granted, limited_by = min(wanted, already), missing
     else:
-        granted = min(wanted, already + max(0, free_gpus) // target.gpus_per_replica)
+        granted = min(wanted, already + max(0, free) // target.gpus_per_replica)
         limited_by = Reason.POOL_EXHAUSTED
     used = max(0, granted - already) * target.gpus_per_replica
     if granted == wanted:
@@ -118,24 +133,21 @@ def _grant(p: Proposal, free_gpus: int | None, missing: Reason) -> tuple[Proposa
     ), used
 
 
-def _brake_gpus(members: Sequence[Proposal], pool: PoolSnapshot | None, clock_seconds: float) -> int | None:
-    """GPUs that may still be given back in this brake window; None: nothing limits it."""
+def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float) -> int | None:
+    """GPUs that may still be given back in this window of the rate limit; None: the budget is not known."""
     if pool is None or pool.budget_gpus is None:
         return None
     since = clock_seconds - pool.brake_window_seconds
     given = sum(d.gpus for p in members for d in p.memory.decreases if d.at_seconds > since)
     allowed = pool.budget_gpus * pool.scale_down_limit_percent // 100
-    largest = max(
-        (p.resource.target.gpus_per_replica for p in members if isinstance(p.resource.target, Target)), default=1
-    )
-    return max(allowed, largest) - given
+    targets = (p.resource.target for p in members)
+    return max(allowed, max((t.gpus_per_replica for t in targets if isinstance(t, Target)), default=1)) - given
 
 
-def _brake(p: Proposal, left_gpus: int | None) -> tuple[Proposal, int]:
-    target = p.resource.target
-    assert isinstance(target, Target), "only a target can shrink"
-    wanted = p.from_replicas - p.to_replicas
-    allowed = wanted if left_gpus is None else min(wanted, max(0, left_gpus) // target.gpus_per_replica)
+def _limited(p: Proposal, left_gpus: int) -> tuple[Proposal, int]:
+    """The part of a decrease that the rate limit allows, and the GPUs that it frees."""
+    target, wanted = p.case.target, p.from_replicas - p.to_replicas
+    allowed = min(wanted, max(0, left_gpus) // target.gpus_per_replica)
     if allowed == 0:
         return _refuse(p, Reason.SCALE_DOWN_BRAKE), 0
     if allowed < wanted:

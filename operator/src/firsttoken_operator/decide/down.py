@@ -1,4 +1,4 @@
-"""The rules that forbid a scale-down: one function a rule, asked in order; the first that objects wins.
+"""The rules that veto a scale-down: one function a rule, named after what it finds; the first that finds it wins.
 
 Missing, stale or partial data never lowers replicas, and neither does a process that has not watched for a full window.
 """
@@ -8,113 +8,106 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firsttoken_operator.domain import (
-    Idle,
-    Metrics,
-    Missing,
-    Reason,
-    ScaleDown,
-    ScalingPolicy,
-    Sized,
-    Target,
-    Tick,
-    TtftInterval,
-    Value,
-)
-from firsttoken_operator.estimate import HEALTHY, IDLE_FILL, TAIL_REQUESTS, Demand, ResourceMemory, late_on_any_fleet
+from firsttoken_operator.decide.case import Case
+from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Missing, Reason, ScaleDown, TtftInterval, Value
+from firsttoken_operator.estimate import IDLE_FILL, TAIL_REQUESTS, Demand, hold_seconds, late_on_any_fleet
 from firsttoken_sizing.performance.limits import MissingPercentile, judged_milliseconds, meets
 from firsttoken_sizing.workload import Limit
 
-MAXIMUM_ERROR_SHARE = 0.01
 MAXIMUM_KV_PERCENT = 90.0
 LOW_RESOLUTION_SLA_SHARE = 0.9
 LOW_RESOLUTION_MEAN_RATIO = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class DownCase:
-    """All that the rules look at: going from the target's present size to `to_replicas`."""
+class Reduction:
+    """Going from the target's present size to `to_replicas` under `load`: all that the rules look at."""
 
-    policy: ScalingPolicy
-    sized: Sized
-    target: Target
-    metrics: Metrics
-    memory: ResourceMemory
+    case: Case
     load: Demand
     to_replicas: int
-    tick: Tick
     above_limit: bool
-    hold_seconds: float
+    """The user lowered a limit below the present size."""
 
 
-def objection(case: DownCase) -> Reason | None:
-    """The first rule that forbids the scale-down, or None."""
-    for rule in (*PATIENCE, *(() if case.above_limit else SAFETY)):
-        reason = rule(case)
+def veto(step: Reduction) -> Reason | None:
+    """What the first rule finds that speaks against the scale-down, or None."""
+    for rule in (*PRECONDITIONS, *(() if step.above_limit else SAFETY)):
+        reason = rule(step)
         if reason is not None:
             return reason
     return None
 
 
-def _allowed_by_the_user(case: DownCase) -> Reason | None:
-    return Reason.SCALE_DOWN_NEVER if case.policy.scale_down is ScaleDown.NEVER else None
+def forbidden_by_user(step: Reduction) -> Reason | None:
+    """The user wants nothing given back."""
+    return Reason.SCALE_DOWN_NEVER if step.case.resource.policy.scale_down is ScaleDown.NEVER else None
 
 
-def _data_is_trustworthy(case: DownCase) -> Reason | None:
-    return None if case.metrics.health in HEALTHY else case.metrics.health
+def metrics_untrusted(step: Reduction) -> Reason | None:
+    """Data that may not lower replicas."""
+    metrics = step.case.resource.metrics
+    return None if metrics.may_lower else metrics.health
 
 
-def _watched_for_a_full_window(case: DownCase) -> Reason | None:
+def window_not_watched(step: Reduction) -> Reason | None:
+    """Less than a whole window of good samples since the start or the last doubtful one."""
+    case = step.case
     since = case.memory.healthy_since_seconds
-    if since is None or case.tick.clock_seconds - since < case.hold_seconds:
+    if since is None or case.tick.clock_seconds - since < hold_seconds(case.resource):
         return Reason.STABILIZING
     return None
 
 
-def _measured_since_the_last_change(case: DownCase) -> Reason | None:
-    changed = case.memory.changed_seconds
-    if (
-        changed is not None
-        and case.tick.clock_seconds - changed < case.metrics.window_seconds + 2 * case.tick.interval_seconds
-    ):
+def change_not_measured(step: Reduction) -> Reason | None:
+    """The rate window still holds time before the last change of size."""
+    changed, tick = step.case.memory.changed_seconds, step.case.tick
+    window_seconds = step.case.resource.metrics.window_seconds
+    if changed is not None and tick.clock_seconds - changed < window_seconds + 2 * tick.interval_seconds:
         return Reason.STABILIZING
     return None
 
 
-def _no_rollout(case: DownCase) -> Reason | None:
-    return Reason.ROLLOUT if case.target.rollout else None
+def rollout_running(step: Reduction) -> Reason | None:
+    """Pods of two templates."""
+    return Reason.ROLLOUT if step.case.target.rollout else None
 
 
-def _nothing_is_starting(case: DownCase) -> Reason | None:
+def pods_starting(step: Reduction) -> Reason | None:
+    """Pods that are not ready yet."""
     # NB: stuck pods do not block: a fleet that cannot start its pods must still be able to shrink.
-    return Reason.PODS_STARTING if case.target.starting else None
+    return Reason.PODS_STARTING if step.case.target.starting else None
 
 
-def _no_errors(case: DownCase) -> Reason | None:
-    share = case.metrics.error_share
+def errors_present(step: Reduction) -> Reason | None:
+    """Too many requests that fail, or no knowing how many do."""
+    share = step.case.resource.metrics.error_share
     if isinstance(share, Idle):
         return None
     return None if isinstance(share, Value) and share.value <= MAXIMUM_ERROR_SHARE else Reason.ERRORS_PRESENT
 
 
-def _kv_cache_fits(case: DownCase) -> Reason | None:
-    kv = case.metrics.kv_percent
-    if not isinstance(kv, Value) or case.to_replicas == 0:
+def kv_cache_overflows(step: Reduction) -> Reason | None:
+    """What the KV caches hold would not fit into fewer of them."""
+    kv = step.case.resource.metrics.kv_percent
+    if not isinstance(kv, Value) or step.to_replicas == 0:
         return None  # Not every runtime reports it; the prediction below still bounds it.
-    after = kv.value * case.target.replicas / case.to_replicas
+    after = kv.value * step.case.target.replicas / step.to_replicas
     return Reason.KV_PRESSURE if after > MAXIMUM_KV_PERCENT else None
 
 
-def _observed_ttft_agrees(case: DownCase) -> Reason | None:
-    limit, ttft = case.sized.sla.time_to_first_token, case.metrics.ttft
+def ttft_doubtful(step: Reduction) -> Reason | None:
+    """First tokens that are late, or of which the buckets do not tell."""
+    case, metrics = step.case, step.case.resource.metrics
+    limit, ttft = case.sized.sla.time_to_first_token, metrics.ttft
     if limit is None:
         return None
     if ttft is None:
         # Too few requests for a percentile is one thing; enough of them and no histogram is a signal that is missing.
-        served = case.metrics.first_tokens
-        enough = isinstance(served, Value) and served.value * case.metrics.window_seconds >= TAIL_REQUESTS
+        served = metrics.first_tokens
+        enough = isinstance(served, Value) and served.value * metrics.window_seconds >= TAIL_REQUESTS
         return Reason.PARTIAL if enough else None
-    if _too_many_are_late(case, limit, ttft):
+    if _too_many_are_late(step, limit, ttft):
         return Reason.TTFT_ABOVE_SLA
     if ttft.late is not None and ttft.late.low == ttft.late.high:
         return None
@@ -123,7 +116,7 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     # The SLA lies inside the bucket (NIM 1.x jumps from 250 to 500 ms). Then the model must say yes with a margin, and
     # the mean, which is exact, must not be worse than the model's: better than predicted is no reason to hold.
     replicas = case.target.replicas
-    rate = case.load.total_per_second / (replicas * case.memory.capacity_factor)
+    rate = step.load.total_per_second / (replicas * case.memory.capacity_factor)
     model = case.sized.table.at(rate, replicas).ttft
     predicted = judged_milliseconds(model, limit, MissingPercentile.JUDGED_BY_MEAN)
     trusted = (
@@ -135,63 +128,67 @@ def _observed_ttft_agrees(case: DownCase) -> Reason | None:
     return None if trusted else Reason.LOW_RESOLUTION
 
 
-def _too_many_are_late(case: DownCase, limit: Limit, ttft: TtftInterval) -> bool:
+def _too_many_are_late(step: Reduction, limit: Limit, ttft: TtftInterval) -> bool:
     """Over the stabilization window where late requests are counted: one window of a small fleet says little.
 
     What is late on idle replicas as well is no reason to keep more of them, nor is what is late while even the smaller
     fleet would be idle. Where late requests are not counted, even the lower end of the bucket has to be above.
     """
-    late, inside = case.memory.late_share, limit.percentile.share
+    case, late, inside = step.case, step.case.memory.late_share, limit.percentile.share
     if late is None or inside is None:
         return ttft.low_milliseconds > limit.milliseconds
-    capacity = case.to_replicas * case.sized.table.capacity_of_one_among(case.to_replicas)
-    if case.load.total_per_second <= IDLE_FILL * capacity:
+    capacity = step.to_replicas * case.sized.table.capacity_of_one_among(step.to_replicas)
+    if step.load.total_per_second <= IDLE_FILL * capacity:
         return False
-    return late - late_on_any_fleet(case.memory.calibration, case.metrics, case.sized) > 1 - inside
+    return late - late_on_any_fleet(case.memory.calibration, case.resource.metrics, case.sized) > 1 - inside
 
 
-def _signals_agree(case: DownCase) -> Reason | None:
-    """Engines that are idle while a gateway counts requests: one of them is wrong, and nobody knows which."""
-    started = case.metrics.gateway_arrivals
-    contradicts = case.metrics.health is Reason.IDLE and isinstance(started, Value) and started.value > 0
-    unknown = isinstance(case.metrics.waiting, Missing)
+def signals_contradict(step: Reduction) -> Reason | None:
+    """Engines that are idle while a gateway counts requests: one of them is wrong, and nothing tells which."""
+    metrics = step.case.resource.metrics
+    started = metrics.gateway_arrivals
+    contradicts = metrics.health is Reason.IDLE and isinstance(started, Value) and started.value > 0
+    unknown = isinstance(metrics.waiting, Missing)
     return Reason.PARTIAL if contradicts or unknown else None
 
 
-def _nobody_comes(case: DownCase) -> Reason | None:
+def idleness_unproven(step: Reduction) -> Reason | None:
     """The last replica goes only where it is proven that there is nothing to do."""
-    return Reason.STABILIZING if case.to_replicas == 0 and case.metrics.health is not Reason.IDLE else None
+    is_last = step.to_replicas == 0
+    return Reason.STABILIZING if is_last and step.case.resource.metrics.health is not Reason.IDLE else None
 
 
-def _prediction_meets_the_sla(case: DownCase) -> Reason | None:
-    if case.to_replicas == 0:
+def prediction_above_sla(step: Reduction) -> Reason | None:
+    """The smaller fleet would break the SLA."""
+    case, replicas = step.case, step.to_replicas
+    if replicas == 0:
         return None
-    rate = case.load.total_per_second / (case.to_replicas * case.memory.capacity_factor)
-    capacity = case.sized.table.capacity_of_one_among(case.to_replicas)
-    predicted = case.sized.table.at(rate, case.to_replicas)
-    inside = rate <= capacity * (1 + 1e-9) and not predicted.saturated
+    rate = step.load.total_per_second / (replicas * case.memory.capacity_factor)
+    predicted = case.sized.table.at(rate, replicas)
+    inside = rate <= case.sized.table.capacity_of_one_among(replicas) * (1 + 1e-9) and not predicted.saturated
+    # NB: the table's capacity holds the percentile inside its limit already; without one only the mean can contradict.
     met = inside and meets(predicted, case.sized.sla, MissingPercentile.JUDGED_BY_MEAN)
     return None if met else Reason.PREDICTION_ABOVE_SLA
 
 
-Rule = Callable[[DownCase], Reason | None]
+Rule = Callable[[Reduction], Reason | None]
 
-PATIENCE: tuple[Rule, ...] = (
-    _data_is_trustworthy,
-    _watched_for_a_full_window,
-    _measured_since_the_last_change,
-    _no_rollout,
-    _nothing_is_starting,
-    _signals_agree,
-    _nobody_comes,
+PRECONDITIONS: tuple[Rule, ...] = (
+    metrics_untrusted,
+    window_not_watched,
+    change_not_measured,
+    rollout_running,
+    pods_starting,
+    signals_contradict,
+    idleness_unproven,
 )
 """Always asked."""
 
 SAFETY: tuple[Rule, ...] = (
-    _allowed_by_the_user,
-    _no_errors,
-    _kv_cache_fits,
-    _observed_ttft_agrees,
-    _prediction_meets_the_sla,
+    forbidden_by_user,
+    errors_present,
+    kv_cache_overflows,
+    ttft_doubtful,
+    prediction_above_sla,
 )
 """Asked when the smaller size is our own choice; not when the user lowered a limit below the present size."""

@@ -6,18 +6,14 @@ import math
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide.bounds import Bounds, resource_bounds
-from firsttoken_operator.decide.down import DownCase, objection
+from firsttoken_operator.decide.case import Case, Unscalable
+from firsttoken_operator.decide.down import Reduction, veto
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Tick, Value
 from firsttoken_operator.estimate import (
-    HEALTHY,
-    USABLE,
     Demand,
-    Forecast,
-    Remembered,
     ResourceMemory,
     can_wake_up,
     fresh,
-    hold_seconds,
     remember,
     window_maximum,
     with_deadband,
@@ -32,136 +28,135 @@ SCALE_UP_REPLICAS = 4
 class Proposal:
     """What the data asks for, inside the resource's own bounds and steps. The pool may still grant less."""
 
-    resource: ResourceSnapshot
-    memory: ResourceMemory
+    case: Case
     outcome: Outcome
-    from_replicas: int
     to_replicas: int
-    recommended: int | None
     reason: Reason
+    recommended: int | None = None
     limited_by: Reason | None = None
-    bounds: Bounds | None = None
-    load: Demand | None = None
-    expected: Forecast | None = None
     unmet_replicas: int = 0
 
+    @property
+    def resource(self) -> ResourceSnapshot:
+        """What is to be scaled."""
+        return self.case.resource
 
-def propose(resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tick) -> Proposal:
+    @property
+    def memory(self) -> ResourceMemory:
+        """For the next tick."""
+        return self.case.memory
+
+    @property
+    def from_replicas(self) -> int:
+        """The present size."""
+        return self.case.target.replicas
+
+
+def propose(resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tick) -> Proposal | Unscalable:
     """Decide one resource by itself."""
     target, sized = resource.target, resource.sized
     if not isinstance(target, Target):
         # What was learned is kept: the store may have lost sight of the target for a tick only.
         kept = replace(memory, healthy_since_seconds=None, demands=()) if memory else ResourceMemory("", "", 0)
-        return _unscalable(resource, kept, 0, target.reason)
-    unscalable = (
-        sized.reason if not isinstance(sized, Sized)
-        else Reason.PAUSED if resource.policy.mode is ScalingMode.PAUSED
-        else Reason.CONFLICT if resource.conflict
-        else None
-    )  # fmt: skip
-    if unscalable is not None or not isinstance(sized, Sized):
-        # The window starts anew afterwards: nothing that was seen before a pause may lower a replica after it.
-        return _unscalable(resource, fresh(target, "", memory), target.replicas, unscalable or Reason.UNKNOWN)
-    seen = remember(resource, target, sized, memory, tick)
-    return _decide(resource, target, sized, seen, tick)
+        return Unscalable(resource, kept, target.reason)
+    if not isinstance(sized, Sized):
+        reason = sized.reason
+    elif resource.policy.mode is ScalingMode.PAUSED:
+        reason = Reason.PAUSED
+    elif resource.conflict:
+        reason = Reason.CONFLICT
+    else:
+        seen = remember(resource, target, sized, memory, tick)
+        limits = resource_bounds(resource, sized)
+        return _decide(Case(resource, target, sized, seen.memory, seen.load, seen.expected, tick, limits))
+    # The window starts anew afterwards: nothing that was seen before a pause may lower a replica after it.
+    return Unscalable(resource, fresh(target, "", memory), reason)
 
 
-def _decide(resource: ResourceSnapshot, target: Target, sized: Sized, seen: Remembered, tick: Tick) -> Proposal:
-    memory, load, current = seen.memory, seen.load, target.replicas
-    limits = resource_bounds(resource, sized)
-    base = Proposal(
-        resource=resource, memory=memory, outcome=Outcome.STEADY, from_replicas=current, to_replicas=current,
-        recommended=None, reason=Reason.STEADY, bounds=limits, load=load, expected=seen.expected,
-    )  # fmt: skip
-    if current == 0:
-        return _at_zero(base, target, sized, limits, tick)
-    if load is None:
-        return _without_data(base, target, limits, sized, tick)
-    proposal = _with_data(base, target, sized, limits, load, tick)
-    return replace(proposal, memory=replace(memory, advised_replicas=proposal.to_replicas))
+def _decide(case: Case) -> Proposal:
+    steady = Proposal(case, Outcome.STEADY, case.target.replicas, Reason.STEADY)
+    if case.target.replicas == 0:
+        return _at_zero(steady)
+    if case.load is None:
+        return _without_data(steady)
+    proposal = _with_data(steady, case.load)
+    advised = replace(case.memory, advised_replicas=proposal.to_replicas)
+    return replace(proposal, case=replace(case, memory=advised))
 
 
-def _at_zero(base: Proposal, target: Target, sized: Sized, limits: Bounds, tick: Tick) -> Proposal:
+def _at_zero(base: Proposal) -> Proposal:
     """Wake up for requests that a gateway counts, or for a declared window."""
-    if base.resource.policy.min_replicas > 0:
-        # Somebody took the deployment out of service; bringing it back is theirs to do.
+    case, policy, metrics = base.case, base.resource.policy, base.resource.metrics
+    if policy.min_replicas > 0:
+        # The deployment was taken out of service; who did so has to bring it back.
         return replace(base, outcome=Outcome.HELD, reason=Reason.TARGET_AT_ZERO)
-    memory, policy = base.memory, base.resource.policy
-    started = base.resource.metrics.gateway_arrivals
-    rate = started.value if isinstance(started, Value) else 0.0
-    needed = sized.table.replicas_for(rate * memory.work_ratio, memory.capacity_factor)
-    known = can_wake_up(base.resource.metrics)
-    base = replace(
-        base,
-        recommended=needed if known else None,
-        load=Demand(rate, 0.0, 0.0, memory.work_ratio) if known else None,
-    )
-    lost = memory.lost_since_seconds
-    waits = lost is None or tick.clock_seconds - lost < policy.metrics_loss_grace_seconds
-    if limits.lower_by is Reason.NO_WAKE_UP_SIGNAL and waits:
-        # One query that failed is no reason to start a replica; nobody could be heard for long is.
+    memory = case.memory
+    rate = metrics.gateway_arrivals.value if isinstance(metrics.gateway_arrivals, Value) else 0.0
+    needed = case.sized.table.replicas_for(rate * memory.work_ratio, memory.capacity_factor)
+    known = can_wake_up(metrics)
+    load = Demand(rate, 0.0, 0.0, memory.work_ratio) if known else None
+    base = replace(base, case=replace(case, load=load), recommended=needed if known else None)
+    if case.bounds.lower_by is Reason.NO_WAKE_UP_SIGNAL and not _grace_is_over(case):
+        # One query that failed is no reason to start a replica; a gateway that has been silent for long is.
         return replace(base, outcome=Outcome.HELD, reason=Reason.NO_WAKE_UP_SIGNAL)
     # NB: pods that are stuck while they go are no reason to wake up.
-    woken = _up(base, target, limits, needed) if needed or limits.lower else None
+    woken = _up(base, needed) if needed or case.bounds.lower else None
     return woken or replace(base, reason=Reason.SCALED_TO_ZERO)
 
 
-def _with_data(
-    base: Proposal,
-    target: Target,
-    sized: Sized,
-    limits: Bounds,
-    load: Demand,
-    tick: Tick,
-) -> Proposal:
-    wanted = base.memory.demands[-1].requests_per_second  # this tick's
-    needed = sized.table.replicas_for(wanted, base.memory.capacity_factor)
-    base = replace(base, recommended=needed, unmet_replicas=max(0, needed - limits.upper))
-    if (up := _up(base, target, limits, needed)) is not None:
+def _with_data(base: Proposal, load: Demand) -> Proposal:
+    case, metrics = base.case, base.resource.metrics
+    wanted = case.memory.demands[-1].requests_per_second  # this tick's
+    needed = case.sized.table.replicas_for(wanted, case.memory.capacity_factor)
+    base = replace(base, recommended=needed, unmet_replicas=max(0, needed - case.bounds.upper))
+    if (up := _up(base, needed)) is not None:
         return up
-    health = base.resource.metrics.health
-    if health not in USABLE:
-        return _without_data(base, target, limits, sized, tick)
-    if health not in HEALTHY:
-        return _held(base, limits, health)
-    return _down(base, target, sized, limits, load, tick)
+    if not metrics.may_raise:
+        return _without_data(base)
+    if not metrics.may_lower:
+        return _held(base)
+    return _down(base, load)
 
 
-def _without_data(base: Proposal, target: Target, limits: Bounds, sized: Sized, tick: Tick) -> Proposal:
+def _without_data(base: Proposal) -> Proposal:
     """Hold; after the grace time raise to what was declared; never lower."""
-    health = base.resource.metrics.health
-    held = _held(base, limits, health)
+    case, held = base.case, _held(base)
+    limits = case.bounds
     if base.from_replicas < limits.lower:
         return replace(base, outcome=Outcome.UP, to_replicas=limits.lower, reason=_floor_reason(limits))
-    lost = base.memory.lost_since_seconds
-    if (blocked := _blocked(target)) is not None:
+    if (blocked := _blocked(case.target)) is not None:
         # Pods that cannot run are why there are no metrics; more of them would tell nothing.
         return replace(held, reason=blocked, limited_by=blocked)
-    if lost is None or tick.clock_seconds - lost < base.resource.policy.metrics_loss_grace_seconds:
-        return held
-    declared = min(sized.replicas_for_declared_peak, limits.upper)
-    if declared <= held.to_replicas:
+    declared = min(case.sized.replicas_for_declared_peak, limits.upper)
+    if declared <= held.to_replicas or not _grace_is_over(case):
         return held
     return replace(base, outcome=Outcome.UP, to_replicas=declared, recommended=declared, reason=Reason.DECLARED_PEAK)
 
 
-def _held(base: Proposal, limits: Bounds, health: Reason) -> Proposal:
+def _grace_is_over(case: Case) -> bool:
+    """Whether metrics have been lost for longer than the user waits for them."""
+    lost = case.memory.lost_since_seconds
+    return lost is not None and case.tick.clock_seconds - lost >= case.resource.policy.metrics_loss_grace_seconds
+
+
+def _held(base: Proposal) -> Proposal:
     """The present size. Advice that was given and not followed yet is repeated: an HPA must not read a drop."""
-    advised = base.memory.advised_replicas if base.resource.policy.mode is ScalingMode.ADVISORY else None
-    to = base.from_replicas if advised is None else max(base.from_replicas, min(advised, limits.upper))
-    return replace(base, outcome=Outcome.HELD, to_replicas=to, reason=health)
+    case = base.case
+    advised = case.memory.advised_replicas if case.resource.policy.mode is ScalingMode.ADVISORY else None
+    to = base.from_replicas if advised is None else max(base.from_replicas, min(advised, case.bounds.upper))
+    return replace(base, outcome=Outcome.HELD, to_replicas=to, reason=case.resource.metrics.health)
 
 
-def _up(base: Proposal, target: Target, limits: Bounds, needed: int) -> Proposal | None:
+def _up(base: Proposal, needed: int) -> Proposal | None:
     """Fast up. Pods that are starting count as capacity; stuck ones do not."""
-    current = base.from_replicas
+    target, limits, current = base.case.target, base.case.bounds, base.from_replicas
     # NB: stuck pods are inside `current`, so what is missing is counted on top of them.
     wanted = max(needed + target.stuck, limits.lower)
     if wanted <= current or current > limits.upper:
         return None
     allowed = min(wanted, limits.upper)
     limited_by = limits.limited_by if wanted > limits.upper else None
-    reason = _up_reason(base, limits, needed)
+    reason = _up_reason(base.case, needed)
     if allowed <= current:
         return replace(base, reason=reason, limited_by=limited_by)
     blocked = _blocked(target)
@@ -180,17 +175,15 @@ def _blocked(target: Target) -> Reason | None:
     return Reason.PODS_FAILING if target.failing else None
 
 
-def _up_reason(base: Proposal, limits: Bounds, needed: int) -> Reason:
-    if needed <= base.from_replicas < limits.lower:
-        return _floor_reason(limits)
-    load, sized = base.load, base.resource.sized
-    assert load is not None, "an up proposal stands on a demand"
-    assert isinstance(sized, Sized), "and on a sizing"
+def _up_reason(case: Case, needed: int) -> Reason:
+    load, current = case.load, case.target.replicas
+    if load is None or needed <= current < case.bounds.lower:
+        return _floor_reason(case.bounds)
     if load.backlog_per_second > load.arrivals_per_second:
         return Reason.BACKLOG
-    if base.from_replicas and sized.table.replicas_for(load.total_per_second) <= base.from_replicas:
+    if current and case.sized.table.replicas_for(load.total_per_second) <= current:
         # As sized there would be enough; what is expected, or what was learned, says that there is not.
-        return Reason.TTFT_ABOVE_SLA if base.memory.capacity_factor < 1 else Reason.DEMAND_EXPECTED
+        return Reason.TTFT_ABOVE_SLA if case.memory.capacity_factor < 1 else Reason.DEMAND_EXPECTED
     return Reason.DEMAND_ABOVE_CAPACITY
 
 
@@ -198,39 +191,21 @@ def _floor_reason(limits: Bounds) -> Reason:
     return Reason.BELOW_MINIMUM if limits.lower_by is Reason.MIN_REPLICAS else limits.lower_by
 
 
-def _down(
-    base: Proposal,
-    target: Target,
-    sized: Sized,
-    limits: Bounds,
-    load: Demand,
-    tick: Tick,
-) -> Proposal:
+def _down(base: Proposal, load: Demand) -> Proposal:
     """Strict down: the largest demand of a whole window, a deadband on top, every rule, one step."""
-    current, memory, policy = base.from_replicas, base.memory, base.resource.policy
-    worst = with_deadband(window_maximum(memory.demands), base.expected, base.resource)
-    floor = max(limits.lower, sized.table.replicas_for(worst, memory.capacity_factor))
+    case, current, limits = base.case, base.from_replicas, base.case.bounds
+    worst = with_deadband(window_maximum(case.memory.demands), case.expected, case.resource)
+    floor = max(limits.lower, case.sized.table.replicas_for(worst, case.memory.capacity_factor))
     above_limit = current > limits.upper
     # NB: a lowered limit skips the safety rules, so it may go down to that limit and no further.
     wanted = limits.upper if above_limit else floor
     if wanted >= current:
         return base
-    step = max(1, current * policy.scale_down_step_percent // 100)
+    step = max(1, current * case.resource.policy.scale_down_step_percent // 100)
     to = max(wanted, current - step)
-    case = DownCase(
-        policy=policy, sized=sized, target=target, metrics=base.resource.metrics, memory=memory, load=load,
-        to_replicas=to, tick=tick, above_limit=above_limit, hold_seconds=hold_seconds(base.resource),
-    )  # fmt: skip
+    vetoed = veto(Reduction(case, load, to, above_limit=above_limit))
+    if vetoed is not None:
+        return replace(base, reason=vetoed, limited_by=vetoed)
     reason = Reason.ABOVE_LIMIT if above_limit else Reason.DEMAND_BELOW_CAPACITY
-    forbidden = objection(case)
-    if forbidden is not None:
-        return replace(base, reason=forbidden, limited_by=forbidden)
     limited_by = Reason.SCALE_DOWN_STEP if to > wanted else limits.lower_by if to == limits.lower else None
     return replace(base, outcome=Outcome.DOWN, to_replicas=to, reason=reason, limited_by=limited_by)
-
-
-def _unscalable(resource: ResourceSnapshot, memory: ResourceMemory, replicas: int, reason: Reason) -> Proposal:
-    return Proposal(
-        resource=resource, memory=memory, outcome=Outcome.HELD, from_replicas=replicas, to_replicas=replicas,
-        recommended=None, reason=reason,
-    )  # fmt: skip

@@ -1,8 +1,9 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
 from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
+from firsttoken_operator.domain.health import MAXIMUM_ERROR_SHARE, Health, health_of
 from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value, measured
-from firsttoken_operator.domain.reasons import Reason
+from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.snapshot import (
     FleetSnapshot,
     LateShare,
@@ -22,9 +23,12 @@ from firsttoken_operator.domain.starts import UNKNOWN_TIME_TO_READY_SECONDS, lea
 from firsttoken_operator.domain.tick import Tick
 
 __all__ = [
+    "MAXIMUM_ERROR_SHARE",
+    "POOL_LIMITS",
     "UNKNOWN_TIME_TO_READY_SECONDS",
     "Decision",
     "FleetSnapshot",
+    "Health",
     "Idle",
     "LateShare",
     "Measurement",
@@ -45,6 +49,7 @@ __all__ = [
     "TtftInterval",
     "Unsized",
     "Value",
+    "health_of",
     "lead_seconds",
     "measured",
     "ready_seconds",

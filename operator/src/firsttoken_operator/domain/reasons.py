@@ -103,3 +103,7 @@ class Reason(StrEnum):
     WRITE_FAILED = "WriteFailed"
     METRICS_LOST = "MetricsLost"
     METRICS_RECOVERED = "MetricsRecovered"
+
+
+POOL_LIMITS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND})
+"""GPUs that a pool withholds."""

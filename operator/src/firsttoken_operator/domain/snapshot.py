@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_operator.domain.health import health_of
 from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.starts import UNKNOWN_TIME_TO_READY_SECONDS
@@ -164,6 +165,16 @@ class Metrics:
     """Mean output of the requests, tokens."""
     gateway_arrivals: Measurement = NO_GATEWAY
     """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether this data may ask for more replicas."""
+        return health_of(self.health).may_raise
+
+    @property
+    def may_lower(self) -> bool:
+        """Whether this data may give replicas back."""
+        return health_of(self.health).may_lower
 
 
 @dataclass(frozen=True, slots=True)

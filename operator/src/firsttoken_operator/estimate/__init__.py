@@ -3,7 +3,7 @@
 Pure, like `decide`, which reads these estimates: no clock, no randomness, no I/O. Other packages import from here only.
 """
 
-from firsttoken_operator.estimate.demand import HEALTHY, USABLE, Demand, can_wake_up, window_maximum
+from firsttoken_operator.estimate.demand import Demand, can_wake_up, window_maximum
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
 from firsttoken_operator.estimate.memory import (
     IDLE_FILL,
@@ -34,13 +34,11 @@ from firsttoken_operator.estimate.target_load import (
 __all__ = [
     "BRAKE_MEMORY_SECONDS",
     "FASTEST_GAIN_PER_HOUR",
-    "HEALTHY",
     "IDLE_FILL",
     "MAXIMUM_FACTOR",
     "MINIMUM_FACTOR",
     "SLOWEST_GAIN_PER_HOUR",
     "TAIL_REQUESTS",
-    "USABLE",
     "Calibration",
     "Decrease",
     "Demand",

@@ -9,12 +9,6 @@ from firsttoken_operator.domain import Idle, Metrics, Reason, ScalingPolicy, Val
 from firsttoken_operator.estimate.memory import DemandSample
 from firsttoken_sizing.performance.table import CapacityTable
 
-HEALTHY = frozenset({Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION})
-"""Data that may lower replicas."""
-
-USABLE = HEALTHY | {Reason.PARTIAL, Reason.ERRORS_PRESENT}
-"""Data that may raise replicas: a partial set of pods is a lower bound of the demand, failed requests are demand."""
-
 MOST_WORK_RATIO = 8.0
 """Requests that count for more than so many declared ones, or for less than that part of one, are an accident."""
 
@@ -53,7 +47,7 @@ def demand(metrics: Metrics, policy: ScalingPolicy, work_ratio: float = 1.0) -> 
     Where a gateway counts requests too, the larger of the two: one of its pods that is not scraped goes unnoticed.
     """
     arrivals, started = metrics.arrivals, metrics.gateway_arrivals
-    if metrics.health not in USABLE:
+    if not metrics.may_raise:
         # What a gateway counts may still ask for more; that the pods say nothing forbids to give anything back.
         if isinstance(started, Value) and started.value > 0:
             return Demand(started.value, 0.0, 0.0, work_ratio)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick
 from firsttoken_operator.estimate import replica_speed, tail_capacity
 from firsttoken_operator.estimate.demand import (
-    HEALTHY,
-    USABLE,
     Demand,
     can_wake_up,
     demand,
@@ -58,7 +56,7 @@ def remember(
         return Remembered(memory, None, None)
     if load.backlog_requests >= 1:
         memory = replace(memory, queued_seconds=tick.clock_seconds)
-    if resource.metrics.health in HEALTHY:
+    if resource.metrics.may_lower:
         memory = replace(memory, forecast=watched(memory.forecast, resource, load, tick))
         memory = _with_late_share(memory, resource, tick)
         memory = _with_speed(memory, resource, target, sized, tick)
@@ -112,15 +110,15 @@ def _with_size(memory: ResourceMemory, target: Target, tick: Tick) -> ResourceMe
 
 
 def _with_health(memory: ResourceMemory, resource: ResourceSnapshot, target: Target, tick: Tick) -> ResourceMemory:
-    health, lost, since = resource.metrics.health, memory.lost_since_seconds, memory.healthy_since_seconds
-    if health in HEALTHY:
+    lost, since = memory.lost_since_seconds, memory.healthy_since_seconds
+    if resource.metrics.may_lower:
         since = tick.clock_seconds if since is None else since
         return replace(memory, lost_since_seconds=None, healthy_since_seconds=since)
     # NB: without a ready pod there is nothing to measure; that is a start, or a sleep from which a gateway can wake it.
     asleep = target.replicas == 0
     if asleep and can_wake_up(resource.metrics):
         lost = None
-    elif lost is None and health not in USABLE and (target.ready or asleep):
+    elif lost is None and not resource.metrics.may_raise and (target.ready or asleep):
         lost = tick.clock_seconds
     return replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
 

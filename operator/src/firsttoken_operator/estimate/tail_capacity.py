@@ -19,7 +19,7 @@ import math
 from dataclasses import replace
 
 from firsttoken_operator.domain import Metrics, Sized, Target, Tick, TtftInterval, Value
-from firsttoken_operator.estimate.demand import HEALTHY, Demand
+from firsttoken_operator.estimate.demand import Demand
 from firsttoken_operator.estimate.memory import (
     DOUBTED_TICKS,
     IDLE_FILL,
@@ -94,7 +94,7 @@ def learn(
     missed_since, memory = memory.missed_since_seconds, replace(memory, calibration=known, missed_since_seconds=None)
     ttft, inside = metrics.ttft, _share_inside(sized.sla)
     late = late_share(ttft)
-    if ttft is None or late is None or inside is None or metrics.health not in HEALTHY:
+    if ttft is None or late is None or inside is None or not metrics.may_lower:
         return memory
     requests = ttft.requests * tick.interval_seconds / metrics.window_seconds
     known = _with_spent(known, late, requests)

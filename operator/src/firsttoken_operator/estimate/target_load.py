@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick, lead_seconds
-from firsttoken_operator.estimate.demand import HEALTHY, Demand
+from firsttoken_operator.estimate.demand import Demand
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Observation, observe, predict
 from firsttoken_operator.estimate.memory import IDLE_FILL, ResourceMemory
 from firsttoken_operator.estimate.settled import is_settled
@@ -59,7 +59,7 @@ def wanted_load(
     backlog = load.backlog_per_second * load.work_ratio
     if not load.total_per_second:
         return 0.0  # Proven idle: what the filter still remembers is over.
-    if resource.metrics.health not in HEALTHY:
+    if not resource.metrics.may_lower:
         return load.arriving_load + backlog
     arriving = load.arriving_load
     if expected is not None:

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.decide.down import MAXIMUM_ERROR_SHARE
-from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, Value
+from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Measurement, Metrics, Missing, Reason, Value
 from firsttoken_operator.observe.collect import PodSample, SourceReading
 from firsttoken_operator.observe.families import SUPPLEMENTS, Signal
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings, SeenPod, Trust, look_at

@@ -20,13 +20,12 @@ from firsttoken_operator.api.conditions import Condition, ConditionStatus, Condi
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus, SizingStatus
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target, health_of
 from firsttoken_operator.estimate import (
     BRAKE_MEMORY_SECONDS,
     FASTEST_GAIN_PER_HOUR,
     MINIMUM_FACTOR,
     SLOWEST_GAIN_PER_HOUR,
-    USABLE,
     Calibration,
     Decrease,
     ResourceMemory,
@@ -215,7 +214,7 @@ def _decreases(status: InferenceDeploymentStatus, target: Target, times: Restore
 def _lost_since(status: InferenceDeploymentStatus, times: RestoreTimes) -> float | None:
     """Since when there have been no usable metrics: an outage that outlives the operator must not start anew."""
     healthy = _condition(status.conditions, ConditionType.METRICS_HEALTHY)
-    if healthy is None or healthy.status is not ConditionStatus.FALSE or healthy.reason in USABLE:
+    if healthy is None or healthy.status is not ConditionStatus.FALSE or health_of(healthy.reason).may_raise:
         return None
     # NB: without a ready pod there was nothing to measure; that is a start, not a loss of metrics.
     return times.earliest(healthy.last_transition_time) if status.ready_replicas else None

@@ -1,0 +1,41 @@
+"""What a decision reads: one resource at one tick, in one value that goes from the proposal to its explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firsttoken_operator.decide.bounds import Bounds
+from firsttoken_operator.domain import Reason, ResourceSnapshot, Sized, Target, Tick
+from firsttoken_operator.estimate import Demand, Forecast, ResourceMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A resource that can be scaled: it is sized, its target is there, and no one else owns the replicas.
+
+    `load` is None where the metrics prove no demand, `expected` where there is no forecast.
+    """
+
+    resource: ResourceSnapshot
+    target: Target
+    sized: Sized
+    memory: ResourceMemory
+    load: Demand | None
+    expected: Forecast | None
+    tick: Tick
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Unscalable:
+    """A resource of which the replicas stay as they are, and why."""
+
+    resource: ResourceSnapshot
+    memory: ResourceMemory
+    reason: Reason
+
+    @property
+    def replicas(self) -> int:
+        """Those of the target; 0 where there is none."""
+        target = self.resource.target
+        return target.replicas if isinstance(target, Target) else 0
