@@ -220,11 +220,19 @@ def steps_begun(first: float, growth: float, most: int, elapsed: float) -> int:
     return steps
 
 
+def cut(replica: Replica, steps: int) -> None:
+    """End a block of decode steps after so many of them."""
+    replica.steps = steps
+    replica.ends = replica.began + series_seconds(replica.first_step, replica.growth, steps)
+
+
 def count_time(rules: Rules, replica: Replica) -> bool:
     """Add the block that ends now to the busy time, and to the time that requests spent in a batch.
 
     Returns whether the block lies in the window in which that is counted, at least in part.
     """
+    if replica.ends <= rules.count_from:
+        return False
     seconds = min(replica.ends, rules.count_until) - max(replica.began, rules.count_from)
     if seconds <= 0.0:
         return False
@@ -244,16 +252,18 @@ def begin_block(
     replica.began = replica.ends
     if rules.is_paged:
         make_room(rules, work, replica, keys, items)
-    prompts = admit(step, rules, work, replica, fresh, previous)
     running = replica.running
-    replica.present = running + replica.fresh + (1 if replica.partial != NONE else 0)
-    if replica.present == 0:
-        replica.ends = math.inf
-        return
     first = decode_seconds(step, running, replica.context)
-    if replica.present > running:
-        replica.steps = 1
-        replica.ends += first + prompts
+    if replica.head != NONE or replica.partial != NONE:
+        prompts = admit(step, rules, work, replica, fresh, previous)
+        replica.present = running + replica.fresh + (1 if replica.partial != NONE else 0)
+        if replica.present > running:
+            replica.steps = 1
+            replica.ends += first + prompts
+            return
+    replica.present = running
+    if running == 0:
+        replica.ends = math.inf
         return
     steps = int(keys[0]) - replica.steps_done
     if rules.is_paged:
@@ -534,8 +544,7 @@ def enqueue(rules: Rules, work: Any, replica: Replica, request: int) -> None:
         elapsed = max(item.arrival, replica.opens) - replica.began
         steps = steps_begun(replica.first_step, replica.growth, replica.steps, elapsed)
         if is_first and replica.running < rules.max_batch:
-            replica.steps = steps
-            replica.ends = replica.began + series_seconds(replica.first_step, replica.growth, steps)
+            cut(replica, steps)
         elif steps < replica.steps:
             item.queued = 1
 

@@ -1,0 +1,66 @@
+"""What goes into an online replica and what comes out of it: requests, and the observer that is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from firsttoken_sizing.simulation.kernel import WorkItem
+
+
+class RequestTooLarge(ValueError):
+    """The request would not fit into an empty KV cache, so it could never be admitted."""
+
+
+@dataclass(slots=True, eq=False)
+class Request(WorkItem):
+    """One request of an online replica. NB: an abort cuts `output` to the tokens that it had got by then."""
+
+    number: int = 0
+    finish_reason: str = "length"
+    """Why it will end: `length` (its limit), `stop` (the model had no more to say) or `abort`."""
+    is_aborted: bool = False
+    is_done: bool = False
+    """Its last token is out, or it was dropped."""
+    last_step: int = 0
+    """While it decodes: the replica's step that makes its last token; else 0."""
+    told: int = 0
+    """Tokens that the observer knows of (static batches only)."""
+    interrupted: float = 0.0
+    """When it was preempted last."""
+
+    @property
+    def cached(self) -> int:
+        """Prompt tokens that a prefix cache holds: they take KV cache and are attended to, but not computed."""
+        return self.input - self.uncached
+
+    @property
+    def ttft_seconds(self) -> float:
+        """Arrival to first token, the wait for a step included."""
+        return self.first_token - self.arrival
+
+    @property
+    def end_to_end_seconds(self) -> float:
+        """Arrival to last token."""
+        return self.finish - self.arrival
+
+    @property
+    def itl_seconds(self) -> float | None:
+        """Mean time between two tokens, (E2E - TTFT) / (output tokens - 1); None for a single token."""
+        return (self.finish - self.first_token) / (self.output - 1) if self.output > 1 else None
+
+
+class Observer(Protocol):
+    """What a replica reports while it advances, in the order of virtual time."""
+
+    def prefilled(self, request: Request) -> None:
+        """The prompt is computed and the first token is out."""
+
+    def decoded(self, steps: int, requests: int, first_seconds: float, growth_seconds: float) -> None:
+        """Each of `requests` got a token in each of `steps`, which took `first + i*growth` seconds, i = 0, 1, ..."""
+
+    def preempted(self, request: Request) -> None:
+        """Its KV cache was taken away, so that its prompt and the tokens it had are computed again."""
+
+    def finished(self, request: Request) -> None:
+        """The last token is out, or the request was aborted (`is_aborted`)."""
