@@ -71,8 +71,8 @@ def test_the_emulated_replica_is_the_replayed_one(tmp_path: Path) -> None:
     emulated, replayed = replica_spec(request, runtime="vllm"), inputs.setting().subject
 
     assert emulated.model == replayed.step
-    assert emulated.kv_tokens == replayed.settings.kv_cache_tokens
-    assert emulated.max_prefill_tokens == replayed.settings.scheduler.tokens_per_step
+    assert emulated.settings.kv_cache_tokens == replayed.settings.kv_cache_tokens
+    assert emulated.settings.scheduler.tokens_per_step == replayed.settings.scheduler.tokens_per_step
     assert request.workload.routing is replayed.settings.routing
 
 

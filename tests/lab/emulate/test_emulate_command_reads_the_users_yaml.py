@@ -15,10 +15,14 @@ import pytest
 
 from firsttoken_lab.emulate import server, service
 from firsttoken_lab.emulate.metrics import MetricsRuntime
+from firsttoken_operator.api.convert import sizing_request
+from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.cli import main
 from firsttoken_operator.cli.emulate import configure, replica_spec
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.request import SizingRequest
-from firsttoken_sizing.workload import Hardware, Limit, Percentile, Sla, Workload
+from firsttoken_sizing.simulation.fleet import KvAdmission
+from firsttoken_sizing.workload import Batching, Hardware, Limit, Percentile, Sla, Workload
 
 ROOT = Path(__file__).parents[3]
 CALL_CENTER = ROOT / "examples" / "call-center.yaml"
@@ -42,9 +46,24 @@ def test_the_engine_is_the_configuration_that_the_sizing_chose():
     assert spec.model_name == "meta-llama/Meta-Llama-3-70B-Instruct"
     assert 0.015 < spec.model.base_seconds < 0.025, "70B on 4 H100: about 20 ms a step"
     assert 1 <= spec.model.max_batch <= 256
-    assert spec.kv_tokens >= spec.model.max_batch * 2200
+    assert spec.settings.kv_cache_tokens >= spec.model.max_batch * 2200
     assert spec.max_model_tokens == 8192
     assert spec.cached_input_percent == 10
+
+
+def test_vllm_is_emulated_as_it_is_simulated_with_chunks_and_a_cache_that_is_taken_as_tokens_are_made():
+    settings = replica_spec(a_question(engine=Engine.VLLM), runtime="vllm", max_prefill_tokens=4000).settings
+
+    assert settings.batching is Batching.CHUNKED_PREFILL
+    assert settings.kv_admission is KvAdmission.PAGED
+    assert settings.scheduler.tokens_per_step == 4000
+
+
+def test_a_model_that_is_no_name_of_the_catalog_is_emulated_by_its_own_architecture():
+    documents = load_documents(ROOT / "examples" / "own-model.yaml")
+    question = sizing_request(documents.deployments[0], documents.pools, documents.benchmarks)
+
+    assert replica_spec(question, runtime="nim").max_model_tokens == question.architecture.max_context_tokens
 
 
 def test_a_deployment_that_cannot_be_sized_is_refused_with_the_reason(capsys, tmp_path):

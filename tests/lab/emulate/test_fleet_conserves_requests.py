@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
 from firsttoken_lab.emulate.traffic import Arrival, Lengths, Phase, PoissonTraffic, Traffic
+from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
 
 MODEL = StepModel(0.0057, 2e-5, 9.2e-8, 1.45e-5, 0.0, max_batch=64)
-SPEC = ReplicaSpec(MODEL, "m", kv_tokens=400_000)
+SPEC = ReplicaSpec(MODEL, "m", settings=Settings(kv_cache_tokens=400_000))
 SLA = Sla(time_to_first_token=Limit(300, Percentile.P95))
 
 
@@ -203,7 +204,7 @@ def test_round_robin_gives_each_replica_its_turn():
 
 
 def test_a_request_beyond_the_kv_cache_fails_at_its_replica():
-    fleet, clock = a_fleet(every(1.0, 1), spec=replace(SPEC, kv_tokens=1000))
+    fleet, clock = a_fleet(every(1.0, 1), spec=replace(SPEC, settings=Settings(kv_cache_tokens=1000)))
     fleet.follow(pods("a"))
     fleet.start()
     run_until(fleet, clock, 2)

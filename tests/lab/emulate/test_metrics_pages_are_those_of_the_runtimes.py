@@ -7,9 +7,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client import Histogram as ReferenceHistogram
 from prometheus_client.parser import text_string_to_metric_families
 
-from firsttoken_lab.emulate.engine import Engine, Sequence
 from firsttoken_lab.emulate.exposition import Histogram, LabelledCounter, Scalar, render
 from firsttoken_lab.emulate.metrics import MetricsRuntime, pod_metrics, token_bounds
+from firsttoken_sizing.simulation.fleet import KvAdmission, Settings
+from firsttoken_sizing.simulation.online import OnlineReplica
 from firsttoken_sizing.step.model import StepModel
 
 MODEL = StepModel(0.0057, 0.0, 9.2e-8, 1.45e-5, 0.0, max_batch=100)
@@ -17,15 +18,12 @@ NIM_TTFT = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7
 VLLM_TTFT = NIM_TTFT.replace("+Inf", "20.0 40.0 80.0 160.0 640.0 2560.0 +Inf")
 
 
-def a_pod_after_traffic(runtime, until=60.0):
+def a_pod_after_traffic(runtime, until=60.0, settings=Settings(kv_cache_tokens=100_000)):  # noqa: B008
     metrics = pod_metrics(runtime, "meta/llama3", max_requests=100, kv_tokens=100_000, max_model_tokens=8192)
-    engine = Engine(MODEL, observer=metrics, kv_tokens=100_000)
-    metrics.engine = engine
-    sequences = [Sequence(0.1 * number, 2000, 200) for number in range(40)]
-    for sequence in sequences:
-        engine.submit(sequence)
+    metrics.engine = engine = OnlineReplica(MODEL, settings, observer=metrics)
+    requests = [engine.submit(0.1 * number, 2000, 200) for number in range(40)]
     engine.advance(until)
-    return metrics, sequences
+    return metrics, requests
 
 
 def samples(metrics):
@@ -86,35 +84,41 @@ def test_vllm_publishes_prefixed_families_with_labels_model_name_and_engine():
     ],
 )
 def test_sums_and_counts_equal_what_happened_to_the_requests(runtime, prefix, itl):
-    metrics, sequences = a_pod_after_traffic(runtime)
+    metrics, requests = a_pod_after_traffic(runtime)
     found = samples(metrics)
 
     def value(name):
         return sum(sample.value for sample in found[prefix + name])
 
-    assert value("time_to_first_token_seconds_count") == len(sequences)
-    assert value("time_to_first_token_seconds_sum") == pytest.approx(sum(s.ttft_seconds for s in sequences))
-    assert value("e2e_request_latency_seconds_sum") == pytest.approx(sum(s.end_to_end_seconds for s in sequences))
-    assert value(f"{itl}_count") == sum(s.output_tokens - 1 for s in sequences)
-    assert value(f"{itl}_sum") == pytest.approx(
-        sum(s.finished_seconds - s.first_token_seconds for s in sequences), rel=1e-9
-    )
-    assert value("generation_tokens_total") == sum(s.output_tokens for s in sequences)
-    assert value("prompt_tokens_total") == sum(s.input_tokens for s in sequences)
-    assert value("request_success_total") == len(sequences)
+    assert value("time_to_first_token_seconds_count") == len(requests)
+    assert value("time_to_first_token_seconds_sum") == pytest.approx(sum(r.ttft_seconds for r in requests))
+    assert value("e2e_request_latency_seconds_sum") == pytest.approx(sum(r.end_to_end_seconds for r in requests))
+    assert value(f"{itl}_count") == sum(r.output - 1 for r in requests)
+    assert value(f"{itl}_sum") == pytest.approx(sum(r.finish - r.first_token for r in requests), rel=1e-9)
+    assert value("generation_tokens_total") == sum(r.output for r in requests)
+    assert value("prompt_tokens_total") == sum(r.input for r in requests)
+    assert value("request_success_total") == len(requests)
     assert value("num_requests_running") == value("num_requests_waiting") == 0
 
 
 def test_a_page_read_in_the_middle_counts_the_tokens_so_far():
-    metrics, sequences = a_pod_after_traffic(MetricsRuntime.NIM, until=2.05)
+    metrics, requests = a_pod_after_traffic(MetricsRuntime.NIM, until=2.05)
     found = samples(metrics)
     engine = metrics.engine
-    emitted = sum(engine.tokens_generated(sequence) for sequence in sequences)
+    emitted = sum(engine.tokens_generated(request) for request in requests)
 
     assert engine.in_flight > 0
     assert found["generation_tokens_total"][0].value == emitted
     assert found["num_requests_running"][0].value == engine.running > 0
     assert 0 < found["gpu_cache_usage_perc"][0].value < 1
+
+
+def test_vllm_counts_the_requests_whose_cache_was_taken_away():
+    paged = Settings(kv_cache_tokens=8_500, kv_admission=KvAdmission.PAGED)
+    metrics, requests = a_pod_after_traffic(MetricsRuntime.VLLM, settings=paged)
+
+    preempted = sum(request.preemptions for request in requests)
+    assert samples(metrics)["vllm:num_preemptions_total"][0].value == preempted > 0
 
 
 def test_the_text_is_what_the_prometheus_client_library_would_write():

@@ -9,13 +9,16 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
-from firsttoken_lab.emulate.engine import Engine, Sequence
 from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.metrics import MetricsRuntime
 from firsttoken_lab.emulate.openai import WORDS, count_tokens, words
 from firsttoken_lab.emulate.pacing import PacedEngine
 from firsttoken_lab.emulate.server import EmulatedServer
+from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.simulation.fleet import Settings
+from firsttoken_sizing.simulation.online import OnlineReplica
 from firsttoken_sizing.step.model import StepModel
+from firsttoken_sizing.workload import Batching
 
 MODEL = StepModel(0.01, 0.0, 0.0, 1e-3, 0.0, max_batch=8)
 NAME = "meta/llama3-8b-instruct"
@@ -101,14 +104,41 @@ async def test_no_token_comes_before_its_time_and_none_much_later():
 
 async def test_a_caller_that_is_slower_than_the_engine_still_gets_every_token():
     began = time.monotonic()
-    paced = PacedEngine(Engine(MODEL), clock=lambda: time.monotonic() - began)
+    paced = PacedEngine(OnlineReplica(MODEL), clock=lambda: time.monotonic() - began)
     driving = asyncio.create_task(paced.drive())
     got = 0
-    async for count in paced.generate(Sequence(paced.clock(), 5, 20)):
+    async for count in paced.generate(paced.engine.submit(paced.clock(), 5, 20)):
         await asyncio.sleep(0.15)
         got += count
     driving.cancel()
     assert got == 20
+
+
+async def test_chunked_prefill_spares_the_stream_that_runs_while_a_long_prompt_comes():
+    """A prompt of 400 tokens takes 0.4 s here; in chunks of 40 no step takes longer than 0.05 s and some."""
+    gaps = {}
+    for batching in (Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL):
+        async with a_client(settings=Settings(batching, Scheduler(41))) as (client, server):
+            running = server._paced.engine.submit(server._paced.clock(), 5, 100)
+            long = {"model": NAME, "prompt": list(range(400)), "max_tokens": 2}
+            await asyncio.gather(
+                (await client.post("/v1/completions", json=long)).read(), _until_done(server._paced, running)
+            )
+            page = await (await client.get("/metrics")).text()
+        values = {
+            s.labels.get("le"): s.value
+            for f in text_string_to_metric_families(page)
+            for s in f.samples
+            if s.name == "time_per_output_token_seconds_bucket"
+        }
+        gaps[batching] = values["+Inf"] - values["0.3"]
+
+    assert gaps == {Batching.IN_FLIGHT: 1, Batching.CHUNKED_PREFILL: 0}
+
+
+async def _until_done(paced, request):
+    async for _ in paced.generate(request):
+        pass
 
 
 async def test_concurrent_requests_share_the_batch():
@@ -165,7 +195,7 @@ async def test_a_request_that_cannot_be_served_is_refused_in_openai_form(path, b
 
 
 async def test_a_prompt_beyond_the_kv_cache_is_refused_even_as_a_stream():
-    async with a_client(kv_tokens=100) as (client, _):
+    async with a_client(settings=Settings(kv_cache_tokens=100)) as (client, _):
         response = await client.post("/v1/completions", json={**TEXT, "max_tokens": 200, "stream": True})
         assert response.status == 400
         assert "exceed the KV cache of 100 tokens" in (await response.json())["error"]["message"]

@@ -13,29 +13,45 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from firsttoken_lab.emulate.engine import Engine, RequestTooLarge, Sequence
 from firsttoken_lab.emulate.metrics import MetricsRuntime, PodMetrics, pod_metrics
 from firsttoken_lab.emulate.routing import Router, make_router
 from firsttoken_lab.emulate.traffic import Arrival, Traffic
 from firsttoken_lab.emulate.truth import Lateness, RequestRecord, Truth
+from firsttoken_sizing.simulation.fleet import Settings
+from firsttoken_sizing.simulation.online import OnlineReplica
+from firsttoken_sizing.simulation.online_requests import Observer, Request, RequestTooLarge
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Routing, Sla
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """What every replica of a fleet is.
-
-    `kv_tokens` None: the cache size is not known and does not bind. `max_model_tokens`: context window.
-    """
+    """What every replica of a fleet is. `settings` are of one replica; `max_model_tokens` is the context window."""
 
     model: StepModel
     model_name: str
     runtime: MetricsRuntime = MetricsRuntime.NIM
-    kv_tokens: int | None = None
-    max_prefill_tokens: int = 8192
+    settings: Settings = field(default_factory=Settings)
     max_model_tokens: int = 8192
     cached_input_percent: float = 0.0
+
+    def cached_tokens(self, input_tokens: int) -> int:
+        """Tokens of a prompt of this length that the prefix cache holds."""
+        return int(input_tokens * self.cached_input_percent / 100)
+
+    def replica(self, observer: Observer, start_seconds: float) -> OnlineReplica:
+        """A fresh replica, idle until `start_seconds`."""
+        return OnlineReplica(self.model, self.settings, observer=observer, start_seconds=start_seconds)
+
+    def metrics(self) -> PodMetrics:
+        """The metrics of a fresh replica."""
+        return pod_metrics(
+            self.runtime,
+            self.model_name,
+            max_requests=self.model.max_batch,
+            kv_tokens=self.settings.kv_cache_tokens,
+            max_model_tokens=self.max_model_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +85,9 @@ class Replica:
     """One pod's engine, its metrics, and the requests that it holds."""
 
     pod: Pod
-    engine: Engine
+    engine: OnlineReplica
     metrics: PodMetrics
-    requests: dict[Sequence, RequestRecord] = field(default_factory=dict)
+    requests: dict[Request, RequestRecord] = field(default_factory=dict)
     drain_until_seconds: float | None = None
 
     @property
@@ -91,22 +107,20 @@ class _Listener:
     def __init__(self, fleet: Fleet, metrics: PodMetrics) -> None:
         self._fleet = fleet
         self._metrics = metrics
+        self.decoded, self.preempted = metrics.decoded, metrics.preempted
         self.replica: Replica | None = None
 
-    def prefilled(self, sequence: Sequence) -> None:
-        self._metrics.prefilled(sequence)
-        if self.replica is not None and sequence.first_token_seconds is not None:
-            self._fleet.truth.first_token(self.replica.requests[sequence], sequence.first_token_seconds)
-            self._fleet.event_seconds.append(sequence.first_token_seconds)
+    def prefilled(self, request: Request) -> None:
+        self._metrics.prefilled(request)
+        if self.replica is not None:
+            self._fleet.truth.first_token(self.replica.requests[request], request.first_token)
+            self._fleet.event_seconds.append(request.first_token)
 
-    def decoded(self, steps: int, sequences: int, first_seconds: float, growth_seconds: float) -> None:
-        self._metrics.decoded(steps, sequences, first_seconds, growth_seconds)
-
-    def finished(self, sequence: Sequence) -> None:
-        self._metrics.finished(sequence)
-        if self.replica is not None and sequence.finished_seconds is not None:
-            self._fleet.truth.finished(self.replica.requests.pop(sequence), sequence.finished_seconds)
-            self._fleet.event_seconds.append(sequence.finished_seconds)
+    def finished(self, request: Request) -> None:
+        self._metrics.finished(request)
+        if self.replica is not None:
+            self._fleet.truth.finished(self.replica.requests.pop(request), request.finish)
+            self._fleet.event_seconds.append(request.finish)
 
 
 class Fleet:
@@ -242,38 +256,23 @@ class Fleet:
                 replica.engine.advance(at_seconds)
         replica = self._router(self._accepting)
         record.pod = replica.pod.name
-        cached = int(record.input_tokens * self.spec.cached_input_percent / 100)
-        sequence = Sequence(at_seconds, record.input_tokens, record.output_tokens, cached)
-        replica.requests[sequence] = record
+        cached = self.spec.cached_tokens(record.input_tokens)
         try:
-            replica.engine.submit(sequence)
+            request = replica.engine.submit(at_seconds, record.input_tokens, record.output_tokens, cached_tokens=cached)
         except RequestTooLarge as error:
-            del replica.requests[sequence]
             replica.metrics.count_finish("error")
             self.truth.lost(record, str(error))
+        else:
+            replica.requests[request] = record
 
     def _release_queue(self, now: float) -> None:
         while self._queue and self._accepting:
             self._route(self._queue.popleft(), now)
 
     def _new_replica(self, pod: Pod, now: float) -> Replica:
-        spec = self.spec
-        metrics = pod_metrics(
-            spec.runtime,
-            spec.model_name,
-            max_requests=spec.model.max_batch,
-            kv_tokens=spec.kv_tokens,
-            max_model_tokens=spec.max_model_tokens,
-        )
+        metrics = self.spec.metrics()
         listener = _Listener(self, metrics)
-        engine = Engine(
-            spec.model,
-            observer=listener,
-            kv_tokens=spec.kv_tokens,
-            max_prefill_tokens=spec.max_prefill_tokens,
-            start_seconds=now,
-        )
-        metrics.engine = engine
+        metrics.engine = engine = self.spec.replica(listener, now)
         listener.replica = Replica(pod, engine, metrics)
         return listener.replica
 
@@ -290,5 +289,5 @@ class Fleet:
             self._lose(replica)
 
     def _lose(self, replica: Replica) -> None:
-        for sequence in replica.engine.drop_all():
-            self.truth.lost(replica.requests.pop(sequence), "pod gone")
+        for request in replica.engine.drop_all():
+            self.truth.lost(replica.requests.pop(request), "pod gone")

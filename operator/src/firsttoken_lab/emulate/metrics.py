@@ -1,7 +1,7 @@
 """The metric families of one emulated pod: NIM 1.x and vLLM, with the names, labels and buckets of the real servers.
 
 Facts and sources: docs/design/runtimes.md 1.1 (NIM 1.x) and 1.4 (vLLM 0.33). A family here is fed by engine events
-(`EngineObserver`), never sampled, so sums and counts are exact. What engines publish beyond that (process, garbage
+(`Observer`), never sampled, so sums and counts are exact. What engines publish beyond that (process, garbage
 collection, prefix-cache and scheduler internals) is left out: nothing of the product reads it.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from firsttoken_lab.emulate.engine import Engine, Sequence
 from firsttoken_lab.emulate.exposition import Histogram, Instrument, LabelledCounter, Scalar, render
+from firsttoken_sizing.simulation.online import OnlineReplica
+from firsttoken_sizing.simulation.online_requests import Request
 
 
 class MetricsRuntime(StrEnum):
@@ -52,7 +53,7 @@ class PodMetrics:
     A subclass fills `instruments` and says what else it counts. Attach the engine before the first `page`.
     """
 
-    engine: Engine | None = None
+    engine: OnlineReplica | None = None
     instruments: list[Instrument]
     running: Scalar
     waiting: Scalar
@@ -65,27 +66,28 @@ class PodMetrics:
     request_prompt_tokens: Histogram
     request_generation_tokens: Histogram
 
-    def prefilled(self, sequence: Sequence) -> None:
+    def prefilled(self, request: Request) -> None:
         """Count a first token."""
-        self.prompt_tokens.value += sequence.input_tokens
+        self.prompt_tokens.value += request.input
         self.generation_tokens.value += 1
-        if sequence.ttft_seconds is not None:
-            self.ttft.observe(sequence.ttft_seconds)
+        self.ttft.observe(request.ttft_seconds)
 
-    def decoded(self, steps: int, sequences: int, first_seconds: float, growth_seconds: float) -> None:
-        """Count one token a step and sequence; the step's duration is the time between two tokens of each."""
-        self.generation_tokens.value += steps * sequences
-        self.itl.observe_series(first_seconds, growth_seconds, steps, sequences)
+    def decoded(self, steps: int, requests: int, first_seconds: float, growth_seconds: float) -> None:
+        """Count one token a step and request; the step's duration is the time between two tokens of each."""
+        self.generation_tokens.value += steps * requests
+        self.itl.observe_series(first_seconds, growth_seconds, steps, requests)
 
-    def finished(self, sequence: Sequence) -> None:
+    def preempted(self, request: Request) -> None:
+        """Count a request whose KV cache was taken away, where the runtime publishes that."""
+
+    def finished(self, request: Request) -> None:
         """Count a request that left, by its finish reason."""
-        self.count_finish(sequence.finish_reason)
-        if sequence.aborted:
+        self.count_finish(request.finish_reason)
+        if request.is_aborted:
             return
-        if sequence.end_to_end_seconds is not None:
-            self.end_to_end.observe(sequence.end_to_end_seconds)
-        self.request_prompt_tokens.observe(sequence.input_tokens)
-        self.request_generation_tokens.observe(sequence.generated_tokens)
+        self.end_to_end.observe(request.end_to_end_seconds)
+        self.request_prompt_tokens.observe(request.input)
+        self.request_generation_tokens.observe(request.output)
 
     def count_finish(self, reason: str) -> None:
         """Count one finished request under `reason` (`length`, `stop`, `abort`, `error`)."""
@@ -149,7 +151,7 @@ class VllmMetrics(PodMetrics):
         self.prompt_tokens = Scalar("counter", "vllm:prompt_tokens_total", "Prompt tokens computed.", labels)
         self._cached = Scalar("counter", "vllm:prompt_tokens_cached_total", "Prompt tokens found in the cache.", labels)
         self.generation_tokens = Scalar("counter", "vllm:generation_tokens_total", "Output tokens emitted.", labels)
-        preemptions = Scalar("counter", "vllm:num_preemptions_total", "Requests pushed out of the batch.", labels)
+        self._preemptions = Scalar("counter", "vllm:num_preemptions_total", "Requests pushed out of the batch.", labels)
         self._success = LabelledCounter(
             "vllm:request_success_total", "Finished requests by reason, aborted or not.", labels, "finished_reason"
         )
@@ -170,7 +172,7 @@ class VllmMetrics(PodMetrics):
         self.request_generation_tokens = latency("request_generation_tokens", "Output tokens a request.", tokens)
         self.instruments = [
             *(self.running, self.waiting, self.kv_usage, self.prompt_tokens, self._cached, self.generation_tokens),
-            *(preemptions, self._success, self.ttft, self.itl, self._per_token, self.end_to_end),
+            *(self._preemptions, self._success, self.ttft, self.itl, self._per_token, self.end_to_end),
             *(self._queue, self._inference, self._prefill, self._decode),
             *(self.request_prompt_tokens, self.request_generation_tokens),
         ]
@@ -184,23 +186,26 @@ class VllmMetrics(PodMetrics):
             config.value = 1
             self.instruments.append(config)
 
-    def prefilled(self, sequence: Sequence) -> None:
+    def prefilled(self, request: Request) -> None:
         """Count a first token and the cached part of its prompt."""
-        super().prefilled(sequence)
-        self._cached.value += sequence.cached_tokens
+        super().prefilled(request)
+        self._cached.value += request.cached
 
-    def finished(self, sequence: Sequence) -> None:
+    def preempted(self, request: Request) -> None:
+        """Count it."""
+        self._preemptions.value += 1
+
+    def finished(self, request: Request) -> None:
         """Count a request and split its time into queue, prefill and decode."""
-        super().finished(sequence)
-        start, first, end = sequence.started_seconds, sequence.first_token_seconds, sequence.finished_seconds
-        if sequence.aborted or start is None or first is None or end is None:
+        super().finished(request)
+        if request.is_aborted:
             return
-        self._queue.observe(start - sequence.arrival_seconds)
-        self._prefill.observe(first - start)
-        self._decode.observe(end - first)
-        self._inference.observe(end - start)
-        if sequence.itl_seconds is not None:
-            self._per_token.observe(sequence.itl_seconds)
+        self._queue.observe(request.admitted - request.arrival)
+        self._prefill.observe(request.first_token - request.admitted)
+        self._decode.observe(request.finish - request.first_token)
+        self._inference.observe(request.finish - request.admitted)
+        if (itl_seconds := request.itl_seconds) is not None:
+            self._per_token.observe(itl_seconds)
 
     def count_finish(self, reason: str) -> None:
         """Count; vLLM's "success" has every finish reason."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 
-from firsttoken_lab.emulate.engine import Engine, Sequence
 from firsttoken_lab.emulate.truth import Lateness
+from firsttoken_sizing.simulation.online import OnlineReplica
+from firsttoken_sizing.simulation.online_requests import Request
 
 
 class PacedEngine:
     """An engine driven by `clock` (seconds, monotonic). Run `drive` as a task beside the callers of `generate`."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
-        """Take over `engine`: nobody else may advance it except through `catch_up`."""
+    def __init__(self, engine: OnlineReplica, clock: Callable[[], float]) -> None:
+        """Take over `engine`; others advance it by `catch_up` and `submit` only."""
         self.engine = engine
         self.clock = clock
         self.lateness = Lateness()
@@ -31,10 +32,10 @@ class PacedEngine:
     async def drive(self) -> None:
         """Advance the engine at the end of every step, for ever."""
         while True:
-            boundary = self.engine.next_boundary_seconds()
+            boundary = self.engine.next_event_seconds()
             if boundary is None:
                 # NB: no `catch_up` here: on a machine that stalled it would run past the end of the request that came,
-                # whose caller nobody would wake, and whose lateness nobody would book.
+                # whose caller would not be woken, and whose lateness would not be booked.
                 self._work.clear()
                 await self._work.wait()
                 continue
@@ -46,29 +47,24 @@ class PacedEngine:
             self._step.set()
             self._step = asyncio.Event()
 
-    async def generate(self, sequence: Sequence) -> AsyncGenerator[int, None]:
-        """Submit a request that arrives now; yields how many tokens are new each time there are some, until its end.
+    async def generate(self, request: Request) -> AsyncGenerator[int, None]:
+        """Tokens of a request that the engine has: how many are new each time there are some, until its end.
 
         A caller that stops iterating (its client hung up) aborts the request.
-
-        Raises:
-            RequestTooLarge: it would never fit into the KV cache.
-
         """
-        self.engine.submit(sequence)
         self._work.set()
         sent = 0
         try:
             while True:
                 # NB: asked anew after each yield: the engine goes on while the caller writes to its client.
-                done = self.engine.tokens_generated(sequence)
+                done = self.engine.tokens_generated(request)
                 if done > sent:
                     yield done - sent
                     sent = done
-                elif sequence.finished_seconds is not None:
+                elif request.is_done:
                     return
                 else:
                     await self._step.wait()
         finally:
             self.catch_up()
-            self.engine.abort(sequence)
+            self.engine.abort(request)

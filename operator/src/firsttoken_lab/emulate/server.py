@@ -17,14 +17,13 @@ from pathlib import Path
 
 from aiohttp import web
 
-from firsttoken_lab.emulate.engine import Engine, RequestTooLarge, Sequence
 from firsttoken_lab.emulate.exposition import CONTENT_TYPE
 from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
-from firsttoken_lab.emulate.metrics import pod_metrics
 from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
 from firsttoken_lab.emulate.pacing import PacedEngine
 from firsttoken_lab.emulate.truth import Lateness
+from firsttoken_sizing.simulation.online_requests import RequestTooLarge
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 
@@ -43,18 +42,9 @@ class EmulatedServer:
         """Make an idle server; its engine runs while the application does."""
         self._spec = spec
         self._natural_output_tokens = natural_output_tokens
-        self._metrics = pod_metrics(
-            spec.runtime,
-            spec.model_name,
-            max_requests=spec.model.max_batch,
-            kv_tokens=spec.kv_tokens,
-            max_model_tokens=spec.max_model_tokens,
-        )
+        self._metrics = spec.metrics()
+        self._metrics.engine = engine = spec.replica(self._metrics, 0.0)
         began = time.monotonic()
-        engine = Engine(
-            spec.model, observer=self._metrics, kv_tokens=spec.kv_tokens, max_prefill_tokens=spec.max_prefill_tokens
-        )
-        self._metrics.engine = engine
         self._paced = PacedEngine(engine, clock=lambda: time.monotonic() - began)
         self._numbers = itertools.count(1)
 
@@ -108,34 +98,36 @@ class EmulatedServer:
                 f"window of {self._spec.max_model_tokens}; send a shorter prompt or ask for less",
                 "max_tokens",
             )
-        cached = int(prompt.input_tokens * self._spec.cached_input_percent / 100)
-        sequence = Sequence(
-            arrival, prompt.input_tokens, prompt.output_tokens, cached, finish_reason=prompt.finish_reason
-        )
-        answer = Answer(prompt, f"cmpl-{next(self._numbers)}", int(time.time()))
         try:
-            if prompt.stream:
-                return await self._stream(request, sequence, answer)
-            async with aclosing(self._paced.generate(sequence)) as tokens:
-                async for _ in tokens:
-                    pass
+            served = self._paced.engine.submit(
+                arrival,
+                prompt.input_tokens,
+                prompt.output_tokens,
+                cached_tokens=self._spec.cached_tokens(prompt.input_tokens),
+                finish_reason=prompt.finish_reason,
+            )
         except RequestTooLarge as error:
             return _error(400, f"prompt: {error}; send a shorter one", "prompt")
+        answer = Answer(prompt, f"cmpl-{next(self._numbers)}", int(time.time()))
+        # NB: no `await` before the first token is asked for: a generator that is closed before aborts nothing.
+        async with aclosing(self._paced.generate(served)) as tokens:
+            if prompt.stream:
+                return await self._stream(request, tokens, answer)
+            async for _ in tokens:
+                pass
         return web.json_response(answer.whole())
 
-    async def _stream(self, request: web.Request, sequence: Sequence, answer: Answer) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, tokens: AsyncIterator[int], answer: Answer) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
         )
         sent = 0
-        async with aclosing(self._paced.generate(sequence)) as tokens:
-            async for count in tokens:
-                if not response.prepared:
-                    # NB: prepared with the first token only, so that a request that is refused still gets its status.
-                    await response.prepare(request)
-                for chunk in answer.chunk(sent, count):
-                    await response.write(chunk)
-                sent += count
+        async for count in tokens:
+            if not response.prepared:
+                await response.prepare(request)
+            for chunk in answer.chunk(sent, count):
+                await response.write(chunk)
+            sent += count
         for chunk in answer.ending():
             await response.write(chunk)
         await response.write_eof()

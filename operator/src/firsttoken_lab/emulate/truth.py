@@ -85,7 +85,9 @@ class Truth:
         self.ended = 0
         self.failed = 0
         self.attained = 0
-        self._judges = _judges(sla)
+        judges = _judges(sla)
+        self._of_means = [judge for judge in judges if judge.limit.percentile is Percentile.MEAN]
+        self._of_requests = [judge for judge in judges if judge.limit.percentile is not Percentile.MEAN]
         self._recent_ttft: deque[tuple[float, float]] = deque()
         self._recent_arrivals: deque[float] = deque()
 
@@ -104,8 +106,7 @@ class Truth:
         record.e2e_seconds = at_seconds - record.arrival_seconds
         record.ok = True
         self.ended += 1
-        by_percentile = (judge for judge in self._judges if judge.limit.percentile is not Percentile.MEAN)
-        self.attained += all(judge.within(record) for judge in by_percentile)
+        self.attained += all(judge.within(record) for judge in self._of_requests)
 
     def lost(self, record: RequestRecord, error: str) -> None:
         """Book a failure."""
@@ -126,9 +127,8 @@ class Truth:
 
     def means_met(self) -> bool | None:
         """Whether every limit on a mean holds over the finished requests; None where there is none to judge."""
-        means = [judge for judge in self._judges if judge.limit.percentile is Percentile.MEAN]
         verdicts = []
-        for judge in means:
+        for judge in self._of_means:
             values = [getattr(record, judge.attribute) for record in self.records if record.ok]
             known = [value for value in values if value is not None]
             if known:

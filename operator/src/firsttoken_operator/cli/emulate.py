@@ -83,36 +83,28 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
     from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_lab.emulate.metrics import MetricsRuntime
     from firsttoken_sizing.catalog import resolve_model
-    from firsttoken_sizing.engines.scheduler import PREFILL_TOKENS_PER_STEP
     from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
-    from firsttoken_sizing.optimize.question import check
-    from firsttoken_sizing.step import step_for
+    from firsttoken_sizing.simulation.subject import Subject, subject_of
 
     sizing = size(question)
-    if sizing.configuration is None or sizing.memory is None:
-        raise InvalidInput("spec", sizing.reason, "make the sizing feasible first (`firsttoken size`)")
-    workload = question.workload
-    lengths = (workload.input_tokens, workload.output_tokens)
-    checked = check(question)
-    fitted = step_for(
-        model=checked.model,
-        gpu=checked.gpus[sizing.configuration.gpu],
-        key=sizing.configuration,
-        engine=question.engine,
-        profiles=checked.profiles,
-        lengths=lengths,
-    )
-    # NB: not the fit's own batch limit: that is the highest concurrency that was measured, not what the engine can do.
-    batch = min(question.engine.spec.max_batch, sizing.memory.max_concurrency)
+    if sizing.configuration is None:
+        subject: Subject | str = sizing.reason
+    else:
+        subject = subject_of(question, sizing.configuration, sizing.batching)
+    if isinstance(subject, str):
+        raise InvalidInput("spec", subject, "make the sizing feasible first (`firsttoken size`)")
+    settings = subject.settings
+    if max_prefill_tokens is not None:
+        scheduler = replace(settings.scheduler, tokens_per_step=max_prefill_tokens)
+        settings = replace(settings, scheduler=scheduler)
     return ReplicaSpec(
-        model=replace(fitted.model, max_batch=batch),
+        model=subject.step,
         model_name=question.model,
         runtime=MetricsRuntime(runtime),
-        kv_tokens=sizing.memory.kv_cache_tokens,
-        max_prefill_tokens=max_prefill_tokens or PREFILL_TOKENS_PER_STEP,
-        max_model_tokens=resolve_model(question.model).max_context_tokens,
-        cached_input_percent=workload.cached_input_percent,
+        settings=settings,
+        max_model_tokens=(question.architecture or resolve_model(question.model)).max_context_tokens,
+        cached_input_percent=question.workload.cached_input_percent,
     )
 
 

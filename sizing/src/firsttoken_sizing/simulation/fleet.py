@@ -60,7 +60,8 @@ class Fleet:
 
     def __init__(self, step: StepModel, requests: Requests, settings: Settings) -> None:
         """Lay everything out. Raises `InvalidInput` for what cannot be simulated."""
-        _check(step, requests, settings)
+        check(step, settings)
+        _check_longest(requests, settings)
         self.is_closed = requests.concurrency is not None
         self.requests = records(kernel.WorkItem, len(requests))
         self.requests.input = requests.input_tokens
@@ -168,7 +169,8 @@ def rules(step: StepModel, settings: Settings) -> kernel.Rules:
     )
 
 
-def _check(step: StepModel, requests: Requests, settings: Settings) -> None:
+def check(step: StepModel, settings: Settings) -> None:
+    """Raise `InvalidInput` for replicas that cannot be simulated."""
     if settings.replicas < 1:
         raise InvalidInput("replicas", f"{settings.replicas} is below 1", "use at least 1")
     if step.max_batch < 1:
@@ -177,6 +179,9 @@ def _check(step: StepModel, requests: Requests, settings: Settings) -> None:
         raise InvalidInput("step", "a step takes no time", "give a step model with positive coefficients")
     if settings.scheduler.tokens_per_step < 1:
         raise InvalidInput("scheduler.tokens_per_step", f"{settings.scheduler.tokens_per_step} is below 1", "use more")
+
+
+def _check_longest(requests: Requests, settings: Settings) -> None:
     if settings.kv_cache_tokens is not None:
         longest = int((requests.input_tokens + requests.output_tokens).max())
         if longest > settings.kv_cache_tokens:

@@ -2,8 +2,8 @@
 
 A replica works in blocks: one step with prompts in it, or as many steps of decoding as pass before the next of its
 requests is done. Decode steps grow linearly with their context, so a run of them is an arithmetic series; a request
-that arrives during it cuts it after the step that is running, which is exact. The functions run on arrays of records,
-compiled where numba is installed (`compiled`), and as plain Python on anything with the same fields.
+that arrives during it cuts it after the step that is running, which is exact. `simulate`, `replay` and `emulate` all
+run on these functions: `fleet` on arrays of records, compiled where numba is installed, `online` on plain objects.
 
 NB: one file on purpose, beyond the size that other modules keep. numba files its compiled code under the file of the
 function that is called, and looks at no other file for whether it is stale. So all that the code stands on is here, and
@@ -224,6 +224,12 @@ def cut(replica: Replica, steps: int) -> None:
     """End a block of decode steps after so many of them."""
     replica.steps = steps
     replica.ends = replica.began + series_seconds(replica.first_step, replica.growth, steps)
+
+
+def cut_now(replica: Replica, now: float) -> None:
+    """End a block of decode steps with the one that runs now."""
+    if replica.steps > 1:
+        cut(replica, steps_begun(replica.first_step, replica.growth, replica.steps, now - replica.began))
 
 
 def count_time(rules: Rules, replica: Replica) -> bool:
@@ -448,6 +454,54 @@ def end_static_batch(rules: Rules, work: Any, replica: Replica, fresh: Integers)
     replica.outstanding -= replica.fresh
     replica.fresh = 0
     replica.reserved = 0
+
+
+# -- requests that are taken back --------------------------------------------------------------------------------------
+
+
+def unqueue(work: Any, replica: Replica, request: int) -> None:
+    """Take a request out of the queue."""
+    before, at = NONE, replica.head
+    while at != request:
+        before = at
+        at = work[at].next_waiting
+    if before == NONE:
+        replica.head = work[request].next_waiting
+    else:
+        work[before].next_waiting = work[request].next_waiting
+    if replica.tail == request:
+        replica.tail = before
+    replica.outstanding -= 1
+
+
+def drop_partial(rules: Rules, work: Any, replica: Replica) -> None:
+    """Give up the prompt of which a part is computed, between two blocks."""
+    item = work[replica.partial]
+    replica.reserved -= item.input + (item.made + 1 if rules.is_paged else item.output)
+    replica.outstanding -= 1
+    replica.partial = NONE
+    replica.partial_done = 0
+
+
+def shorten(rules: Rules, replica: Replica, item: WorkItem, output: int) -> None:
+    """Let a request in the batch have fewer tokens than it asked for; what is reserved for the others is free now."""
+    if not rules.is_paged:
+        replica.reserved -= item.output - output
+    item.output = output
+
+
+def stop_decoding(
+    rules: Rules, work: Any, replica: Replica, keys: Floats, items: Integers, request: int, now: float
+) -> None:
+    """End the block with the step that runs now, and a request that decodes with it."""
+    cut_now(replica, now)
+    at = 0
+    while items[at] != request:
+        at += 1
+    left = int(keys[at]) - replica.steps_done - replica.steps
+    heap_take(keys, items, replica.running, at)
+    shorten(rules, replica, work[request], work[request].output - left)
+    heap_push(keys, items, replica.running - 1, replica.steps_done + replica.steps, request)
 
 
 # -- a fleet -----------------------------------------------------------------------------------------------------------

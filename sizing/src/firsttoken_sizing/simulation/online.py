@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from firsttoken_sizing.simulation import kernel
-from firsttoken_sizing.simulation.fleet import Settings, coefficients, rules
+from firsttoken_sizing.simulation.fleet import Settings, check, coefficients, rules
 from firsttoken_sizing.simulation.kernel import NONE, STATIC
 from firsttoken_sizing.simulation.online_requests import Observer, Request, RequestTooLarge
 from firsttoken_sizing.step.model import StepModel
@@ -39,7 +39,8 @@ class OnlineReplica:
         observer: Observer | None = None,
         start_seconds: float = 0.0,
     ) -> None:
-        """Make an idle replica. Of `settings` those of one replica count."""
+        """Make an idle replica. Of `settings` those of one replica count. Raises `InvalidInput` as `Fleet` does."""
+        check(step, settings)
         self.settings = settings
         self.observer = observer
         # NB: lists and plain objects, which Python reads several times as fast as arrays and named tuples. What `Fleet`
@@ -50,10 +51,9 @@ class OnlineReplica:
         self._replica = kernel.Replica()
         self._work: dict[int, Request] = {}
         self._numbers = count()
-        slots = range(step.max_batch)
-        self._keys: Any = [0.0 for _ in slots]
-        self._items: Any = [0 for _ in slots]
-        self._fresh: Any = [0 for _ in slots]
+        self._keys: Any = [0.0] * step.max_batch
+        self._items: Any = [0] * step.max_batch
+        self._fresh: Any = [0] * step.max_batch
         self._coming: list[tuple[float, int, bool, Request]] = []
         """A heap of first and last tokens that are still in a pipeline or a static batch: when they are out, an order
         for the same time, whether it is the last."""
@@ -147,10 +147,9 @@ class OnlineReplica:
             RequestTooLarge: input + output exceed the whole KV cache.
 
         """
-        if input_tokens + output_tokens > self._rules.kv_tokens:
+        if input_tokens + output_tokens > (capacity := self._rules.kv_tokens):
             raise RequestTooLarge(
-                f"{input_tokens} input + {output_tokens} output tokens exceed the KV cache of "
-                f"{self._rules.kv_tokens} tokens"
+                f"{input_tokens} input + {output_tokens} output tokens exceed the KV cache of {capacity} tokens"
             )
         self.advance(now_seconds)
         number = next(self._numbers)
@@ -169,15 +168,18 @@ class OnlineReplica:
         replica = self._replica
         while replica.ends <= until_seconds and replica.ends < math.inf:
             if replica.steps > 0:
-                self._deliver(replica.ends)
+                if self._coming:
+                    self._deliver(replica.ends)
                 self._end()
             if replica.ends == until_seconds:
                 # NB: the step that is due now is left unplanned until time moves on: a request that arrives at this
                 # very moment (a closed loop without think time) still joins it.
                 break
             self._begin()
-        self._deliver(until_seconds)
-        self._now = max(self._now, until_seconds)
+        if self._coming:
+            self._deliver(until_seconds)
+        if until_seconds > self._now:
+            self._now = until_seconds
 
     def report(self) -> None:
         """Tell the observer about the steps that are done but not reported yet (`advance` reports whole blocks)."""
@@ -197,12 +199,17 @@ class OnlineReplica:
         request.finish_reason = "abort"
         replica, number = self._replica, request.number
         if request.last_step:
-            self._stop_decoding(request)
+            kernel.stop_decoding(self._rules, self._work, replica, self._keys, self._items, number, self._now)
+            request.last_step = replica.steps_done + replica.steps
+            self._finish()
         elif number in self._fresh[: replica.fresh]:
             if self._rules.batching != STATIC:
-                self._shorten(request, request.made + 1)
+                kernel.shorten(self._rules, replica, request, request.made + 1)
         elif number != replica.partial and number in self._work:
-            self._unqueue(request)
+            if number == replica.head and self._rules.batching != STATIC:
+                kernel.cut_now(replica, self._now)  # the next one may have room where this one had none
+            kernel.unqueue(self._work, replica, number)
+            self._leave(request, self._now)
 
     def drop_all(self) -> list[Request]:
         """Forget every unfinished request, as a killed process does, and return them (oldest first)."""
@@ -222,11 +229,13 @@ class OnlineReplica:
         if self._rules.batching == STATIC:
             kernel.begin_static_batch(self._step, self._rules, work, replica, self._fresh)
             for number in self._fresh[: replica.fresh]:
-                self._expect(work[number], work[number].first_token, is_last=False)
-                self._expect(work[number], work[number].finish, is_last=True)
+                self._expect(work[number], work[number].first_token, False)
+                self._expect(work[number], work[number].finish, True)
             return
         if replica.partial != NONE and work[replica.partial].is_aborted:
-            self._drop_partial()
+            request = work[replica.partial]
+            kernel.drop_partial(self._rules, work, replica)
+            self._leave(request, replica.ends)
         if self._rules.is_paged and replica.reserved > self._rules.kv_tokens:
             self._preempt()
         kernel.begin_block(self._step, self._rules, work, replica, self._keys, self._items, self._fresh)
@@ -246,20 +255,26 @@ class OnlineReplica:
             kernel.end_block(self._rules, work, replica, self._keys, self._items, self._fresh)
             for request in complete:
                 request.last_step = replica.steps_done + request.output - request.made - 1
-                if not request.made:
-                    self._made(request, request.first_token, is_last=False)
-                elif self.observer and not request.is_aborted:
-                    self.observer.decoded(1, 1, replica.ends - request.interrupted, 0.0)
-            self._finish()
+                if request.made:
+                    if self.observer and not request.is_aborted:
+                        self.observer.decoded(1, 1, replica.ends - request.interrupted, 0.0)
+                elif request.delay:
+                    self._expect(request, request.first_token, False)
+                else:
+                    self._out(request, False)
+            if replica.running > 0 and self._keys[0] <= replica.steps_done:
+                self._finish()
         replica.steps = 0
 
     def _finish(self) -> None:
         """Let the requests go that have their last token."""
         replica = self._replica
         while replica.running > 0 and self._keys[0] <= replica.steps_done:
-            number = kernel.finish_next(self._work, replica, self._keys, self._items)
-            request = self._work.pop(number)
-            self._made(request, request.finish, is_last=True)
+            request = self._work.pop(kernel.finish_next(self._work, replica, self._keys, self._items))
+            if request.delay:
+                self._expect(request, request.finish, True)
+            else:
+                self._out(request, True)
 
     def _steps_done(self) -> int:
         """Steps of the block that have ended by now; of one with prompts none before it ends."""
@@ -281,13 +296,6 @@ class OnlineReplica:
     def _deliver(self, until_seconds: float) -> None:
         while self._coming and self._coming[0][0] <= until_seconds:
             *_, is_last, request = heapq.heappop(self._coming)
-            self._out(request, is_last)
-
-    def _made(self, request: Request, at_seconds: float, is_last: bool) -> None:
-        """A step has made a first or last token: it is out, or behind a pipeline will be at `at_seconds`."""
-        if request.delay:
-            self._expect(request, at_seconds, is_last)
-        else:
             self._out(request, is_last)
 
     def _out(self, request: Request, is_last: bool) -> None:
@@ -335,59 +343,8 @@ class OnlineReplica:
                 self.observer.preempted(request)
             number = request.next_waiting
 
-    def _stop_decoding(self, request: Request) -> None:
-        """Make the running step the last one of a request."""
-        replica = self._replica
-        self._cut()
-        at = self._items.index(request.number, 0, replica.running)
-        kernel.heap_take(self._keys, self._items, replica.running, at)
-        end = replica.steps_done + replica.steps
-        self._shorten(request, request.output - (request.last_step - end))
-        request.last_step = end
-        kernel.heap_push(self._keys, self._items, replica.running - 1, end, request.number)
-        if replica.steps == 0:
-            self._finish()
-
-    def _drop_partial(self) -> None:
-        """Give up a prompt of which a part is computed."""
-        replica = self._replica
-        request = self._work[replica.partial]
-        replica.reserved -= request.input + (request.made + 1 if self._rules.is_paged else request.output)
-        replica.partial = NONE
-        replica.partial_done = 0
-        self._leave(request, replica.ends)
-
-    def _unqueue(self, request: Request) -> None:
-        """Take a request out of the queue."""
-        replica, work = self._replica, self._work
-        before, at = NONE, replica.head
-        while at != request.number:
-            before, at = at, work[at].next_waiting
-        if before == NONE:
-            replica.head = request.next_waiting
-            self._cut()  # the next one may have room where this one had none
-        else:
-            work[before].next_waiting = request.next_waiting
-        if replica.tail == request.number:
-            replica.tail = before
-        self._leave(request, self._now)
-
     def _leave(self, request: Request, at_seconds: float) -> None:
         """A request goes that holds no place in the batch."""
         del self._work[request.number]
-        self._replica.outstanding -= 1
         request.output, request.finish = request.made, at_seconds
         self._out(request, True)
-
-    def _shorten(self, request: Request, output_tokens: int) -> None:
-        """A request will have fewer tokens than it asked for; what was reserved for the others is free."""
-        if not self._rules.is_paged:
-            self._replica.reserved -= request.output - output_tokens
-        request.output = output_tokens
-
-    def _cut(self) -> None:
-        """End the block with the step that runs now."""
-        replica = self._replica
-        if replica.steps > 1 and self._rules.batching != STATIC:
-            elapsed = self._now - replica.began
-            kernel.cut(replica, kernel.steps_begun(replica.first_step, replica.growth, replica.steps, elapsed))
