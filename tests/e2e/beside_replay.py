@@ -27,7 +27,7 @@ from firsttoken_lab.replay.traffic import Shaping, read_traffic
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.domain import ScalingMode
-from tests.e2e.courses import Course
+from tests.e2e.trajectories import Trajectory
 from tools.cluster import Cluster, wait_until
 
 AFTER_SECONDS = 60.0
@@ -59,7 +59,7 @@ class Inputs:
 class Operated:
     """What the operator made of the target, in seconds since the first request."""
 
-    course: Course
+    trajectory: Trajectory
     """Each change at the tick that decided on it."""
     log: tuple[str, ...]
     """What it said when it changed something."""
@@ -73,7 +73,7 @@ class Operated:
 class Replayed:
     """What the replayed operator made of it, in seconds since the first request."""
 
-    course: Course
+    trajectory: Trajectory
     log: tuple[str, ...]
 
 
@@ -120,7 +120,7 @@ def operate(inputs: Inputs) -> Operated:
     # A change is written some time after the tick that decided on it, and before the next one.
     events = [(e.seconds - (e.seconds - first) % tick_seconds, e.replicas) for e in record.events]
     return Operated(
-        course=Course.of(events, 0.0, inputs.seconds),
+        trajectory=Trajectory.of(events, 0.0, inputs.seconds),
         log=tuple(f"{_seconds(e) - began_wall:.2f} s: {e['message']}" for e in logged if "outcome" in e),
         first_tick_seconds=first,
         lateness_p99_seconds=stats["latenessP99Seconds"],
@@ -152,7 +152,7 @@ def replay(inputs: Inputs, first_tick_seconds: float = 0.0) -> Replayed:
     changes = [(at - shift, replicas) for at, replicas in played.changes]
     messages = (decision.message for decision in ours.decisions)
     return Replayed(
-        course=Course.of(changes, 0.0, inputs.seconds),
+        trajectory=Trajectory.of(changes, 0.0, inputs.seconds),
         log=tuple(f"{at:.2f} s: {message}" for (at, _), message in zip(changes[1:], messages, strict=True)),
     )
 

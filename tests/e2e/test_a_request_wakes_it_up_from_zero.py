@@ -61,7 +61,7 @@ def test_it_sleeps_when_nothing_comes_and_wakes_up_for_a_request(sleepy_example:
         s.start_fleet((Phase(0, 0),), LONG_SECONDS, control=True)
 
         wait_until(lambda: s.status().get("replicas") == 0, 40, "the last replica gone")
-        wait_until(lambda: s.condition("Ready") == ("True", "ScaledToZero"), 5, "asleep")
+        wait_until(lambda: s.condition("Ready") == ("True", "ScaledToZero"), 5, "scaled to zero")
         assert s.condition("MetricsHealthy") == ("True", "ScaledToZero")
         assert s.condition("ScalingActive") == ("True", "Active")
         time.sleep(2 * SCENARIO.tick_wall_seconds)

@@ -17,7 +17,7 @@ from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.cli.emulate import replica_spec
 from tests.e2e.beside_replay import Inputs, operate, replay
 from tests.e2e.burst import Burst, write_resource
-from tests.e2e.courses import Course, differences
+from tests.e2e.trajectories import Trajectory, differences
 
 LATENESS_SECONDS = 0.5
 # NB: no duration of the policy is a whole number of ticks of 15 s, nor are the holds that it makes of the window and
@@ -42,10 +42,10 @@ def inputs_of(burst: Burst, folder: Path, scenario: Scenario = SCENARIO) -> Inpu
     return inputs
 
 
-def found(**courses: Course) -> list[str]:
+def found(**trajectories: Trajectory) -> list[str]:
     tick_seconds = SCENARIO.tick_wall_seconds
     until = BURST.seconds - tick_seconds
-    every = differences(courses, end_seconds=until, replicas=TOLERATED_REPLICAS, interval_seconds=tick_seconds)
+    every = differences(trajectories, end_seconds=until, replicas=TOLERATED_REPLICAS, interval_seconds=tick_seconds)
     return [str(difference) for difference in every]
 
 
@@ -58,10 +58,12 @@ def test_a_burst_is_answered_with_the_same_sequence_of_sizes(tmp_path: Path) -> 
     print("operator:", *operated.log, "replay:", *replayed.log, sep="\n")
 
     assert operated.lateness_p99_seconds <= LATENESS_SECONDS, "the machine is too slow for the emulated fleet"
-    sizes = replayed.course.sizes
+    sizes = replayed.trajectory.sizes
     assert max(sizes) >= 1.5 * sizes[0], "the burst needs more replicas"
     assert sizes[-1] < max(sizes), "and gives some back before the end"
-    assert not found(operator=operated.course, replay=replayed.course), f"{operated.course} | {replayed.course}"
+    assert not found(operator=operated.trajectory, replay=replayed.trajectory), (
+        f"{operated.trajectory} | {replayed.trajectory}"
+    )
 
 
 def test_the_emulated_replica_is_the_replayed_one(tmp_path: Path) -> None:
@@ -77,9 +79,9 @@ def test_the_emulated_replica_is_the_replayed_one(tmp_path: Path) -> None:
 
 
 def test_other_inputs_would_be_seen(tmp_path: Path) -> None:
-    course = replay(inputs_of(BURST, tmp_path)).course
+    trajectory = replay(inputs_of(BURST, tmp_path)).trajectory
     smaller, earlier = replace(BURST, times=1.5), replace(BURST, begin_seconds=BURST.begin_seconds - 3)
 
-    assert not found(replay=course, again=replay(inputs_of(BURST, tmp_path)).course)
-    assert found(replay=course, other=replay(inputs_of(smaller, tmp_path / "smaller")).course)
-    assert found(replay=course, other=replay(inputs_of(earlier, tmp_path / "earlier")).course)
+    assert not found(replay=trajectory, again=replay(inputs_of(BURST, tmp_path)).trajectory)
+    assert found(replay=trajectory, other=replay(inputs_of(smaller, tmp_path / "smaller")).trajectory)
+    assert found(replay=trajectory, other=replay(inputs_of(earlier, tmp_path / "earlier")).trajectory)

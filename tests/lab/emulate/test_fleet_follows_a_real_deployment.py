@@ -161,7 +161,7 @@ def test_a_scaled_deployment_changes_the_fleet_and_no_request_is_lost(cluster, f
     assert gone["readyReplicas"] == 2
     assert gone["failed"] == 0, "what the deleted pods held drained in their grace period"
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{fleet.url}/pods/{NAMESPACE}/nobody/metrics", timeout=10)
+        urllib.request.urlopen(f"{fleet.url}/pods/{NAMESPACE}/unknown/metrics", timeout=10)
 
 
 def test_the_run_ends_with_a_truth_file_and_a_verdict_on_its_lateness(cluster, fleet):

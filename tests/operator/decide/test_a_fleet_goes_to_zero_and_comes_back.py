@@ -1,4 +1,4 @@
-"""The last replica goes only where nobody comes, for a window, and where something can call it back."""
+"""The last replica goes only where no request comes, for a window, and where something can call it back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUIET = idle(gateway_arrivals=Idle())
 """Proven idle, and a gateway that says the same."""
 
 
-def asleep(**changes: object) -> Metrics:
+def scaled_to_zero(**changes: object) -> Metrics:
     """What is seen of a fleet without pods."""
     return replace(lost(cause=Reason.NO_READY_PODS), **({"gateway_arrivals": Idle()} | changes))  # type: ignore[arg-type]
 
@@ -85,28 +85,28 @@ def test_a_restart_keeps_the_last_replica_for_a_window() -> None:
 
 
 def test_the_first_request_at_the_gateway_wakes_it_up() -> None:
-    decision = small(replicas=0).tick(asleep(gateway_arrivals=Value(1 / 60)))
+    decision = small(replicas=0).tick(scaled_to_zero(gateway_arrivals=Value(1 / 60)))
 
     assert (decision.outcome, decision.to_replicas) == (Outcome.UP, 1)
 
 
 def test_it_wakes_up_at_the_size_that_the_gateway_asks_for() -> None:
     fleet = small(replicas=0)
-    fleet.run(asleep(gateway_arrivals=Value(30.0)), 60)
+    fleet.run(scaled_to_zero(gateway_arrivals=Value(30.0)), 60)
 
     assert fleet.replicas == 6
 
 
 def test_missing_metrics_of_no_pods_raise_nothing() -> None:
     fleet = small(replicas=0)
-    decisions = fleet.run(asleep(), 4 * 3600)
+    decisions = fleet.run(scaled_to_zero(), 4 * 3600)
 
     assert fleet.replicas == 0
     assert {d.reason for d in decisions} == {Reason.SCALED_TO_ZERO}
 
 
-@pytest.mark.parametrize("signal", [asleep(gateway_arrivals=Value(50.0)), lost()])
-def test_a_fleet_that_somebody_took_out_of_service_stays_out_of_service(signal: Metrics) -> None:
+@pytest.mark.parametrize("signal", [scaled_to_zero(gateway_arrivals=Value(50.0)), lost()])
+def test_a_fleet_that_was_taken_out_of_service_stays_out_of_service(signal: Metrics) -> None:
     fleet = small(replicas=0, policy=POLICY)
     decisions = fleet.run(signal, 3600)
 
@@ -116,7 +116,7 @@ def test_a_fleet_that_somebody_took_out_of_service_stays_out_of_service(signal: 
 
 def test_it_sleeps_again_after_it_was_woken_up_for_nothing() -> None:
     fleet = small(replicas=0)
-    fleet.tick(asleep(gateway_arrivals=Value(1 / 60)))
+    fleet.tick(scaled_to_zero(gateway_arrivals=Value(1 / 60)))
     assert fleet.replicas == 1
     fleet.run(QUIET, 1800)
 

@@ -40,8 +40,8 @@ def test_a_window_for_less_than_the_average_lowers_nothing() -> None:
 
 
 @pytest.mark.parametrize("average", [0, 6])
-def test_nothing_starts_asleep(average: int) -> None:
-    asleep = replace(POLICY, min_replicas=0)
+def test_nothing_starts_at_zero(average: int) -> None:
+    may_scale_to_zero = replace(POLICY, min_replicas=0)
     sized = replace(SIZED, replicas_for_declared_average=average)
 
-    assert initial_replicas(asleep, sized, on_prem=False) == max(1, average)
+    assert initial_replicas(may_scale_to_zero, sized, on_prem=False) == max(1, average)

@@ -157,7 +157,7 @@ def test_advice_does_not_make_a_pool_short() -> None:
 
 
 @pytest.mark.parametrize("pool", [None, replace(POOL, budget_gpus=None)], ids=["gone", "unknown inventory"])
-def test_nothing_is_given_back_of_a_pool_that_nobody_knows(pool: PoolSnapshot | None) -> None:
+def test_nothing_is_given_back_of_a_pool_that_is_not_known(pool: PoolSnapshot | None) -> None:
     fleet = settled(replicas=40, pools={} if pool is None else {"h100": pool}, pool="h100")
     fleet.run(metrics(10), 3600)
 

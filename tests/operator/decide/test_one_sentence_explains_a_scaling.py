@@ -39,6 +39,6 @@ def test_a_fleet_of_one_is_not_compared_with_none() -> None:
 
 
 def test_of_no_replicas_nothing_is_predicted() -> None:
-    asleep = replace(decision(ABOUT, 1, 0), arrival_requests_per_second=0.0, prediction=None)
+    scaled_to_zero = replace(decision(ABOUT, 1, 0), arrival_requests_per_second=0.0, prediction=None)
 
-    assert "; arrival rate 0.0 requests/s; nothing to predict without replicas; " in announcement(asleep, SIZED)
+    assert "; arrival rate 0.0 requests/s; nothing to predict without replicas; " in announcement(scaled_to_zero, SIZED)

@@ -101,7 +101,7 @@ def test_a_partial_set_of_pods_may_ask_for_more() -> None:
     assert decision.to_replicas == 30
 
 
-def test_a_target_that_somebody_scaled_to_zero_stays_there() -> None:
+def test_a_target_that_was_scaled_to_zero_from_outside_stays_there() -> None:
     decision = Fleet(replicas=0).tick(metrics(150))
 
     assert (decision.to_replicas, decision.reason) == (0, Reason.TARGET_AT_ZERO)

@@ -135,11 +135,11 @@ async def test_what_may_sleep_starts_awake() -> None:
     assert renderer.asked == [("a", 6)]
 
 
-async def test_what_sleeps_is_rendered_and_stays_asleep() -> None:
+async def test_what_is_scaled_to_zero_is_rendered_and_stays_there() -> None:
     rendered, _ = made()
     store, snapshot = fleet("a", policy=replace(POLICY, min_replicas=0), budget=0)
-    asleep = replace(snapshot, resources=tuple(replace(r, target=target(0)) for r in snapshot.resources))
-    results = await rendered.reconcile(asleep, store, (), sizings(asleep))
+    scaled_to_zero = replace(snapshot, resources=tuple(replace(r, target=target(0)) for r in snapshot.resources))
+    results = await rendered.reconcile(scaled_to_zero, store, (), sizings(scaled_to_zero))
 
     assert results["a"].reason is Reason.RENDERED, "it needs no GPU of the pool to be rendered"
 

@@ -119,7 +119,7 @@ async def test_a_deletion_that_no_watch_told_is_found() -> None:
     for uid in ("p1", "p2"):
         caches.feed(PODS, "ADDED", pod(uid))
     server.collections = {"/api/v1/pods": {"p2"}}
-    await caches.sweep()
+    await caches.resync()
 
     assert sink.events[2:] == [("Pod", "DELETED", "p1")]
 
@@ -130,7 +130,7 @@ async def test_of_an_object_only_its_identity_is_kept() -> None:
     whole = pod("p1")
     whole["metadata"] |= {"managedFields": ["long"], "annotations": {"a": "long"}}
     caches.feed(PODS, "ADDED", whole)
-    await caches.sweep()
+    await caches.resync()
 
     assert bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1"}}]
 
@@ -143,7 +143,7 @@ async def test_an_object_created_while_listing_stays() -> None:
         return []
 
     server.identities = create_meanwhile  # type: ignore[method-assign]
-    await caches.sweep()
+    await caches.resync()
 
     assert sink.events == [("Pod", "ADDED", "new")]
 
@@ -153,6 +153,6 @@ async def test_a_list_that_fails_drops_nothing() -> None:
     caches.feed(PODS, "ADDED", pod("p1"))
     server.failures = [Unavailable("503")]
     with pytest.raises(Unavailable):
-        await caches.sweep()
+        await caches.resync()
 
     assert sink.events == [("Pod", "ADDED", "p1")]

@@ -1,4 +1,4 @@
-"""What a live InferenceDeployment must still be for a decision made on the watches' word to be carried out. Pure.
+"""Preconditions of a write: what a live InferenceDeployment must still be for a decision to be carried out. Pure.
 
 The watches may be seconds behind, and after an outage or a restored backup far more. A decision is bound to the uid and
 the generation that it was made on; anything else is decided anew.
@@ -12,8 +12,8 @@ from typing import Any
 from firsttoken_operator.domain import ScalingMode
 
 
-def objection(live: Mapping[str, Any], uid: str, generation: int) -> str:
-    """Why nothing may be written for this resource; empty: it is what was decided on."""
+def changed_since(live: Mapping[str, Any], uid: str, generation: int) -> str:
+    """Name the change that forbids a write for this resource; empty: it is what was decided on."""
     metadata = live["metadata"]
     if metadata["uid"] != uid:
         return "the InferenceDeployment was deleted and recreated"

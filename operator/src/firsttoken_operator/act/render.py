@@ -16,7 +16,7 @@ from typing import Any
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, SCALE_FIELD_MANAGER, ClusterWriter, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
-from firsttoken_operator.act.preconditions import live_mode, objection
+from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.domain import Reason, ScalingMode
 
 MONITORING_API = "monitoring.coreos.com/v1"
@@ -55,7 +55,7 @@ class Renderer:
         metadata = rendering.resource.metadata
         ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
         live_resource = await self._cluster.read(ref)
-        changed = objection(live_resource, metadata.uid, metadata.generation)
+        changed = changed_since(live_resource, metadata.uid, metadata.generation)
         if changed or live_mode(live_resource) is ScalingMode.PAUSED:
             return RenderResult(Reason.WRITE_CONFLICT, changed or "scaling.mode is Paused now")
         manifests = [service(rendering)]

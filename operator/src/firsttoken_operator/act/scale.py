@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef, Scale
-from firsttoken_operator.act.preconditions import live_mode, objection
+from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Target
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class ScaleWriter:
         target_ref = ObjectRef(TARGET_API_VERSION, target.kind, decision.namespace, target.name)
         for _ in range(MAX_ATTEMPTS):
             live = await self._cluster.read(resource_ref)
-            changed = objection(live, resource.uid, resource.generation)
+            changed = changed_since(live, resource.uid, resource.generation)
             if changed:
                 return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, changed)
             if (mode := live_mode(live)) is not ScalingMode.ACTIVE:

@@ -141,7 +141,7 @@ async def _run(
         await loop.run(stop)
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
-    sweeping = asyncio.create_task(sync.sweep_forever(), name="sweep")
+    resyncing = asyncio.create_task(sync.resync_forever(), name="resync")
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(
@@ -156,8 +156,8 @@ async def _run(
         name="kopf",
     )
     taking_signals = asyncio.create_task(_take_signals(watching, stop), name="signals")
-    await asyncio.wait({ticking, sweeping, stopped, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
-    watched: tuple[asyncio.Task[None], ...] = (ticking, sweeping, kopf_task)
+    await asyncio.wait({ticking, resyncing, stopped, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
+    watched: tuple[asyncio.Task[None], ...] = (ticking, resyncing, kopf_task)
     failed = [task for task in watched if task.done() and not stop.is_set()]
     for task in failed:
         error = None if task.cancelled() else task.exception()
@@ -166,9 +166,9 @@ async def _run(
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(asyncio.shield(_quietly(ticking)), LAST_TICK_SECONDS)
     stop_watching.set()
-    for ending in (ticking, sweeping, stopped, taking_signals):
+    for ending in (ticking, resyncing, stopped, taking_signals):
         ending.cancel()
-    await asyncio.gather(ticking, sweeping, stopped, taking_signals, kopf_task, return_exceptions=True)
+    await asyncio.gather(ticking, resyncing, stopped, taking_signals, kopf_task, return_exceptions=True)
     return 1 if failed else 0
 
 

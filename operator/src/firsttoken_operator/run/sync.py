@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 RELIST_SECONDS = 5.0
-SWEEP_SECONDS = 300.0
+RESYNC_SECONDS = 300.0
 
 Identity = Mapping[str, Any]
 """`{"metadata": {...}}` of one object; of those that are held only uid and name."""
@@ -72,16 +72,16 @@ class CacheSync:
                 await asyncio.sleep(POLL_SECONDS)
             # Something listed may have been deleted before its watch began: list again rather than wait for it.
 
-    async def sweep_forever(self) -> None:
+    async def resync_forever(self) -> None:
         """Drop objects from the store whose deletion no watch has told, every few minutes."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(RESYNC_SECONDS)
             try:
-                await self.sweep()
+                await self.resync()
             except ClusterError as error:
                 logger.warning("cannot compare the caches with the API server: %s", error)
 
-    async def sweep(self) -> None:
+    async def resync(self) -> None:
         """Drop what the store holds and the server does not. Raises `ClusterError`."""
         for kind in self._watched:
             # NB: taken before the list: an object created while listing is in neither and must stay.

@@ -1,4 +1,4 @@
-"""Refusals of single fields: what a team may declare. Each names the field as the user wrote it, and the fix.
+"""Checks of single fields: what a team may declare. Each names the field as the user wrote it, and the fix.
 
 Only what can be judged without a catalog or a performance model: an SLA that no size meets is an answer, not an error.
 """

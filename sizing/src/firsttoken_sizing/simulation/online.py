@@ -1,6 +1,6 @@
 """One replica whose requests arrive while it runs: the event kernel, driven from outside.
 
-Why it exists: an emulated engine does not know its requests beforehand. Whoever drives a replica says what time it is
+Why it exists: an emulated engine does not know its requests beforehand. The driver of a replica says what time it is
 (`advance`) and which requests come (`submit`) or go (`abort`); an `Observer` is told what happened. The scheduling is
 the kernel's, so the same arrivals get the same times as in `simulate`.
 

@@ -1,4 +1,4 @@
-"""Scaled to 0 by its own policy: the object says that it sleeps and what wakes it up, and nobody is alarmed."""
+"""Scaled to 0 by its own policy: the object says that it sleeps and what wakes it up, and no alarm is raised."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Told:
         (found,) = [c for c in self.status.conditions if c.type == kind]
         return found.status.value, found.reason, found.message
 
-    def fall_asleep(self, gateway: Measurement = SILENT) -> Decision:
+    def scale_to_zero(self, gateway: Measurement = SILENT) -> Decision:
         """Idle until the last replica goes, and one tick at 0."""
         for _ in range(40):
             went = self.tick(idle(), gateway)
@@ -86,9 +86,9 @@ def idle() -> Metrics:
                    running=Value(0), kv_percent=Value(0))  # fmt: skip
 
 
-def test_asleep_it_is_ready_and_its_metrics_are_healthy() -> None:
+def test_at_zero_it_is_ready_and_its_metrics_are_healthy() -> None:
     told = Told(1)
-    told.fall_asleep()
+    told.scale_to_zero()
 
     wakes = "scaled to 0; a request that the gateway counts wakes it up"
     assert told.condition("Ready") == ("True", "ScaledToZero", wakes)
@@ -104,29 +104,29 @@ def test_asleep_it_is_ready_and_its_metrics_are_healthy() -> None:
 
 def test_the_last_change_explains_itself() -> None:
     told = Told(1)
-    told.fall_asleep()
+    told.scale_to_zero()
     (record,) = told.status.decisions
 
     assert (record.from_replicas, record.to_replicas) == (1, 0)
     assert "arrival rate 0.0 requests/s; nothing to predict without replicas; " in record.message
 
 
-def test_falling_asleep_and_waking_up_alarms_nobody() -> None:
+def test_scaling_to_zero_and_waking_up_raise_no_alarm() -> None:
     told = Told(1)
-    told.fall_asleep()
-    asleep = list(told.events)
+    told.scale_to_zero()
+    at_zero = list(told.events)
     woken = told.tick(NO_PODS, Value(0.2))
     while_starting = told.tick(NO_PODS, Value(0.2), ready=0)
 
     assert (woken.outcome, woken.from_replicas, woken.to_replicas) == (Outcome.UP, 0, 1)
     assert while_starting.to_replicas == 1
     assert told.condition("MetricsHealthy")[:2] == ("False", "Missing")
-    assert told.events == asleep == []
+    assert told.events == at_zero == []
 
 
 def test_an_outage_after_the_first_pods_were_there_is_announced() -> None:
     told = Told(1)
-    told.fall_asleep()
+    told.scale_to_zero()
     told.tick(NO_PODS, Value(0.2))
     told.tick(NO_PODS, Value(0.2), ready=0)
     told.tick(metrics(0.2), Value(0.2))
@@ -144,23 +144,23 @@ def test_an_outage_after_the_first_pods_were_there_is_announced() -> None:
 )
 def test_it_says_what_wakes_it_up(gateway: Measurement, schedule: bool, words: str) -> None:
     told = Told(1, has_schedule=schedule)
-    told.fall_asleep(gateway)
+    told.scale_to_zero(gateway)
 
     assert words in told.condition("Ready")[2]
 
 
 def test_a_window_that_opens_wakes_it_up_for_its_peak() -> None:
     told = Told(1, has_schedule=True)
-    told.fall_asleep(NOT_COUNTED)
+    told.scale_to_zero(NOT_COUNTED)
     told.scheduled = 15.0
     woken = told.tick(NO_PODS, NOT_COUNTED)
 
     assert (woken.to_replicas, woken.reason) == (3, Reason.SCHEDULED_PEAK)
 
 
-def test_asleep_without_anything_that_tells_of_requests_is_not_ready() -> None:
+def test_scaled_to_zero_without_anything_that_tells_of_requests_is_not_ready() -> None:
     told = Told(1)
-    told.fall_asleep()
+    told.scale_to_zero()
     told.tick(NO_PODS, Missing(Reason.SOURCE_UNREACHABLE, "connection refused"))
 
     assert told.condition("Ready")[:2] == ("False", "NoWakeUpSignal")
@@ -170,7 +170,7 @@ def test_asleep_without_anything_that_tells_of_requests_is_not_ready() -> None:
     assert told.events == ["MetricsLost"]
 
 
-def test_wanted_and_without_a_free_gpu_is_not_asleep() -> None:
+def test_wanted_and_without_a_free_gpu_is_not_scaled_to_zero() -> None:
     told = Told(0, pools={"h100": PoolSnapshot("h100", 0, 0, False, 20, 600)})
     held = told.tick(NO_PODS, Value(2.0))
 
@@ -179,7 +179,7 @@ def test_wanted_and_without_a_free_gpu_is_not_asleep() -> None:
     assert told.condition("CapacityAvailable")[:2] == ("False", "PoolExhausted")
 
 
-def test_paused_at_zero_is_not_asleep() -> None:
+def test_paused_at_zero_is_not_scaled_to_zero() -> None:
     told = Told(0, policy=replace(SLEEPY, mode=ScalingMode.PAUSED))
     told.tick(NO_PODS, SILENT)
 
@@ -205,7 +205,7 @@ def test_a_busy_replica_lacks_no_signal() -> None:
     assert told.condition("ScalingLimited")[:2] == ("False", "WithinLimits")
 
 
-def test_a_target_that_somebody_took_out_of_service_is_not_asleep() -> None:
+def test_a_target_that_was_taken_out_of_service_is_not_scaled_to_zero() -> None:
     told = Told(0, policy=POLICY)
     told.tick(NO_PODS, SILENT)
 
@@ -216,7 +216,7 @@ def test_a_target_that_somebody_took_out_of_service_is_not_asleep() -> None:
 
 def test_advice_to_sleep_is_reported_and_not_limited() -> None:
     told = Told(1, policy=replace(SLEEPY, mode=ScalingMode.ADVISORY))
-    went = told.fall_asleep()
+    went = told.scale_to_zero()
 
     assert went.to_replicas == 0
     assert told.condition("ScalingActive")[:2] == ("False", "Advisory")

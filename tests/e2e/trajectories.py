@@ -1,4 +1,4 @@
-"""Courses of a fleet's size over time, and where two of them differ by more than a replica and an interval. Pure."""
+"""Trajectories of a fleet's size, and where two of them differ by more than a replica and an interval. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Trajectory:
     """Sizes of a fleet: `changes` are (second, replicas), ascending; the first holds from the beginning of time."""
 
     changes: tuple[tuple[float, int], ...]
 
     @classmethod
-    def of(cls, events: Sequence[tuple[float, int]], begin_seconds: float, end_seconds: float) -> Course:
-        """The course of `events` between two times: what was asked for at the first, and each change until the last."""
+    def of(cls, events: Sequence[tuple[float, int]], begin_seconds: float, end_seconds: float) -> Trajectory:
+        """The events between two times: what was asked for at the first, and each change until the last."""
         before = [replicas for at, replicas in events if at <= begin_seconds]
         changes = [(begin_seconds, before[-1] if before else events[0][1])]
         for at, replicas in events:
@@ -45,7 +45,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A time in which one course is at a size that the other one does not come near."""
+    """A time in which one trajectory is at a size that the other one does not come near."""
 
     begin_seconds: float
     end_seconds: float
@@ -62,15 +62,15 @@ class Difference:
 
 
 def differences(
-    courses: dict[str, Course], *, end_seconds: float, replicas: int, interval_seconds: float
+    trajectories: dict[str, Trajectory], *, end_seconds: float, replicas: int, interval_seconds: float
 ) -> list[Difference]:
-    """Where one of two named courses leaves the tube around the other one, in either direction; none: they agree.
+    """Where one of two named trajectories leaves the tube around the other one, in either direction; none: they agree.
 
-    The tube around a course goes, at each time, from its smallest to its largest size within `interval_seconds` of that
-    time, and `replicas` further. So a change may come an interval early or late and miss by so many replicas; another
-    change, one left out, or one two intervals late is outside, as long as it is of more than `replicas`.
+    The tube around a trajectory goes, at each time, from its smallest to its largest size within `interval_seconds` of
+    that time, and `replicas` further. So a change may come an interval early or late and miss by so many replicas;
+    another change, one left out, or one two intervals late is outside, as long as it is of more than `replicas`.
     """
-    (one, first), (other, second) = courses.items()
+    (one, first), (other, second) = trajectories.items()
     return [
         *_outside(one, first, second, end_seconds, replicas, interval_seconds),
         *_outside(other, second, first, end_seconds, replicas, interval_seconds),
@@ -78,16 +78,16 @@ def differences(
 
 
 def _outside(
-    whose: str, course: Course, around: Course, end: float, replicas: int, interval: float
+    whose: str, trajectory: Trajectory, around: Trajectory, end: float, replicas: int, interval: float
 ) -> list[Difference]:
-    # Between two of these times neither the course nor the tube changes.
-    begin = max(course.changes[0][0], around.changes[0][0])
-    edges = {begin, end, *(at for at, _ in course.changes)}
+    # Between two of these times neither the trajectory nor the tube changes.
+    begin = max(trajectory.changes[0][0], around.changes[0][0])
+    edges = {begin, end, *(at for at, _ in trajectory.changes)}
     edges |= {at + shift for at, _ in around.changes for shift in (-interval, interval)}
     found: list[Difference] = []
     for start, stop in pairwise(sorted(edge for edge in edges if begin <= edge <= end)):
         middle = (start + stop) / 2
-        size = course.at(middle)
+        size = trajectory.at(middle)
         low, high = around.range_within(middle - interval, middle + interval)
         if low - replicas <= size <= high + replicas:
             continue
