@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from firsttoken_lab.emulate import server, service
-from firsttoken_lab.emulate.metrics import MetricsRuntime
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.cli import main
 from firsttoken_operator.cli.emulate import configure, replica_spec
+from firsttoken_operator.families import VLLM
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.simulation.fleet import KvAdmission
@@ -42,7 +42,7 @@ def a_question(**changes):
 def test_the_engine_is_the_configuration_that_the_sizing_chose():
     spec = replica_spec(a_question(), runtime="vllm")
 
-    assert spec.runtime is MetricsRuntime.VLLM
+    assert spec.family is VLLM
     assert spec.model_name == "meta-llama/Meta-Llama-3-70B-Instruct"
     assert 0.015 < spec.model.base_seconds < 0.025, "70B on 4 H100: about 20 ms a step"
     assert 1 <= spec.model.max_batch <= 256

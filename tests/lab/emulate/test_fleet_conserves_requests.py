@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
 from firsttoken_lab.emulate.traffic import Arrival, Lengths, Phase, PoissonTraffic, Traffic
+from firsttoken_operator.families import Metric
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
@@ -166,8 +167,8 @@ def test_a_pod_that_comes_back_under_its_name_starts_with_empty_metrics():
     first = fleet.replicas[("ns", "a")].metrics
     fleet.follow(pods("a", uid="another"))
 
-    assert first.ttft.count > 0
-    assert fleet.replicas[("ns", "a")].metrics.ttft.count == 0
+    assert first.histogram(Metric.TTFT).count > 0
+    assert fleet.replicas[("ns", "a")].metrics.histogram(Metric.TTFT).count == 0
 
 
 def test_a_pod_that_is_not_ready_yet_has_no_metrics_and_one_that_lost_readiness_keeps_them():

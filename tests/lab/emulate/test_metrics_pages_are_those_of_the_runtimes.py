@@ -8,7 +8,8 @@ from prometheus_client import Histogram as ReferenceHistogram
 from prometheus_client.parser import text_string_to_metric_families
 
 from firsttoken_lab.emulate.exposition import Histogram, LabelledCounter, Scalar, render
-from firsttoken_lab.emulate.metrics import MetricsRuntime, pod_metrics, token_bounds
+from firsttoken_lab.emulate.metrics import PodMetrics
+from firsttoken_operator.families import NIM1, VLLM, token_bounds
 from firsttoken_sizing.simulation.fleet import KvAdmission, Settings
 from firsttoken_sizing.simulation.online import OnlineReplica
 from firsttoken_sizing.step.model import StepModel
@@ -18,8 +19,8 @@ NIM_TTFT = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7
 VLLM_TTFT = NIM_TTFT.replace("+Inf", "20.0 40.0 80.0 160.0 640.0 2560.0 +Inf")
 
 
-def a_pod_after_traffic(runtime, until=60.0, settings=Settings(kv_cache_tokens=100_000)):  # noqa: B008
-    metrics = pod_metrics(runtime, "meta/llama3", max_requests=100, kv_tokens=100_000, max_model_tokens=8192)
+def a_pod_after_traffic(family, until=60.0, settings=Settings(kv_cache_tokens=100_000)):  # noqa: B008
+    metrics = PodMetrics(family, "meta/llama3", max_requests=100, kv_tokens=100_000, max_model_tokens=8192)
     metrics.engine = engine = OnlineReplica(MODEL, settings, observer=metrics)
     requests = [engine.submit(0.1 * number, 2000, 200) for number in range(40)]
     engine.advance(until)
@@ -39,7 +40,7 @@ def buckets(found, name):
 
 
 def test_nim_1_publishes_its_families_with_label_model_name_only():
-    metrics, _ = a_pod_after_traffic(MetricsRuntime.NIM)
+    metrics, _ = a_pod_after_traffic(NIM1)
     found = samples(metrics)
     scalars = {
         *("num_requests_running", "num_requests_waiting", "num_request_max", "gpu_cache_usage_perc"),
@@ -64,7 +65,7 @@ def test_nim_1_publishes_its_families_with_label_model_name_only():
 
 
 def test_vllm_publishes_prefixed_families_with_labels_model_name_and_engine():
-    metrics, _ = a_pod_after_traffic(MetricsRuntime.VLLM)
+    metrics, _ = a_pod_after_traffic(VLLM)
     found = samples(metrics)
 
     assert all(name.startswith("vllm:") for name in found)
@@ -77,14 +78,14 @@ def test_vllm_publishes_prefixed_families_with_labels_model_name_and_engine():
 
 
 @pytest.mark.parametrize(
-    ("runtime", "prefix", "itl"),
+    ("family", "prefix", "itl"),
     [
-        (MetricsRuntime.NIM, "", "time_per_output_token_seconds"),
-        (MetricsRuntime.VLLM, "vllm:", "inter_token_latency_seconds"),
+        (NIM1, "", "time_per_output_token_seconds"),
+        (VLLM, "vllm:", "inter_token_latency_seconds"),
     ],
 )
-def test_sums_and_counts_equal_what_happened_to_the_requests(runtime, prefix, itl):
-    metrics, requests = a_pod_after_traffic(runtime)
+def test_sums_and_counts_equal_what_happened_to_the_requests(family, prefix, itl):
+    metrics, requests = a_pod_after_traffic(family)
     found = samples(metrics)
 
     def value(name):
@@ -102,7 +103,7 @@ def test_sums_and_counts_equal_what_happened_to_the_requests(runtime, prefix, it
 
 
 def test_a_page_read_in_the_middle_counts_the_tokens_so_far():
-    metrics, requests = a_pod_after_traffic(MetricsRuntime.NIM, until=2.05)
+    metrics, requests = a_pod_after_traffic(NIM1, until=2.05)
     found = samples(metrics)
     engine = metrics.engine
     emitted = sum(engine.tokens_generated(request) for request in requests)
@@ -115,7 +116,7 @@ def test_a_page_read_in_the_middle_counts_the_tokens_so_far():
 
 def test_vllm_counts_the_requests_whose_cache_was_taken_away():
     paged = Settings(kv_cache_tokens=8_500, kv_admission=KvAdmission.PAGED)
-    metrics, requests = a_pod_after_traffic(MetricsRuntime.VLLM, settings=paged)
+    metrics, requests = a_pod_after_traffic(VLLM, settings=paged)
 
     preempted = sum(request.preemptions for request in requests)
     assert samples(metrics)["vllm:num_preemptions_total"][0].value == preempted > 0

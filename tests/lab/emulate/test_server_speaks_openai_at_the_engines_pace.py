@@ -10,10 +10,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from firsttoken_lab.emulate.fleet import ReplicaSpec
-from firsttoken_lab.emulate.metrics import MetricsRuntime
 from firsttoken_lab.emulate.openai import WORDS, count_tokens, words
 from firsttoken_lab.emulate.pacing import PacedEngine
 from firsttoken_lab.emulate.server import EmulatedServer
+from firsttoken_operator.families import FAMILIES, VLLM
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.online import OnlineReplica
@@ -209,12 +209,12 @@ async def test_models_and_health_are_where_nim_and_vllm_have_them():
             assert (await client.get(path)).status == 200
 
 
-@pytest.mark.parametrize("runtime", list(MetricsRuntime))
-async def test_metrics_count_what_was_served(runtime):
-    async with a_client(runtime=runtime) as (client, _):
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+async def test_metrics_count_what_was_served(family):
+    async with a_client(family=family) as (client, _):
         await client.post("/v1/completions", json={**TEXT, "max_tokens": 5})
         pages = [await (await client.get(path)).text() for path in ("/metrics", "/v1/metrics")]
-    prefix = "vllm:" if runtime is MetricsRuntime.VLLM else ""
+    prefix = "vllm:" if family is VLLM else ""
     values = {s.name: s.value for family in text_string_to_metric_families(pages[0]) for s in family.samples}
 
     assert pages[0] == pages[1]

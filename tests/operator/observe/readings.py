@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
+from firsttoken_operator.families import FAILED, SERVED, Signal, TokenPart
 from firsttoken_operator.observe.collect import Failure, PodSample, SourceReading
-from firsttoken_operator.observe.families import FAILED, SERVED, Signal, TokenPart
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
 from firsttoken_sizing.workload import Limit, Percentile

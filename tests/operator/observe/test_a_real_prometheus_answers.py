@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
+from firsttoken_operator.families import DETECTION, FAMILIES, UP_QUERY, MetricFamily, Signal
 from firsttoken_operator.observe import gateway
-from firsttoken_operator.observe.collect import FAMILIES, SourceReading, collect
-from firsttoken_operator.observe.families import DETECTION, UP_QUERY, Family, Signal
+from firsttoken_operator.observe.collect import SourceReading, collect
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.observe.measure import measure
@@ -103,7 +103,7 @@ async def until(
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 async def test_every_template_is_answered_with_values_and_without_warnings(
-    family: Family, source: PrometheusSource
+    family: MetricFamily, source: PrometheusSource
 ) -> None:
     await until(lambda: look(source, "nim-0", "vllm-new"), Reason.PRESENT)
     for signal in Signal:

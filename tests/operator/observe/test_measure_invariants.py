@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Idle, Metrics, Missing, Reason, Value
+from firsttoken_operator.families import FAILED, SERVED, Signal, TokenPart
 from firsttoken_operator.observe.collect import Failure, PodSample, SourceReading
-from firsttoken_operator.observe.families import FAILED, SERVED, Signal, TokenPart
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.measure import measure
 from firsttoken_sizing.workload import Limit, Percentile

@@ -8,11 +8,9 @@ import math
 import pytest
 
 from firsttoken_operator.domain import Missing, Reason
+from firsttoken_operator.families import NIM1, UP_QUERY, VLLM, Signal, TokenPart
 from firsttoken_operator.observe.collect import collect
-from firsttoken_operator.observe.families import UP_QUERY, Signal, TokenPart
-from firsttoken_operator.observe.nim1 import NIM1
 from firsttoken_operator.observe.source import Sample, Vector
-from firsttoken_operator.observe.vllm import VLLM
 
 WINDOW_SECONDS = 4.5
 POD = {"namespace": "ns", "pod": "a"}

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from firsttoken_operator.domain import Idle, Reason
-from firsttoken_operator.observe.families import TokenPart
+from firsttoken_operator.families import TokenPart
 from tests.operator.observe.readings import IDLE, coverage, failing, measured, pods, reading, reason, sample, value
 
 

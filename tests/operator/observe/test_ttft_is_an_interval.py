@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.domain import Reason, TtftInterval
+from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import PodSample
-from firsttoken_operator.observe.families import Signal
 from firsttoken_sizing.workload import Limit, Percentile
 from tests.operator.observe.readings import measured, reading, sample
 

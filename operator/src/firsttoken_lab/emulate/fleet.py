@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from firsttoken_lab.emulate.metrics import MetricsRuntime, PodMetrics, pod_metrics
+from firsttoken_lab.emulate.metrics import PodMetrics
 from firsttoken_lab.emulate.routing import Router, make_router
 from firsttoken_lab.emulate.traffic import Arrival, Traffic
 from firsttoken_lab.emulate.truth import Lateness, RequestRecord, Truth
+from firsttoken_operator.families import NIM1, MetricFamily
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.online import OnlineReplica
 from firsttoken_sizing.simulation.online_requests import Observer, Request, RequestTooLarge
@@ -30,7 +31,7 @@ class ReplicaSpec:
 
     model: StepModel
     model_name: str
-    runtime: MetricsRuntime = MetricsRuntime.NIM
+    family: MetricFamily = NIM1
     settings: Settings = field(default_factory=Settings)
     max_model_tokens: int = 8192
     cached_input_percent: float = 0.0
@@ -45,8 +46,8 @@ class ReplicaSpec:
 
     def metrics(self) -> PodMetrics:
         """The metrics of a fresh replica."""
-        return pod_metrics(
-            self.runtime,
+        return PodMetrics(
+            self.family,
             self.model_name,
             max_requests=self.model.max_batch,
             kv_tokens=self.settings.kv_cache_tokens,

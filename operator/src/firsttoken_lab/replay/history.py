@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from firsttoken_lab.replay.series import Series
-from firsttoken_operator.observe.history import FAMILY_PREFIXES, PastQueries, ask_range, chunks, pods_of
+from firsttoken_operator.families import FAMILIES, Metric
+from firsttoken_operator.observe.history import PastQueries, ask_range, chunks, pods_of
 from firsttoken_operator.observe.prometheus import DEFAULT_BYTE_CAP
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
 from firsttoken_sizing.errors import InvalidInput
@@ -46,20 +47,20 @@ def read_history(
     matchers = pods_of(deployment.namespace, deployment.name)
     with BoundedSession(byte_cap=DEFAULT_BYTE_CAP) as session:
         source = _Source(session, url)
-        for family, prefix in FAMILY_PREFIXES.items():
-            rate = PastQueries(prefix, matchers, _RATE_WINDOW).arrivals
-            rates = source.fetch(rate, since_seconds, now_seconds, progress, f"{family}: rates")
+        for family in FAMILIES:
+            rate = PastQueries(family, matchers, _RATE_WINDOW).arrivals
+            rates = source.fetch(rate, since_seconds, now_seconds, progress, f"{family.name}: rates")
             if len(rates) > 1:
-                lengths = PastQueries(prefix, matchers, _TOKEN_WINDOW)
+                lengths = PastQueries(family, matchers, _TOKEN_WINDOW)
                 inputs, outputs = (
-                    source.fetch(_mean(lengths, metric), since_seconds, now_seconds, progress, f"{family}: {what}")
+                    source.fetch(lengths.mean(metric), since_seconds, now_seconds, progress, f"{family.name}: {what}")
                     for metric, what in (
-                        ("request_prompt_tokens", "input tokens"),
-                        ("request_generation_tokens", "output tokens"),
+                        (Metric.REQUEST_PROMPT_TOKENS, "input tokens"),
+                        (Metric.REQUEST_GENERATION_TOKENS, "output tokens"),
                     )
                 )
                 known = len(rates) * STEP_SECONDS / since_seconds
-                progress(f"{family}: {len(rates)} minutes are known, {100 * min(1.0, known):.1f} % of the time")
+                progress(f"{family.name}: {len(rates)} minutes are known, {100 * min(1.0, known):.1f} % of the time")
                 return _series(rates, inputs, outputs)
     raise InvalidInput(
         FIELD,
@@ -88,11 +89,6 @@ class _Source:
             for series in answer.series:
                 values.update(series.values)
         return values
-
-
-def _mean(queries: PastQueries, histogram: str) -> str:
-    """Mean of what a histogram counts."""
-    return f"{queries.rate(f'{histogram}_sum')} / {queries.rate(f'{histogram}_count')}"
 
 
 def _series(rates: dict[float, float], inputs: dict[float, float], outputs: dict[float, float]) -> Series:

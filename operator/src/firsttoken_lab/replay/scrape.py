@@ -14,16 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, TtftInterval, Value
+from firsttoken_operator.families import VLLM, Metric
 from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, interval_of
 from firsttoken_sizing.simulation.fleet import Fleet
 from firsttoken_sizing.simulation.kernel import NONE
 from firsttoken_sizing.workload import Limit
 
-TTFT_BOUNDS_SECONDS = (
-    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
-    640.0, 2560.0,
-)  # fmt: skip
-"""Buckets of vLLM's `time_to_first_token_seconds`."""
+TTFT_BOUNDS_SECONDS = VLLM.series(Metric.TTFT).bounds
 _BUCKETS = (*TTFT_BOUNDS_SECONDS, math.inf)
 
 

@@ -14,12 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firsttoken_operator.families import FAMILIES, NIM1
+
 if TYPE_CHECKING:
     from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_lab.emulate.traffic import Traffic
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
     from firsttoken_sizing.request import SizingRequest
 
+RUNTIMES = {family.runtime: family for family in FAMILIES}
 ROUTINGS = {"random": "Random", "round-robin": "RoundRobin", "least-loaded": "LeastLoaded"}
 EXIT_LATE = 1
 
@@ -28,7 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("-f", "--file", type=Path, required=True, help="YAML with the InferenceDeployment to emulate")
     parser.add_argument("--name", help="which InferenceDeployment of the file, where it has several")
-    parser.add_argument("--runtime", choices=("nim", "vllm"), default="nim", help="whose metric names (default: nim)")
+    parser.add_argument(
+        "--runtime", choices=sorted(RUNTIMES), default=NIM1.runtime, help="whose metric names (default: nim)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one (default: 0)")
     parser.add_argument("--port-file", type=Path, help="write the port that was bound into this file")
@@ -81,7 +86,6 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
 
     """
     from firsttoken_lab.emulate.fleet import ReplicaSpec
-    from firsttoken_lab.emulate.metrics import MetricsRuntime
     from firsttoken_sizing.catalog import resolve_model
     from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
@@ -101,7 +105,7 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
     return ReplicaSpec(
         model=subject.step,
         model_name=question.model,
-        runtime=MetricsRuntime(runtime),
+        family=RUNTIMES[runtime],
         settings=settings,
         max_model_tokens=(question.architecture or resolve_model(question.model)).max_context_tokens,
         cached_input_percent=question.workload.cached_input_percent,

@@ -12,13 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firsttoken_operator.domain import Missing, Reason
-from firsttoken_operator.observe.families import DETECTION, FAILED, UP_QUERY, Family, Signal
-from firsttoken_operator.observe.nim1 import NIM1
+from firsttoken_operator.families import DETECTION, FAILED, FAMILIES, UP_QUERY, MetricFamily, Signal
 from firsttoken_operator.observe.source import MetricsSource, Vector
-from firsttoken_operator.observe.vllm import VLLM
-
-FAMILIES: tuple[Family, ...] = (VLLM, NIM1)
-"""In the order in which they are looked for: a pod that exposes two belongs to the first."""
 
 PodKey = tuple[str, str]
 """Namespace and name of a pod."""
@@ -82,7 +77,7 @@ def unavailable(reason: Reason, detail: str) -> SourceReading:
 
 
 async def collect(
-    source: MetricsSource, *, window_seconds: float, families: tuple[Family, ...] = FAMILIES
+    source: MetricsSource, *, window_seconds: float, families: tuple[MetricFamily, ...] = FAMILIES
 ) -> SourceReading:
     """Ask a source everything that one tick needs. Never raises for a failing source."""
     joined = _Joined()
@@ -121,7 +116,7 @@ class _Joined:
         for labels, value in self._elements("", "up", answer):
             self._up[_pod(labels)] = value
 
-    def take(self, family: Family, signal: Signal, answer: Vector | Missing) -> None:
+    def take(self, family: MetricFamily, signal: Signal, answer: Vector | Missing) -> None:
         for labels, value in self._elements(family.name, signal, answer):
             pod = _pod(labels)
             if signal is Signal.TTFT_BUCKETS:

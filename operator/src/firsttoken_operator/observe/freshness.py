@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import PodSample, SourceReading
-from firsttoken_operator.observe.families import Signal
 
 TIMESTAMP_RESOLUTION_SECONDS = 1.0
 """Kubernetes writes condition times in whole seconds, so a pod can look up to one second older than it is."""

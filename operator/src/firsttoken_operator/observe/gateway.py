@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
 from firsttoken_operator.domain.snapshot import NO_GATEWAY
-from firsttoken_operator.observe.families import labelled, windowed
+from firsttoken_operator.families.promql import labelled, windowed
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.source import MetricsSource
 

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from firsttoken_operator.domain import Reason
+from firsttoken_operator.families import Metric, MetricFamily
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
-
-FAMILY_PREFIXES = {"vLLM": "vllm:", "NIM 1.x": ""}
-"""Metric families: what the past is read from has names that differ by this only."""
 
 EVERY_POD = 'pod!=""'
 """Matcher of whatever runs in a pod."""
@@ -49,7 +47,7 @@ class PastQueries:
     `namespace` and `deployment`; otherwise everything that `matchers` select is added up.
     """
 
-    prefix: str
+    family: MetricFamily
     matchers: str
     window: str
     by_deployment: bool = False
@@ -57,13 +55,18 @@ class PastQueries:
     @property
     def arrivals(self) -> str:
         """Requests a second that arrived."""
-        waiting = f"deriv({self.prefix}num_requests_waiting{{{self.matchers}}}[{self.window}])"
-        first_tokens = self.rate("time_to_first_token_seconds_count")
+        waiting = f"deriv({self.family.series(Metric.WAITING).name}{{{self.matchers}}}[{self.window}])"
+        first_tokens = self.rate(f"{self.family.series(Metric.TTFT).name}_count")
         return f"clamp_min({first_tokens} + {self.summed(waiting)}, 0)"
+
+    def mean(self, metric: Metric) -> str:
+        """Mean of what a histogram counts."""
+        name = self.family.series(metric).name
+        return f"{self.rate(f'{name}_sum')} / {self.rate(f'{name}_count')}"
 
     def rate(self, metric: str) -> str:
         """Increase a second of a counter."""
-        return self.summed(f"rate({self.prefix}{metric}{{{self.matchers}}}[{self.window}])")
+        return self.summed(f"rate({metric}{{{self.matchers}}}[{self.window}])")
 
     def summed(self, inner: str) -> str:
         """The sum over all engines, of each Deployment or of all."""

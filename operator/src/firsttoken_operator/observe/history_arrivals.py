@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from firsttoken_operator.domain import Reason
-from firsttoken_operator.observe.families import duration
+from firsttoken_operator.families import FAMILIES
+from firsttoken_operator.families.promql import duration
 from firsttoken_operator.observe.history import (
     DEPLOYMENT_LABEL,
     EVERY_POD,
-    FAMILY_PREFIXES,
     PastAnswer,
     PastQueries,
     ask_range,
@@ -54,7 +54,7 @@ class PastArrivals:
         self._rates = array("d", [math.nan]) * steps
 
     def put(self, at_seconds: float, rate: float) -> None:
-        """Take what one metric family says; of two (a change of runtimes) the larger counts, as they may overlap."""
+        """Take what one metric family reports; of two (a change of runtimes) the larger counts, as they may overlap."""
         index = round((at_seconds - self._begin_seconds) / self._step_seconds)
         if 0 <= index < len(self._rates) and not rate <= self._rates[index]:
             self._rates[index] = rate
@@ -91,8 +91,8 @@ class PastReader:
         spans = list(chunks(window.since_seconds, now_seconds, window.step_seconds))
         begin, steps = spans[0][0], round((spans[-1][1] - spans[0][0]) / window.step_seconds) + 1
         found: dict[DeploymentKey, PastArrivals] = {}
-        for prefix in FAMILY_PREFIXES.values():
-            promql = PastQueries(prefix, EVERY_POD, duration(window.step_seconds), by_deployment=True).arrivals
+        for family in FAMILIES:
+            promql = PastQueries(family, EVERY_POD, duration(window.step_seconds), by_deployment=True).arrivals
             for span in spans:
                 if self._closing.is_set() or self._clock() >= ends:
                     raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"not answered within {READING_SECONDS:g} s")

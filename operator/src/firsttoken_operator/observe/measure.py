@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Measurement, Metrics, Missing, Reason, Value
+from firsttoken_operator.families import SUPPLEMENTS, Signal
 from firsttoken_operator.observe.collect import PodSample, SourceReading
-from firsttoken_operator.observe.families import SUPPLEMENTS, Signal
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings, SeenPod, Trust, look_at
 from firsttoken_operator.observe.sums import Sums
 from firsttoken_operator.observe.ttft import interval, largest_layout

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
-from firsttoken_operator.observe.families import Signal, TokenPart
+from firsttoken_operator.families import Signal, TokenPart
 from firsttoken_operator.observe.freshness import SeenPod, Trust
 
 PLAUSIBLE_MAXIMUM = 1e6

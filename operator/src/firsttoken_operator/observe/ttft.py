@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from firsttoken_operator.domain import LateShare, TtftInterval
 from firsttoken_operator.domain.measurement import LARGEST_VALUE
+from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import PodSample
-from firsttoken_operator.observe.families import Signal
 from firsttoken_sizing.workload import Limit, Percentile
 
 MINIMUM_REQUESTS = 20

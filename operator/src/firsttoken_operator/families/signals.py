@@ -1,0 +1,55 @@
+"""What the operator asks of every metric family, whatever its series are called."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Signal(StrEnum):
+    """One query of a family; every value is by pod."""
+
+    AGE = "age"
+    """Seconds since the newest sample, by Prometheus' own clock."""
+    SAMPLES = "samples"
+    """Samples inside the rate window."""
+    START_AGE = "age at window start"
+    """Seconds from now back to the newest sample that was there when the rate window began."""
+    FIRST_TOKENS = "first tokens"
+    """Requests a second that got their first token."""
+    TTFT_BUCKETS = "TTFT buckets"
+    """Cumulative rate of first tokens by `le`, requests a second."""
+    TTFT_SUM = "TTFT sum"
+    """Seconds of TTFT a second: divided by the first-token rate, the mean TTFT."""
+    ENDED = "ended requests"
+    """Requests a second that ended, by `outcome`: `served` or `failed` (rejected included)."""
+    WAITING = "waiting requests"
+    WAITING_SLOPE = "slope of waiting requests"
+    """Requests a second by which the queue grew over the window; negative while it drains."""
+    RUNNING = "running requests"
+    RUNNING_SLOPE = "slope of running requests"
+    KV_USAGE = "KV cache usage"
+    """0..1 of the fullest engine."""
+    TOKENS = "tokens"
+    """Tokens and requests a second, by `TokenPart`, at one moment: a mean is of numbers that belong together."""
+
+
+class TokenPart(StrEnum):
+    """What two means of tokens a request are made of; a mean is over the requests that its own count holds."""
+
+    PROMPT_TOKENS = "prompt tokens"
+    PROMPTS = "prompts"
+    OUTPUT_TOKENS = "output tokens"
+    OUTPUTS = "outputs"
+
+
+DETECTION = (Signal.AGE, Signal.START_AGE, Signal.SAMPLES)
+"""Asked for every family: they tell which pods expose it, and whether its samples are current."""
+
+UP_QUERY = 'max by (namespace, pod) (up{pod!=""})'
+"""1 where the last scrape of a pod succeeded, 0 where it failed. The same for every family."""
+
+SUPPLEMENTS = frozenset({Signal.TOKENS})
+"""What refines a decision that is complete without it: where it is not known the other data are as good."""
+
+SERVED, FAILED = "served", "failed"
+"""Outcomes of a request that ended."""
