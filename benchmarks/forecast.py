@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from firsttoken_operator.estimate import ForecastState, Method, Observation, observe, predict
+from firsttoken_operator.estimate import DEFAULT, ForecastState, Method, Observation, observe, predict
 
 ROOT = Path(__file__).resolve().parent.parent
 TICK_SECONDS = 15.0
@@ -129,8 +129,8 @@ def run(loaded: Load, horizon_seconds: float) -> Run:
         if not known[tick]:
             continue
         epoch = START_EPOCH_SECONDS + tick * TICK_SECONDS
-        state = observe(state, Observation(epoch, rate, WINDOW_SECONDS, horizon_seconds))
-        said = predict(state, epoch, horizon_seconds)
+        state = observe(state, Observation(epoch, rate, WINDOW_SECONDS, horizon_seconds), DEFAULT.forecast)
+        said = predict(state, epoch, horizon_seconds, DEFAULT.forecast)
         if tick * TICK_SECONDS >= WARM_UP_SECONDS:
             methods[said.method] += 1
             levels.append(said.level_per_second)

@@ -58,14 +58,14 @@ DEFECTS = {
     ),
     "a backlog is not drained": Defect(
         "estimate/target_load.py",
-        "    backlog = load.backlog_per_second * load.work_ratio\n",
+        "    backlog = demand.backlog_per_second * demand.request_cost\n",
         "    backlog = 0.0\n",
         ("tests/operator/decide/test_scale_up_is_fast.py",),
     ),
     "replicas that are not full teach that there is room": Defect(
         "estimate/tail_capacity.py",
-        "    weight = 1.0 if is_clear else min(max((fill - start) / (full - start), 0.0), 1.0)",
-        "    weight = 1.0",
+        "    return min(max((sample.utilization - start) / (full - start), 0.0), 1.0)\n",
+        "    return 1.0\n",
         ("tests/operator/estimate/test_late_first_tokens_correct_the_capacity.py",),
     ),
     "the write carries no resourceVersion": Defect(

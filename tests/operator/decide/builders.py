@@ -28,7 +28,7 @@ from firsttoken_operator.domain import (
     Unsized,
     Value,
 )
-from firsttoken_operator.estimate import Calibration, ResourceMemory
+from firsttoken_operator.estimate import DEFAULT, Calibration, ResourceMemory, capacity_factor
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.performance.work import Work
 from firsttoken_sizing.profile import ConfigurationKey
@@ -200,11 +200,16 @@ class Fleet:
         """What is remembered of the resource."""
         return self.memory.resources["r-1"]
 
+    @property
+    def capacity_factor(self) -> float:
+        """The corrected capacity of a replica as a share of the sized one."""
+        return capacity_factor(self.known.calibration, DEFAULT)
+
     def restart(self) -> None:
         """A new process: everything remembered is gone."""
         self.memory = Memory()
 
     def teach(self, calibration: Calibration) -> None:
-        """Put a lesson into the memory, which one tick at least has made."""
+        """Put a calibration into the memory, which one tick at least has made."""
         known = replace(self.known, calibration=calibration)
         self.memory = replace(self.memory, resources=MappingProxyType({"r-1": known}))

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from firsttoken_operator.decide import Memory, bounds, charged_together, decide
-from firsttoken_operator.decide.propose import SCALE_UP_PERCENT, SCALE_UP_REPLICAS
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -33,6 +32,7 @@ from firsttoken_operator.domain import (
     Sized,
     Target,
 )
+from firsttoken_operator.estimate import DEFAULT
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,
@@ -47,6 +47,7 @@ from tests.operator.decide.builders import (
 )
 from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, examples, pods, settled
 
+LAW = DEFAULT.decision
 POOL = PoolSnapshot("p", 120, 120, on_prem=False, scale_down_limit_percent=20, brake_window_seconds=600)
 WORKED = replace(SIZED, table=worked_table())
 MEMBERS = 3
@@ -198,7 +199,8 @@ class AnyLife(RuleBasedStateMachine):
             assert to == before
         if to > before:
             assert to <= max(limits.upper, 1)
-            assert to - before <= max(SCALE_UP_REPLICAS, before * SCALE_UP_PERCENT / 100) or mtr.health in UNTRUSTED
+            most = max(LAW.scale_up_replicas, before * LAW.scale_up_percent / 100)
+            assert to - before <= most or mtr.health in UNTRUSTED
         if to < before:
             assert mtr.health in TRUSTED
             assert to >= min(limits.lower, limits.upper)

@@ -57,19 +57,19 @@ def test_until_replicas_differ_a_restarted_process_asks_for_no_less(loads: list[
     steady, restarted = (Fleet(replicas=40, policy=QUICK, epoch_seconds=1.7e9) for _ in range(2))
     for tick, load in enumerate(loads):
         if tick == restart_at:
-            restarted.memory = _with_lessons_of(restarted.memory)
+            restarted.memory = _with_estimates_of(restarted.memory)
         assert restarted.tick(metrics(load)).to_replicas >= steady.tick(metrics(load)).to_replicas
         if restarted.replicas != steady.replicas:
             return
 
 
-def _with_lessons_of(memory: Memory) -> Memory:
+def _with_estimates_of(memory: Memory) -> Memory:
     """What a restart finds again in history: what was learned of the load and of the replicas, and no window."""
-    lessons = {
-        uid: replace(known, demands=(), healthy_since_seconds=None, changed_seconds=None, late_share=None)
+    known = {
+        uid: replace(known, loads=(), healthy_since_seconds=None, changed_seconds=None, miss_rate=None)
         for uid, known in memory.resources.items()
     }
-    return Memory(resources=MappingProxyType(lessons))
+    return Memory(resources=MappingProxyType(known))
 
 
 @given(jumps=st.dictionaries(st.integers(0, 2 * WINDOW_TICKS), st.floats(-1e9, 1e9), max_size=3))

@@ -20,7 +20,7 @@ from firsttoken_operator.domain import (
     TtftInterval,
     Value,
 )
-from firsttoken_operator.estimate import Demand, ResourceMemory
+from firsttoken_operator.estimate import DEFAULT, Demand, ResourceMemory
 from firsttoken_sizing.performance.limits import MissingPercentile, meets
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import Latency
@@ -286,5 +286,5 @@ def vetoed(known: CapacityTable, load: float, to_replicas: int) -> Reason | None
     sized, seen = replace(SIZED, table=known), resource(target(40), metrics(load))
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
     demand, limits = Demand(load, 0, 0), resource_bounds(seen, sized)
-    case = Case(seen, target(40), sized, memory, demand, None, Tick(1000, 15, 1000), limits)
+    case = Case(seen, target(40), sized, memory, demand, None, Tick(1000, 15, 1000), limits, DEFAULT)
     return veto(Reduction(case, demand, to_replicas, above_limit=False))

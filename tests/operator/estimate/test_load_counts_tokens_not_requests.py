@@ -7,15 +7,14 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, Value
-from firsttoken_operator.estimate.demand import MOST_WORK_RATIO
-from firsttoken_operator.estimate.remember import WORK_SMOOTHING_WINDOWS
+from firsttoken_operator.estimate import DEFAULT
 from tests.operator.decide.builders import SIZED, TICK_SECONDS, WORK, Fleet, metrics, worked_table
 
 SIZED_WITH_WORK = replace(SIZED, table=worked_table())
 UNKNOWN = Missing(Reason.NO_SERIES)
 PROMPT, OUTPUT = WORK.input_tokens, WORK.output_tokens
 
-SMOOTHING_SECONDS = 60 * WORK_SMOOTHING_WINDOWS
+SMOOTHING_SECONDS = 60 * DEFAULT.demand.smoothing_windows
 
 
 def requests(rate: float, prompt: Measurement, output: Measurement) -> Metrics:
@@ -35,7 +34,7 @@ def fleet(replicas: int = 20) -> Fleet:
 
 
 def ratio(of: Fleet) -> float:
-    return of.known.work_ratio
+    return of.known.demand.request_cost
 
 
 @pytest.mark.parametrize(("factor", "replicas"), [(1.0, 20), (1.5, 30), (2.0, 40)])
@@ -64,7 +63,7 @@ def test_later_values_are_smoothed_and_followed_within_minutes() -> None:
 @pytest.mark.parametrize(
     ("prompt", "output"),
     [(UNKNOWN, UNKNOWN), (Value(PROMPT * 3), UNKNOWN), (UNKNOWN, Value(OUTPUT * 3)), (Idle(), Idle())],
-    ids=["both", "outputs", "prompts", "nobody came"],
+    ids=["both", "outputs", "prompts", "none came"],
 )
 def test_lengths_that_are_not_measured_are_the_declared_ones(prompt: Measurement, output: Measurement) -> None:
     known = fleet()
@@ -81,7 +80,9 @@ def test_lengths_that_go_missing_stay_what_they_were() -> None:
     assert ratio(known) == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize(("factor", "bound"), [(1e6, MOST_WORK_RATIO), (1e-6, 1 / MOST_WORK_RATIO)])
+@pytest.mark.parametrize(
+    ("factor", "bound"), [(1e6, DEFAULT.demand.most_request_cost), (1e-6, 1 / DEFAULT.demand.most_request_cost)]
+)
 def test_an_absurd_mean_is_an_accident(factor: float, bound: float) -> None:
     known = fleet()
     known.tick(requests(10.0, *weighing(factor)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firsttoken_operator.domain import Decision, Reason
-from firsttoken_operator.estimate.target_load import MISSES_THAT_BOOST, MOST_MISS_BOOST
+from firsttoken_operator.estimate import DEFAULT
 from tests.operator.decide.builders import TICK_SECONDS, Fleet, late, metrics
 
 
@@ -26,13 +26,13 @@ def test_a_small_fleet_does_not_grow_by_half_for_one_bad_minute() -> None:
     assert after(3, 0.3).to_replicas == 3
 
 
-@pytest.mark.parametrize("share", [0.0, 0.04, MISSES_THAT_BOOST])
+@pytest.mark.parametrize("share", [0.0, 0.04, DEFAULT.target_load.least_boost_miss_rate])
 def test_few_misses_are_the_business_of_what_is_learned(share: float) -> None:
     assert after(20, share).to_replicas <= 20
 
 
 def test_the_boost_is_bounded() -> None:
-    assert after(20, 1.0).to_replicas <= 20 * (1 + MOST_MISS_BOOST)
+    assert after(20, 1.0).to_replicas <= 20 * (1 + DEFAULT.target_load.most_boost)
 
 
 def test_replicas_are_never_multiplied_by_the_ratio_of_ttft_and_sla() -> None:

@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
-from firsttoken_operator.estimate.memory import MODEL_ERROR, Calibration
-from firsttoken_operator.estimate.replica_speed import measured_speed, with_speed
+from firsttoken_operator.estimate import DEFAULT
+from firsttoken_operator.estimate.replica_speed import ReplicaSpeed, measured, update
+from firsttoken_operator.estimate.replica_speed import speed as speed_of
 from tests.operator.decide.builders import SIZED, Fleet, metrics, running, target, worked_table
 
 TABLE = worked_table()
 SIZED_WITH_WORK = replace(SIZED, table=TABLE)
 REPLICAS = 10
+LAW = DEFAULT.replica_speed
 
 
 def seen(rate: float, slowness: float, **changes: object) -> Metrics:
@@ -23,7 +25,7 @@ def seen(rate: float, slowness: float, **changes: object) -> Metrics:
 
 
 def speed(mtr: Metrics) -> float | None:
-    return measured_speed(mtr, target(REPLICAS), 1.0, TABLE)
+    return measured(mtr, target(REPLICAS), 1.0, TABLE, LAW)
 
 
 @pytest.mark.parametrize("rate", [10.0, 25.0, 45.0])
@@ -59,7 +61,7 @@ def test_a_handful_of_requests_is_chance() -> None:
 
 
 def test_without_the_cost_of_tokens_nothing_is_measured() -> None:
-    assert measured_speed(seen(25.0, 1.3), target(REPLICAS), 1.0, replace(TABLE, work=None)) is None
+    assert measured(seen(25.0, 1.3), target(REPLICAS), 1.0, replace(TABLE, work=None), LAW) is None
 
 
 @pytest.mark.parametrize("slowness", [0.7, 1.5])
@@ -68,7 +70,7 @@ def test_an_hour_of_traffic_finds_it_up_to_what_the_model_itself_may_err(slownes
     for _ in range(240):
         decision = fleet.tick(seen(30.0, slowness), apply=False)
 
-    assert abs(math.log(decision.capacity_factor * slowness)) <= MODEL_ERROR + 0.06
+    assert abs(math.log(decision.capacity_factor * slowness)) <= LAW.model_error + 0.06
     assert (decision.capacity_factor < 1) is (slowness > 1)
 
 
@@ -81,16 +83,16 @@ def test_slow_replicas_need_more_of_them_before_anybody_is_late() -> None:
 
 
 def test_an_error_of_the_model_is_not_taken_for_another_speed() -> None:
-    known = Calibration()
+    known = ReplicaSpeed()
     for _ in range(240):
-        known = with_speed(known, math.exp(0.9 * MODEL_ERROR))
+        known = update(known, math.exp(0.9 * LAW.model_error), LAW)
 
-    assert known.speed == 1
+    assert speed_of(known, LAW) == 1
 
 
 def test_one_measurement_moves_little() -> None:
-    assert with_speed(Calibration(), 2.0).speed == 1
-    assert with_speed(Calibration(log_speed=0.5, speed_ticks=1e9), 0.5).speed > 1
+    assert speed_of(update(ReplicaSpeed(), 2.0, LAW), LAW) == 1
+    assert speed_of(update(ReplicaSpeed(0.5, 1e9), 0.5, LAW), LAW) > 1
 
 
 @pytest.mark.parametrize("pods", [{"ready": 8, "starting": 2}, {"terminating": 2}, {"rollout": True}])
@@ -99,4 +101,4 @@ def test_a_fleet_in_motion_teaches_no_speed(pods: dict[str, object]) -> None:
     for _ in range(240):
         fleet.tick(seen(30.0, 1.5), apply=False, **pods)
 
-    assert fleet.known.calibration.speed_ticks == 0
+    assert fleet.known.calibration.speed.ticks == 0

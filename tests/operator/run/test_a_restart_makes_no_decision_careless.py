@@ -23,13 +23,12 @@ from firsttoken_operator.domain import (
     Unsized,
     Value,
 )
-from firsttoken_operator.estimate import ResourceMemory, patience, reserve, sizing_key, spent_budgets
+from firsttoken_operator.estimate import ResourceMemory, sizing_key
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.restore import SEEN_AFTER_TICKS, RestoreTimes, Restoring, restored
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,
-    SLA,
     TICK_SECONDS,
     late,
     lost,
@@ -38,6 +37,7 @@ from tests.operator.decide.builders import (
     table,
     target,
 )
+from tests.operator.estimate.reading import consumed, factor, filled, speed, windows
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.lives import EPOCH, POOL, UID, Life, read_back
 
@@ -73,17 +73,17 @@ def memory_of(status: InferenceDeploymentStatus, seen: ResourceSnapshot = SEEN, 
     return made
 
 
-@pytest.mark.parametrize(("percent", "factor"), [(70, 0.7), (99, 0.99), (100, 1.0), (140, 1.0), (3, 0.5)])
-def test_less_capacity_than_sized_is_remembered_and_more_is_not(percent: int, factor: float) -> None:
-    assert memory_of(written(calibration=calibrated(percent))).capacity_factor == factor
+@pytest.mark.parametrize(("percent", "expected"), [(70, 0.7), (99, 0.99), (100, 1.0), (140, 1.0), (3, 0.5)])
+def test_less_capacity_than_sized_is_remembered_and_more_is_not(percent: int, expected: float) -> None:
+    assert factor(memory_of(written(calibration=calibrated(percent))).calibration) == expected
 
 
-@pytest.mark.parametrize("speed", [70, 100, 125])
-def test_how_fast_replicas_are_is_kept_apart_so_that_it_is_not_counted_twice(speed: int) -> None:
-    known = memory_of(written(calibration=calibrated(60) | {"speedPercent": speed})).calibration
+@pytest.mark.parametrize("percent", [70, 100, 125])
+def test_how_fast_replicas_are_is_kept_apart_so_that_it_is_not_counted_twice(percent: int) -> None:
+    known = memory_of(written(calibration=calibrated(60) | {"speedPercent": percent})).calibration
 
-    assert known.factor == pytest.approx(0.6)
-    assert known.speed == pytest.approx(speed / 100)
+    assert factor(known) == pytest.approx(0.6)
+    assert speed(known) == pytest.approx(percent / 100)
 
 
 def test_what_was_overspent_still_keeps_more_free_and_holds_for_longer() -> None:
@@ -93,9 +93,9 @@ def test_what_was_overspent_still_keeps_more_free_and_holds_for_longer() -> None
     steady = life.memory.resources[UID].calibration
     restarted = life.successor(metrics(90.0)).resources[UID].calibration
 
-    assert spent_budgets(steady, SLA) > 2
-    assert reserve(restarted, SLA) <= reserve(steady, SLA) < 1
-    assert patience(restarted, SLA) >= patience(steady, SLA) > 1
+    assert consumed(steady) > 2
+    assert filled(restarted) <= filled(steady) < 1
+    assert windows(restarted) >= windows(steady) > 1
 
 
 def test_a_capacity_that_was_learned_of_another_sizing_is_not_taken_over() -> None:
@@ -103,8 +103,8 @@ def test_a_capacity_that_was_learned_of_another_sizing_is_not_taken_over() -> No
     other = replace(SEEN, sized=replace(SIZED, table=table(6.0)))
     wider = replace(SEEN, sized=replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=2)))
 
-    assert memory_of(status, other).capacity_factor == 1.0
-    assert memory_of(status, wider).capacity_factor == 1.0
+    assert factor(memory_of(status, other).calibration) == 1.0
+    assert factor(memory_of(status, wider).calibration) == 1.0
     assert memory_of(status).sized_key == sizing_key(SIZED)
 
 
@@ -201,7 +201,7 @@ def test_a_resource_is_restored_once() -> None:
     restoring = Restoring()
     first = restoring.seeded(Memory(), fleet(SEEN), store, EPOCH)
 
-    assert first.resources[UID].capacity_factor == 0.7
+    assert factor(first.resources[UID].calibration) == 0.7
     assert restoring.seeded(Memory(), fleet(SEEN), store, EPOCH + 15) == Memory()
 
 
@@ -303,4 +303,4 @@ def test_a_second_restart_before_the_sizing_loses_nothing() -> None:
     (decision,), _ = decide(FleetSnapshot(9.0, TICK_SECONDS, (unsized,), epoch_seconds=EPOCH), memory)
     life.tell(unsized, decision)
 
-    assert memory_of(read_back(life.status)).capacity_factor == 0.73
+    assert factor(memory_of(read_back(life.status)).calibration) == 0.73

@@ -25,7 +25,7 @@ from firsttoken_operator.domain import (
     TargetMissing,
     Unsized,
 )
-from firsttoken_operator.estimate import MAXIMUM_FACTOR, MINIMUM_FACTOR
+from firsttoken_operator.estimate import DEFAULT
 from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Sla
 
@@ -216,7 +216,8 @@ def _scaling_limited(resource: ResourceSnapshot, decision: Decision | None) -> J
 
 def calibration_state(capacity_factor: float) -> Reason:
     """What live traffic taught: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
-    if not MINIMUM_FACTOR < capacity_factor < MAXIMUM_FACTOR:
+    bounds = DEFAULT.tail_capacity
+    if not bounds.least_factor < capacity_factor < bounds.most_factor:
         return Reason.PEGGED
     # Less than half a percent is not told from nothing, here or in the status.
     return Reason.AS_SIZED if round(100 * capacity_factor) == 100 else Reason.LEARNED
@@ -230,5 +231,5 @@ def _calibrated(decision: Decision | None) -> Judgement:
     percent = f"a replica serves {100 * decision.capacity_factor:.0f} % of what was sized"
     if state is Reason.LEARNED:
         return calibrated, True, state, percent
-    bound = "least" if decision.capacity_factor <= MINIMUM_FACTOR else "most"
+    bound = "least" if decision.capacity_factor <= DEFAULT.tail_capacity.least_factor else "most"
     return calibrated, False, state, f"{percent}, the {bound} that is believed; benchmark the deployment"

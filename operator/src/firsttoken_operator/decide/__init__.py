@@ -10,17 +10,19 @@ from firsttoken_operator.decide.bounds import Bounds, bounds
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
-from firsttoken_operator.estimate import Memory
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, Memory
 
 __all__ = ["Bounds", "Memory", "bounds", "charged_gpus", "charged_together", "decide"]
 
 
-def decide(snapshot: FleetSnapshot, memory: Memory) -> tuple[tuple[Decision, ...], Memory]:
+def decide(
+    snapshot: FleetSnapshot, memory: Memory, config: EstimatorConfig = DEFAULT
+) -> tuple[tuple[Decision, ...], Memory]:
     """Decide on every resource of the snapshot, in its order; the memory returned is the next tick's."""
-    clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds)
+    clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, config.memory)
     epoch_seconds = clock_seconds if snapshot.epoch_seconds is None else snapshot.epoch_seconds
     tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
-    proposals = [propose(r, memory.resources.get(r.uid), tick) for r in snapshot.resources]
+    proposals = [propose(r, memory.resources.get(r.uid), tick, config) for r in snapshot.resources]
     granted = arbitrate(proposals, snapshot.pools, clock_seconds)
     seen = MappingProxyType({p.resource.uid: p.memory for p in granted})
-    return tuple(explain(p) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)
+    return tuple(explain(p, config) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)

@@ -10,21 +10,17 @@ from dataclasses import dataclass
 
 from firsttoken_operator.decide.case import Case
 from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Missing, Reason, ScaleDown, TtftInterval, Value
-from firsttoken_operator.estimate import IDLE_FILL, TAIL_REQUESTS, Demand, hold_seconds, late_on_any_fleet
+from firsttoken_operator.estimate import Demand, hold_seconds, irreducible_miss_rate
 from firsttoken_sizing.performance.limits import MissingPercentile, judged_milliseconds, meets
 from firsttoken_sizing.workload import Limit
-
-MAXIMUM_KV_PERCENT = 90.0
-LOW_RESOLUTION_SLA_SHARE = 0.9
-LOW_RESOLUTION_MEAN_RATIO = 1.2
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Going from the target's present size to `to_replicas` under `load`: all that the rules look at."""
+    """Going from the target's present size to `to_replicas` under `demand`: all that the rules look at."""
 
     case: Case
-    load: Demand
+    demand: Demand
     to_replicas: int
     above_limit: bool
     """The user lowered a limit below the present size."""
@@ -54,7 +50,7 @@ def window_not_watched(step: Reduction) -> Reason | None:
     """Less than a whole window of good samples since the start or the last doubtful one."""
     case = step.case
     since = case.memory.healthy_since_seconds
-    if since is None or case.tick.clock_seconds - since < hold_seconds(case.resource):
+    if since is None or case.tick.clock_seconds - since < hold_seconds(case.resource, case.config.target_load):
         return Reason.STABILIZING
     return None
 
@@ -62,8 +58,9 @@ def window_not_watched(step: Reduction) -> Reason | None:
 def change_not_measured(step: Reduction) -> Reason | None:
     """The rate window still holds time before the last change of size."""
     changed, tick = step.case.memory.changed_seconds, step.case.tick
-    window_seconds = step.case.resource.metrics.window_seconds
-    if changed is not None and tick.clock_seconds - changed < window_seconds + 2 * tick.interval_seconds:
+    settling_seconds = step.case.config.decision.settling_ticks * tick.interval_seconds
+    measured_seconds = step.case.resource.metrics.window_seconds + settling_seconds
+    if changed is not None and tick.clock_seconds - changed < measured_seconds:
         return Reason.STABILIZING
     return None
 
@@ -93,7 +90,7 @@ def kv_cache_overflows(step: Reduction) -> Reason | None:
     if not isinstance(kv, Value) or step.to_replicas == 0:
         return None  # Not every runtime reports it; the prediction below still bounds it.
     after = kv.value * step.case.target.replicas / step.to_replicas
-    return Reason.KV_PRESSURE if after > MAXIMUM_KV_PERCENT else None
+    return Reason.KV_PRESSURE if after > step.case.config.decision.most_kv_percent else None
 
 
 def ttft_doubtful(step: Reduction) -> Reason | None:
@@ -105,7 +102,9 @@ def ttft_doubtful(step: Reduction) -> Reason | None:
     if ttft is None:
         # Too few requests for a percentile is one thing; enough of them and no histogram is a signal that is missing.
         served = metrics.first_tokens
-        enough = isinstance(served, Value) and served.value * metrics.window_seconds >= TAIL_REQUESTS
+        enough = (
+            isinstance(served, Value) and served.value * metrics.window_seconds >= case.config.miss_rate.least_requests
+        )
         return Reason.PARTIAL if enough else None
     if _too_many_are_late(step, limit, ttft):
         return Reason.TTFT_ABOVE_SLA
@@ -115,15 +114,15 @@ def ttft_doubtful(step: Reduction) -> Reason | None:
         return None
     # The SLA lies inside the bucket (NIM 1.x jumps from 250 to 500 ms). Then the model must say yes with a margin, and
     # the mean, which is exact, must not be worse than the model's: better than predicted is no reason to hold.
-    replicas = case.target.replicas
-    rate = step.load.total_per_second / (replicas * case.memory.capacity_factor)
+    replicas, law = case.target.replicas, case.config.decision
+    rate = step.demand.total_per_second / (replicas * case.capacity_factor)
     model = case.sized.table.at(rate, replicas).ttft
     predicted = judged_milliseconds(model, limit, MissingPercentile.JUDGED_BY_MEAN)
     trusted = (
         predicted is not None
-        and predicted <= LOW_RESOLUTION_SLA_SHARE * limit.milliseconds
+        and predicted <= law.low_resolution_sla_share * limit.milliseconds
         and model.mean is not None
-        and ttft.mean_milliseconds <= LOW_RESOLUTION_MEAN_RATIO * model.mean
+        and ttft.mean_milliseconds <= law.low_resolution_mean_ratio * model.mean
     )
     return None if trusted else Reason.LOW_RESOLUTION
 
@@ -134,13 +133,14 @@ def _too_many_are_late(step: Reduction, limit: Limit, ttft: TtftInterval) -> boo
     What is late on idle replicas as well is no reason to keep more of them, nor is what is late while even the smaller
     fleet would be idle. Where late requests are not counted, even the lower end of the bucket has to be above.
     """
-    case, late, inside = step.case, step.case.memory.late_share, limit.percentile.share
-    if late is None or inside is None:
+    case, missed, inside = step.case, step.case.memory.miss_rate, limit.percentile.share
+    if missed is None or inside is None:
         return ttft.low_milliseconds > limit.milliseconds
     capacity = step.to_replicas * case.sized.table.capacity_of_one_among(step.to_replicas)
-    if step.load.total_per_second <= IDLE_FILL * capacity:
+    if step.demand.total_per_second <= case.config.irreducible_misses.idle_utilization * capacity:
         return False
-    return late - late_on_any_fleet(case.memory.calibration, case.resource.metrics, case.sized) > 1 - inside
+    irreducible = irreducible_miss_rate(case.memory.calibration, case.resource.metrics, case.sized, case.config)
+    return missed - irreducible > 1 - inside
 
 
 def signals_contradict(step: Reduction) -> Reason | None:
@@ -163,9 +163,10 @@ def prediction_above_sla(step: Reduction) -> Reason | None:
     case, replicas = step.case, step.to_replicas
     if replicas == 0:
         return None
-    rate = step.load.total_per_second / (replicas * case.memory.capacity_factor)
+    rate = step.demand.total_per_second / (replicas * case.capacity_factor)
     predicted = case.sized.table.at(rate, replicas)
-    inside = rate <= case.sized.table.capacity_of_one_among(replicas) * (1 + 1e-9) and not predicted.saturated
+    most = case.sized.table.capacity_of_one_among(replicas) * (1 + case.config.decision.rounding)
+    inside = rate <= most and not predicted.saturated
     # NB: the table's capacity holds the percentile inside its limit already; without one only the mean can contradict.
     met = inside and meets(predicted, case.sized.sla, MissingPercentile.JUDGED_BY_MEAN)
     return None if met else Reason.PREDICTION_ABOVE_SLA

@@ -18,17 +18,18 @@ from firsttoken_operator.domain import (
     Target,
     Value,
 )
-from firsttoken_operator.estimate import ResourceMemory, spent_budgets
+from firsttoken_operator.estimate import EstimatorConfig, ResourceMemory, budget_consumption, capacity_factor, speed_of
 from firsttoken_sizing.performance.table import Operating
 
 
-def explain(p: Proposed) -> Decision:
+def explain(p: Proposed, config: EstimatorConfig) -> Decision:
     """The decision of a proposal after arbitration, or of a resource that stays as it is."""
-    return _scaled(p) if isinstance(p, Proposal) else _unscaled(p)
+    return _scaled(p) if isinstance(p, Proposal) else _unscaled(p, config)
 
 
-def _unscaled(p: Unscalable) -> Decision:
+def _unscaled(p: Unscalable, config: EstimatorConfig) -> Decision:
     resource, metrics, target = p.resource, p.resource.metrics, p.resource.target
+    known = p.memory.calibration
     return Decision(
         uid=resource.uid,
         namespace=resource.namespace,
@@ -44,22 +45,22 @@ def _unscaled(p: Unscalable) -> Decision:
         unmet_replicas=0,
         gpus_per_replica=target.gpus_per_replica if isinstance(target, Target) else 0,
         arrival_requests_per_second=None,
-        capacity_factor=p.memory.capacity_factor,
+        capacity_factor=capacity_factor(known, config),
         prediction=None,
         metrics_health=metrics.health,
         metrics_detail=metrics.detail,
         input_tokens=_value(metrics.input_tokens),
         output_tokens=_value(metrics.output_tokens),
-        replica_speed=p.memory.calibration.speed,
-        late_budgets_spent=_spent(resource, p.memory),
-        capacity_samples=round(p.memory.calibration.judged_requests),
+        replica_speed=speed_of(known, config),
+        late_budgets_spent=_consumed(resource, p.memory, config),
+        capacity_samples=round(known.budget.requests),
     )
 
 
 def _scaled(p: Proposal) -> Decision:
-    case, expected = p.case, p.case.expected
+    case, forecast = p.case, p.case.forecast
     decision = replace(
-        _unscaled(Unscalable(p.resource, p.memory, p.reason)),
+        _unscaled(Unscalable(p.resource, p.memory, p.reason), case.config),
         outcome=p.outcome,
         to_replicas=p.to_replicas,
         recommended=p.recommended,
@@ -67,19 +68,19 @@ def _scaled(p: Proposal) -> Decision:
         limited_by=p.limited_by,
         limit=case.bounds.upper,
         unmet_replicas=p.unmet_replicas,
-        arrival_requests_per_second=None if case.load is None else case.load.arrivals_per_second,
+        arrival_requests_per_second=None if case.demand is None else case.demand.arrivals_per_second,
         prediction=_prediction(p),
-        forecast_requests_per_second=expected.peak_per_second / case.memory.work_ratio if expected else None,
-        forecast_method=expected.method.value if expected else "",
+        forecast_requests_per_second=forecast.peak_per_second / case.memory.demand.request_cost if forecast else None,
+        forecast_method=forecast.method.value if forecast else "",
     )
     return replace(decision, announcement=announcement(decision, case.sized)) if decision.changes else decision
 
 
-def _spent(resource: ResourceSnapshot, memory: ResourceMemory) -> float | None:
+def _consumed(resource: ResourceSnapshot, memory: ResourceMemory, config: EstimatorConfig) -> float | None:
     sized = resource.sized
     if not isinstance(sized, Sized) or sized.sla.time_to_first_token is None:
         return None
-    return spent_budgets(memory.calibration, sized.sla)
+    return budget_consumption(memory.calibration, sized.sla, config)
 
 
 def _value(measurement: Measurement) -> float | None:
@@ -87,10 +88,10 @@ def _value(measurement: Measurement) -> float | None:
 
 
 def _prediction(p: Proposal) -> Prediction | None:
-    load, table, n = p.case.load, p.case.sized.table, p.to_replicas
-    if load is None or n == 0:
+    demand, table, n = p.case.demand, p.case.sized.table, p.to_replicas
+    if demand is None or n == 0:
         return None
-    rate, factor = load.total_per_second, p.memory.capacity_factor
+    rate, factor = demand.total_per_second, p.case.capacity_factor
 
     def at(replicas: int) -> Operating | None:
         return table.at(rate / (replicas * factor), replicas) if replicas > 0 else None

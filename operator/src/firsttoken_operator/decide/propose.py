@@ -11,17 +11,14 @@ from firsttoken_operator.decide.down import Reduction, veto
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Tick, Value
 from firsttoken_operator.estimate import (
     Demand,
+    EstimatorConfig,
     ResourceMemory,
     can_wake_up,
+    estimate,
     fresh,
-    remember,
     window_maximum,
     with_deadband,
 )
-
-SCALE_UP_PERCENT = 100
-SCALE_UP_REPLICAS = 4
-"""One tick at most doubles a fleet, or adds this many: a single absurd sample cannot take a whole pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +49,14 @@ class Proposal:
         return self.case.target.replicas
 
 
-def propose(resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tick) -> Proposal | Unscalable:
+def propose(
+    resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tick, config: EstimatorConfig
+) -> Proposal | Unscalable:
     """Decide one resource by itself."""
     target, sized = resource.target, resource.sized
     if not isinstance(target, Target):
         # What was learned is kept: the store may have lost sight of the target for a tick only.
-        kept = replace(memory, healthy_since_seconds=None, demands=()) if memory else ResourceMemory("", "", 0)
+        kept = replace(memory, healthy_since_seconds=None, loads=()) if memory else ResourceMemory("", "", 0)
         return Unscalable(resource, kept, target.reason)
     if not isinstance(sized, Sized):
         reason = sized.reason
@@ -66,9 +65,9 @@ def propose(resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tic
     elif resource.conflict:
         reason = Reason.CONFLICT
     else:
-        seen = remember(resource, target, sized, memory, tick)
+        seen = estimate(resource, target, sized, memory, tick, config)
         limits = resource_bounds(resource, sized)
-        return _decide(Case(resource, target, sized, seen.memory, seen.load, seen.expected, tick, limits))
+        return _decide(Case(resource, target, sized, seen.memory, seen.demand, seen.forecast, tick, limits, config))
     # The window starts anew afterwards: nothing that was seen before a pause may lower a replica after it.
     return Unscalable(resource, fresh(target, "", memory), reason)
 
@@ -77,9 +76,9 @@ def _decide(case: Case) -> Proposal:
     steady = Proposal(case, Outcome.STEADY, case.target.replicas, Reason.STEADY)
     if case.target.replicas == 0:
         return _at_zero(steady)
-    if case.load is None:
+    if case.demand is None:
         return _without_data(steady)
-    proposal = _with_data(steady, case.load)
+    proposal = _with_data(steady, case.demand)
     advised = replace(case.memory, advised_replicas=proposal.to_replicas)
     return replace(proposal, case=replace(case, memory=advised))
 
@@ -92,10 +91,10 @@ def _at_zero(base: Proposal) -> Proposal:
         return replace(base, outcome=Outcome.HELD, reason=Reason.TARGET_AT_ZERO)
     memory = case.memory
     rate = metrics.gateway_arrivals.value if isinstance(metrics.gateway_arrivals, Value) else 0.0
-    needed = case.sized.table.replicas_for(rate * memory.work_ratio, memory.capacity_factor)
+    needed = case.sized.table.replicas_for(rate * memory.demand.request_cost, case.capacity_factor)
     known = can_wake_up(metrics)
-    load = Demand(rate, 0.0, 0.0, memory.work_ratio) if known else None
-    base = replace(base, case=replace(case, load=load), recommended=needed if known else None)
+    demand = Demand(rate, 0.0, 0.0, memory.demand.request_cost) if known else None
+    base = replace(base, case=replace(case, demand=demand), recommended=needed if known else None)
     if case.bounds.lower_by is Reason.NO_WAKE_UP_SIGNAL and not _grace_is_over(case):
         # One query that failed is no reason to start a replica; a gateway that has been silent for long is.
         return replace(base, outcome=Outcome.HELD, reason=Reason.NO_WAKE_UP_SIGNAL)
@@ -104,10 +103,10 @@ def _at_zero(base: Proposal) -> Proposal:
     return woken or replace(base, reason=Reason.SCALED_TO_ZERO)
 
 
-def _with_data(base: Proposal, load: Demand) -> Proposal:
+def _with_data(base: Proposal, demand: Demand) -> Proposal:
     case, metrics = base.case, base.resource.metrics
-    wanted = case.memory.demands[-1].requests_per_second  # this tick's
-    needed = case.sized.table.replicas_for(wanted, case.memory.capacity_factor)
+    target_load = case.memory.loads[-1].requests_per_second  # this tick's
+    needed = case.sized.table.replicas_for(target_load, case.capacity_factor)
     base = replace(base, recommended=needed, unmet_replicas=max(0, needed - case.bounds.upper))
     if (up := _up(base, needed)) is not None:
         return up
@@ -115,7 +114,7 @@ def _with_data(base: Proposal, load: Demand) -> Proposal:
         return _without_data(base)
     if not metrics.may_lower:
         return _held(base)
-    return _down(base, load)
+    return _down(base, demand)
 
 
 def _without_data(base: Proposal) -> Proposal:
@@ -162,7 +161,8 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     blocked = _blocked(target)
     if blocked is not None and target.stuck:
         return replace(base, outcome=Outcome.HELD, reason=blocked, limited_by=blocked, unmet_replicas=wanted - current)
-    step = max(SCALE_UP_REPLICAS, math.ceil(current * SCALE_UP_PERCENT / 100))
+    law = base.case.config.decision
+    step = max(law.scale_up_replicas, math.ceil(current * law.scale_up_percent / 100))
     if allowed > current + step:
         allowed, limited_by = current + step, Reason.SCALE_UP_STEP
     return replace(base, outcome=Outcome.UP, to_replicas=allowed, reason=reason, limited_by=limited_by)
@@ -176,14 +176,14 @@ def _blocked(target: Target) -> Reason | None:
 
 
 def _up_reason(case: Case, needed: int) -> Reason:
-    load, current = case.load, case.target.replicas
-    if load is None or needed <= current < case.bounds.lower:
+    demand, current = case.demand, case.target.replicas
+    if demand is None or needed <= current < case.bounds.lower:
         return _floor_reason(case.bounds)
-    if load.backlog_per_second > load.arrivals_per_second:
+    if demand.backlog_per_second > demand.arrivals_per_second:
         return Reason.BACKLOG
-    if current and case.sized.table.replicas_for(load.total_per_second) <= current:
+    if current and case.sized.table.replicas_for(demand.total_per_second) <= current:
         # As sized there would be enough; what is expected, or what was learned, says that there is not.
-        return Reason.TTFT_ABOVE_SLA if case.memory.capacity_factor < 1 else Reason.DEMAND_EXPECTED
+        return Reason.TTFT_ABOVE_SLA if case.capacity_factor < 1 else Reason.DEMAND_EXPECTED
     return Reason.DEMAND_ABOVE_CAPACITY
 
 
@@ -191,11 +191,12 @@ def _floor_reason(limits: Bounds) -> Reason:
     return Reason.BELOW_MINIMUM if limits.lower_by is Reason.MIN_REPLICAS else limits.lower_by
 
 
-def _down(base: Proposal, load: Demand) -> Proposal:
+def _down(base: Proposal, demand: Demand) -> Proposal:
     """Strict down: the largest demand of a whole window, a deadband on top, every rule, one step."""
     case, current, limits = base.case, base.from_replicas, base.case.bounds
-    worst = with_deadband(window_maximum(case.memory.demands), case.expected, case.resource)
-    floor = max(limits.lower, case.sized.table.replicas_for(worst, case.memory.capacity_factor))
+    largest = window_maximum(case.memory.loads)
+    worst = with_deadband(largest, case.forecast, case.resource, case.config.target_load)
+    floor = max(limits.lower, case.sized.table.replicas_for(worst, case.capacity_factor))
     above_limit = current > limits.upper
     # NB: a lowered limit skips the safety rules, so it may go down to that limit and no further.
     wanted = limits.upper if above_limit else floor
@@ -203,7 +204,7 @@ def _down(base: Proposal, load: Demand) -> Proposal:
         return base
     step = max(1, current * case.resource.policy.scale_down_step_percent // 100)
     to = max(wanted, current - step)
-    vetoed = veto(Reduction(case, load, to, above_limit=above_limit))
+    vetoed = veto(Reduction(case, demand, to, above_limit=above_limit))
     if vetoed is not None:
         return replace(base, reason=vetoed, limited_by=vetoed)
     reason = Reason.ABOVE_LIMIT if above_limit else Reason.DEMAND_BELOW_CAPACITY

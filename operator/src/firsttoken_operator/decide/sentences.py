@@ -8,9 +8,6 @@ from firsttoken_operator.domain import Decision, Outcome, Reason, Sized, TargetM
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.workload import Percentile
 
-WORTH_SAYING = 0.05
-"""A difference of less than this share is not mentioned."""
-
 
 def why_it_stays(p: Unscalable) -> str:
     """Why the replicas of a resource stay as they are."""
@@ -46,18 +43,18 @@ def announcement(decision: Decision, sized: Sized) -> str:
 
 
 def _need(case: Case, recommended: int | None) -> str:
-    load, expected = case.load, case.expected
-    if load is None:
+    demand, forecast, least = case.demand, case.forecast, case.config.decision.least_share_said
+    if demand is None:
         return f"no usable metrics ({case.resource.metrics.health}: {case.resource.metrics.detail})"
-    capacity = case.sized.table.capacity_of_one_among(max(1, recommended or 0)) * case.memory.capacity_factor
-    backlog = f" and {load.backlog_requests:.0f} waiting" if load.backlog_requests >= 1 else ""
-    ratio = load.work_ratio
-    weight = f", each counted as {ratio:.2f} declared ones" if abs(ratio - 1) >= WORTH_SAYING else ""
+    capacity = case.sized.table.capacity_of_one_among(max(1, recommended or 0)) * case.capacity_factor
+    backlog = f" and {demand.backlog_requests:.0f} waiting" if demand.backlog_requests >= 1 else ""
+    cost = demand.request_cost
+    weight = f", each counted as {cost:.2f} declared ones" if abs(cost - 1) >= least else ""
     soon = ""
-    if expected and expected.peak_per_second / ratio > (1 + WORTH_SAYING) * load.arrivals_per_second:
-        soon = f", {expected.peak_per_second / ratio:.1f} ± {expected.deviation_per_second / ratio:.1f} expected"
+    if forecast and forecast.peak_per_second / cost > (1 + least) * demand.arrivals_per_second:
+        soon = f", {forecast.peak_per_second / cost:.1f} ± {forecast.deviation_per_second / cost:.1f} expected"
     return (
-        f"{load.arrivals_per_second:.1f} requests/s arrive{backlog}{weight}{soon}: "
+        f"{demand.arrivals_per_second:.1f} requests/s arrive{backlog}{weight}{soon}: "
         f"{recommended} replicas at {capacity:.2f} requests/s each"
     )
 

@@ -1,68 +1,51 @@
 """What live signals say of one resource: demand, replica speed, tail capacity, error budget, forecast.
 
-Pure, like `decide`, which reads these estimates: no clock, no randomness, no I/O. Other packages import from here only.
+Pure, like `decide`, which reads these estimates: no clock, no randomness, no I/O. One module an estimator, with its
+frozen state, `update`, and what it returns; `config` holds every constant. Other packages import from here only.
 """
 
-from firsttoken_operator.estimate.demand import Demand, can_wake_up, window_maximum
-from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
-from firsttoken_operator.estimate.memory import (
-    IDLE_FILL,
-    MAXIMUM_FACTOR,
-    MINIMUM_FACTOR,
-    TAIL_REQUESTS,
+from firsttoken_operator.estimate.calibration import (
     Calibration,
-    Decrease,
-    Memory,
-    ResourceMemory,
+    budget_consumption,
+    capacity_factor,
+    irreducible_miss_rate,
+    restored,
+    speed_of,
 )
-from firsttoken_operator.estimate.remember import BRAKE_MEMORY_SECONDS, Remembered, fresh, remember, sizing_key
-from firsttoken_operator.estimate.replica_speed import with_known_speed
-from firsttoken_operator.estimate.tail_capacity import (
-    FASTEST_GAIN_PER_HOUR,
-    SLOWEST_GAIN_PER_HOUR,
-    late_on_any_fleet,
-    patience,
-    reserve,
-    spent_budgets,
-    with_spent_budgets,
-)
-from firsttoken_operator.estimate.target_load import (
-    hold_seconds,
-    with_deadband,
-)
+from firsttoken_operator.estimate.config import DEFAULT, EstimatorConfig, ForecastConfig
+from firsttoken_operator.estimate.demand import Demand, can_wake_up, window_maximum
+from firsttoken_operator.estimate.estimates import Estimates, estimate, fresh, sizing_key
+from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
+from firsttoken_operator.estimate.memory import Decrease, Memory, ResourceMemory
+from firsttoken_operator.estimate.target_load import hold_seconds, with_deadband
 
 __all__ = [
-    "BRAKE_MEMORY_SECONDS",
-    "FASTEST_GAIN_PER_HOUR",
-    "IDLE_FILL",
-    "MAXIMUM_FACTOR",
-    "MINIMUM_FACTOR",
-    "SLOWEST_GAIN_PER_HOUR",
-    "TAIL_REQUESTS",
+    "DEFAULT",
     "Calibration",
     "Decrease",
     "Demand",
+    "Estimates",
+    "EstimatorConfig",
     "Forecast",
+    "ForecastConfig",
     "ForecastState",
     "Memory",
     "Method",
     "Observation",
-    "Remembered",
     "ResourceMemory",
+    "budget_consumption",
     "can_wake_up",
+    "capacity_factor",
+    "estimate",
     "fresh",
     "hold_seconds",
-    "late_on_any_fleet",
+    "irreducible_miss_rate",
     "learn",
     "observe",
-    "patience",
     "predict",
-    "remember",
-    "reserve",
+    "restored",
     "sizing_key",
-    "spent_budgets",
+    "speed_of",
     "window_maximum",
     "with_deadband",
-    "with_known_speed",
-    "with_spent_budgets",
 ]

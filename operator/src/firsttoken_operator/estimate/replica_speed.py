@@ -1,4 +1,4 @@
-"""How fast the replicas really are: the requests inside them tell, at any load, within minutes.
+"""Replica speed: the requests inside replicas tell how fast these really are, at any load, within minutes.
 
 By Little's law a replica holds `rate x time in it` requests. Where every step takes `s` times as long as the model
 says, a replica at rate x is the modeled one at rate x*s with all its times stretched by s, so that it holds
@@ -6,33 +6,74 @@ says, a replica at rate x is the modeled one at rate x*s with all its times stre
     rate * s * (TTFT(x*s) + (output tokens - 1) * ITL(x*s))
 
 requests. The `s` at which that is what was counted is the replicas' slowness; 1 / s is what is kept. It says nothing of
-the tail of TTFT: that is `capacity`'s.
+the tail of TTFT: that is `tail_capacity`'s.
+
+Worked, with a measurement every 15 s:
+
+| what is seen | measurements | speed |
+|---|---|---|
+| the first one: 0.80 of the modeled speed | 1 | 1.00 |
+| five minutes of them | 20 | 0.99 |
+| the first hour: all but the uncertainty bound is believed | 240 | 0.90 |
+| a quiet night: fewer than 8 requests inside, nothing is measured | 240 | 0.90 |
+| another node, replicas as modeled: 15 minutes | 240 | 0.94 |
+| an hour | 240 | 1.00 |
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 
 from firsttoken_operator.domain import Metrics, Target, Value
-from firsttoken_operator.estimate.memory import DOUBTED_TICKS, MODEL_ERROR, Calibration
+from firsttoken_operator.estimate.config import ReplicaSpeedConfig
 from firsttoken_sizing.performance.table import CapacityTable
 
-LOWEST_SPEED, HIGHEST_SPEED = 0.4, 2.5
-"""What is measured outside of these is an outlier: metrics that do not belong together, no replica of that kind."""
-FEWEST_REQUESTS = 8.0
-"""Requests in all replicas: fewer are a matter of chance."""
-QUEUED_SHARE = 0.1
-"""More waiting requests than this share of the running ones are an overload, to which Little's law does not apply."""
-MEMORY_TICKS = 240.0
-"""An hour of ticks is remembered."""
-_HALVINGS = 10
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSpeed:
+    """What was measured."""
+
+    log_speed: float = 0.0
+    """Natural logarithm of the speed as a multiple of the modeled one, averaged."""
+    ticks: float = 0.0
+    """Measurements that it stands on."""
 
 
-def measured_speed(metrics: Metrics, target: Target, cost: float, table: CapacityTable) -> float | None:
+def update(state: ReplicaSpeed, measured_speed: float, config: ReplicaSpeedConfig) -> ReplicaSpeed:
+    """The average of the logarithms of what was measured: of all of it at first, later of about the last hour."""
+    ticks = min(state.ticks + 1, config.memory_ticks)
+    return ReplicaSpeed(state.log_speed + (math.log(measured_speed) - state.log_speed) / ticks, ticks)
+
+
+def speed(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> float:
+    """Speed of a replica as a multiple of the modeled one, drawn towards that while little was measured.
+
+    What lies within the model's own error is no other speed.
+    """
+    drawn = state.log_speed * state.ticks / (state.ticks + config.prior_ticks)
+    return math.exp(math.copysign(max(abs(drawn) - config.model_error, 0.0), drawn))
+
+
+def is_known(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> bool:
+    """Whether more was measured than the modeled speed counts for."""
+    return state.ticks >= config.prior_ticks
+
+
+def restored(known_speed: float, config: ReplicaSpeedConfig) -> ReplicaSpeed:
+    """The state of which `speed` says `known_speed`, as after an hour of measuring it; 1 is nothing measured."""
+    if known_speed == 1:
+        return ReplicaSpeed()
+    log_speed = math.copysign(abs(math.log(known_speed)) + config.model_error, math.log(known_speed))
+    return ReplicaSpeed(log_speed * (1 + config.prior_ticks / config.memory_ticks), config.memory_ticks)
+
+
+def measured(
+    metrics: Metrics, target: Target, token_cost: float, table: CapacityTable, config: ReplicaSpeedConfig
+) -> float | None:
     """Speed of a replica as a multiple of the modeled one; None where this tick does not say it.
 
-    `cost`: replica-seconds of a live request in those of a declared one.
+    `token_cost`: replica-seconds of a live request in those of a declared one.
     """
     running, waiting, arrivals = metrics.running, metrics.waiting, metrics.arrivals
     # NB: never a gateway's rate: one that counts retries would make the replicas look fast.
@@ -40,15 +81,15 @@ def measured_speed(metrics: Metrics, target: Target, cost: float, table: Capacit
         return None
     if (
         not arrivals.value
-        or running.value < FEWEST_REQUESTS
-        or waiting.value > QUEUED_SHARE * running.value
+        or running.value < config.least_requests
+        or waiting.value > config.most_queued_share * running.value
         or table.work is None
     ):
         return None
     inside = (running.value + waiting.value) / target.ready
     output = metrics.output_tokens.value if isinstance(metrics.output_tokens, Value) else table.work.output_tokens
     rate = arrivals.value / target.ready
-    like = rate * cost
+    like = rate * token_cost
 
     def held(slowness: float) -> float:
         ttft, itl = table.means_at(like * slowness, target.ready)
@@ -56,25 +97,10 @@ def measured_speed(metrics: Metrics, target: Target, cost: float, table: Capacit
             return math.nan
         return rate * slowness * (ttft + max(output - 1, 0.0) * itl) / 1000
 
-    low, high = 1 / HIGHEST_SPEED, 1 / LOWEST_SPEED
+    low, high = 1 / config.most_speed, 1 / config.least_speed
     if not held(low) < inside < held(high):  # NB: also where a mean is not known, which is NaN here
         return None
-    for _ in range(_HALVINGS):
+    for _ in range(config.bisections):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if held(middle) < inside else (low, middle)
     return 1 / math.sqrt(low * high)
-
-
-def with_speed(known: Calibration, speed: float) -> Calibration:
-    """The average of the logarithms of what was measured: of all of it at first, later of about the last hour."""
-    ticks = min(known.speed_ticks + 1, MEMORY_TICKS)
-    log_speed = known.log_speed + (math.log(speed) - known.log_speed) / ticks
-    return replace(known, log_speed=log_speed, speed_ticks=ticks)
-
-
-def with_known_speed(known: Calibration, speed: float) -> Calibration:
-    """A calibration that believes in `speed` as after an hour of measuring it; 1 is nothing measured."""
-    if speed == 1:
-        return replace(known, log_speed=0.0, speed_ticks=0.0)
-    measured = math.copysign(abs(math.log(speed)) + MODEL_ERROR, math.log(speed))
-    return replace(known, log_speed=measured * (1 + DOUBTED_TICKS / MEMORY_TICKS), speed_ticks=MEMORY_TICKS)

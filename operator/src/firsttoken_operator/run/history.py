@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, lead_seconds
-from firsttoken_operator.estimate import ForecastState, learn
+from firsttoken_operator.estimate import DEFAULT, ForecastState, learn
 from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
@@ -187,6 +187,7 @@ def _read(
     learned: dict[str, _Learned | None] = {}
     for wish in wishes:
         past = pasts.get(wish.deployment)
-        state = learn(past.points(), wish.horizon_seconds, window.step_seconds) if past else None
-        learned[wish.uid] = _Learned(wish.target_uid, state) if state and state.samples else None
+        points = past.points() if past else ()
+        state = learn(points, wish.horizon_seconds, window.step_seconds, DEFAULT.forecast)
+        learned[wish.uid] = _Learned(wish.target_uid, state) if state.samples else None
     return learned

@@ -6,7 +6,7 @@ have been lost, and the last advice. Nothing that would allow a scale-down earli
 watches a full window of its own.
 
 Not restored, because the status does not say it: changes that others made in the last hour, decreases before the last
-ten changes, and a lesson of TTFT that was under way.
+ten changes, and an update of the tail capacity that was under way.
 """
 
 from __future__ import annotations
@@ -18,22 +18,18 @@ from dataclasses import dataclass, replace
 from firsttoken_operator.act.publish import read_status
 from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from firsttoken_operator.api.quantities import decimal, decimal_string
-from firsttoken_operator.api.status import CalibrationStatus, InferenceDeploymentStatus, SizingStatus
+from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target, health_of
 from firsttoken_operator.estimate import (
-    BRAKE_MEMORY_SECONDS,
-    FASTEST_GAIN_PER_HOUR,
-    MINIMUM_FACTOR,
-    SLOWEST_GAIN_PER_HOUR,
+    DEFAULT,
     Calibration,
     Decrease,
     ResourceMemory,
     fresh,
     sizing_key,
-    with_known_speed,
-    with_spent_budgets,
 )
+from firsttoken_operator.estimate import restored as restored_calibration
 from firsttoken_operator.observe.projections import epoch_seconds
 from firsttoken_operator.observe.store import Store
 
@@ -41,8 +37,6 @@ logger = logging.getLogger(__name__)
 
 SEEN_AFTER_TICKS = 2.0
 """A change counts from when it was seen, and the status says when it was decided: up to so many ticks earlier."""
-RESTORED_HOURS = FASTEST_GAIN_PER_HOUR / SLOWEST_GAIN_PER_HOUR - 1
-"""A restored capacity counts as well learned: it moves as slowly as one that stands on many hours."""
 TIMESTAMP_RESOLUTION_SECONDS = 1.0
 """Times of a status have whole seconds."""
 
@@ -115,7 +109,9 @@ class Restoring:
     def seeded(self, memory: Memory, snapshot: FleetSnapshot, store: Store, epoch_seconds: float) -> Memory:
         """The memory with which to decide this snapshot: what is restored now, and the rest as it was."""
         times = RestoreTimes(
-            epoch_seconds, memory.advance(snapshot.now_seconds, snapshot.tick_seconds), snapshot.tick_seconds
+            epoch_seconds,
+            memory.advance(snapshot.now_seconds, snapshot.tick_seconds, DEFAULT.memory),
+            snapshot.tick_seconds,
         )
         present = {resource.uid for resource in snapshot.resources}
         self._done &= present
@@ -182,22 +178,18 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
     seen = status.calibration
     if seen is None:
         return Calibration()
-    known, percent = _spent(seen, sized), seen.service_factor_percent
-    if percent is None or percent >= 100:
-        return known
-    factor = max(MINIMUM_FACTOR, percent / 100)
-    speed = (seen.speed_percent or 100) / 100
-    # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice. All of the tail
-    # counts as learned, though some may have been tightened for a bad hour only: that would come back sooner.
-    return with_known_speed(replace(known, tail_factor=factor / speed, hours=RESTORED_HOURS), speed)
-
-
-def _spent(seen: CalibrationStatus, sized: Sized | None) -> Calibration:
-    """What was spent beyond the budget, where that makes more careful."""
-    percent = seen.late_budget_spent_percent
-    if sized is None or percent is None or percent <= 100 or not seen.samples:
-        return Calibration()
-    return with_spent_budgets(percent / 100, float(seen.samples), sized.sla)
+    percent, consumed_percent = seen.service_factor_percent, seen.late_budget_spent_percent
+    if consumed_percent is not None and (consumed_percent <= 100 or not seen.samples):
+        consumed_percent = None
+    return restored_calibration(
+        factor=None if percent is None or percent >= 100 else percent / 100,
+        # NB: the speed is measured again; taken for a part of the tail, slow replicas would count twice.
+        speed=(seen.speed_percent or 100) / 100,
+        consumed=None if consumed_percent is None else consumed_percent / 100,
+        requests=float(seen.samples or 0),
+        sla=sized.sla if sized else None,
+        config=DEFAULT,
+    )
 
 
 def _decreases(status: InferenceDeploymentStatus, target: Target, times: RestoreTimes) -> tuple[Decrease, ...]:
@@ -206,7 +198,7 @@ def _decreases(status: InferenceDeploymentStatus, target: Target, times: Restore
     for record in reversed(status.decisions):
         at = times.latest(record.time)
         gone = record.from_replicas - record.to_replicas
-        if at is not None and gone > 0 and at >= times.clock_seconds - BRAKE_MEMORY_SECONDS:
+        if at is not None and gone > 0 and at >= times.clock_seconds - DEFAULT.memory.decreases_seconds:
             found.append(Decrease(at, gone * target.gpus_per_replica))
     return tuple(found)
 

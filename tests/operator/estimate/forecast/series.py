@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
-from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Observation, observe, predict
+from firsttoken_operator.estimate import DEFAULT, forecast
+from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Observation, season
 
 MONDAY = 1_704_067_200.0
 """2024-01-01 00:00 UTC."""
 TICK_SECONDS = 15.0
 WINDOW_SECONDS = 60.0
 HORIZON_SECONDS = 195.0
+
+
+observe = partial(forecast.observe, config=DEFAULT.forecast)
+predict = partial(forecast.predict, config=DEFAULT.forecast)
+learn = partial(forecast.learn, config=DEFAULT.forecast)
+ratio = partial(season.ratio, config=DEFAULT.forecast.season)
+rise = partial(season.rise, config=DEFAULT.forecast.season)
 
 
 def counted(rates: Iterable[float], seed: int = 0, dispersion: float = 1.0) -> list[float]:

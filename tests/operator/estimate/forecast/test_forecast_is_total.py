@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_operator.estimate.forecast import (
-    Forecast,
-    ForecastState,
-    Method,
-    Observation,
+from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation
+from tests.operator.estimate.forecast.series import (
+    HORIZON_SECONDS,
+    MONDAY,
+    WINDOW_SECONDS,
+    constant,
+    follow,
     learn,
     observe,
+    observed,
     predict,
 )
-from tests.operator.estimate.forecast.series import HORIZON_SECONDS, MONDAY, WINDOW_SECONDS, constant, follow, observed
 
 numbers = st.one_of(
     st.floats(),

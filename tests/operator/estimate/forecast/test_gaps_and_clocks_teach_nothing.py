@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_operator.estimate.forecast import Observation, learn, observe, predict
+from firsttoken_operator.estimate.forecast import Observation
 from tests.operator.estimate.forecast.series import (
     HORIZON_SECONDS,
     MONDAY,
@@ -15,7 +15,10 @@ from tests.operator.estimate.forecast.series import (
     by_time,
     constant,
     follow,
+    learn,
+    observe,
     observed,
+    predict,
 )
 
 

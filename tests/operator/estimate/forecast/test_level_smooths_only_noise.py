@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_operator.estimate.forecast import Observation, observe, predict
+from firsttoken_operator.estimate.forecast import Observation
 from tests.operator.estimate.forecast.series import (
     HORIZON_SECONDS,
     MONDAY,
@@ -17,6 +17,8 @@ from tests.operator.estimate.forecast.series import (
     WINDOW_SECONDS,
     constant,
     follow,
+    observe,
+    predict,
     said,
 )
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.estimate.forecast import Forecast, Method, Observation, observe, predict
-from firsttoken_operator.estimate.forecast.season import ratio, rise
+from firsttoken_operator.estimate.forecast import Forecast, Method, Observation
 from firsttoken_operator.estimate.forecast.state import SeasonState
 from tests.operator.estimate.forecast.series import (
     MONDAY,
@@ -18,6 +17,10 @@ from tests.operator.estimate.forecast.series import (
     by_time,
     constant,
     follow,
+    observe,
+    predict,
+    ratio,
+    rise,
     said,
 )
 

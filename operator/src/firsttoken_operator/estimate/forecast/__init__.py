@@ -12,6 +12,22 @@ Why not statsmodels or statsforecast, which fit the same models by maximum likel
 the whole decision, and `firsttoken --help` 0.3 s to import. Measured on one busy core: statsmodels 0.15 takes 1.3 s to
 import, 35 ms to fit a local level to 200 points and 3 ms to append one and predict; statsforecast 2.1 takes 1.6 s and,
 for a damped trend, 3.4 ms; both bring pandas. Here an observation takes 0.02 to 0.03 ms and a prediction 0.015.
+
+Worked, without counting noise: level, largest rate expected in 195 s (from the eighth row on in 600 s), and its
+deviation, requests a second. Every day in the last three rows climbs from 10 at 8:00 to 40 at 10:00.
+
+| what is seen | level | expected | deviation | method |
+|---|---|---|---|---|
+| the first window, at 10 | 10.0 | 10.0 | 0.5 | Persistence |
+| the first hour at 10 | 10.0 | 10.0 | 0.1 | Persistence |
+| a jump: one window at 15 | 15.0 | 15.0 | 0.2 | Persistence |
+| and one at 20 | 20.0 | 20.0 | 0.3 | Persistence |
+| an hour later: that jump was an error of the forecast | 20.0 | 20.0 | 3.0 | Persistence |
+| a quiet night: two windows without a request | 0.0 | 0.0 | 0.0 | Persistence |
+| eight hours of it | 0.0 | 0.0 | 0.0 | Persistence |
+| another service, first day, 8:15 | 13.5 | 13.5 | 0.4 | Persistence |
+| second day, 8:15: the climb of the first has proven a trend | 13.5 | 14.1 | 0.4 | Trend |
+| fifth day, 8:15: and the hour of the day | 13.5 | 15.2 | 0.3 | SeasonTrend |
 """
 
 from firsttoken_operator.estimate.forecast.engine import learn, observe, predict

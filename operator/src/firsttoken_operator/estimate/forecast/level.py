@@ -13,55 +13,50 @@ from __future__ import annotations
 
 from math import sqrt
 
+from firsttoken_operator.estimate.config import ForecastConfig
 from firsttoken_operator.estimate.forecast import noise as noises
 from firsttoken_operator.estimate.forecast.state import LevelState, NoiseState
 
-GAP_WINDOWS = 10.0
-"""Unobserved for longer than this, the level starts anew."""
-SUSPICIOUS = 3.5
-"""Standard deviations of an innovation that, twice in a row in the same direction, is a jump."""
-CERTAIN = 6.0
-"""Standard deviations of an innovation that is a jump at once."""
 ANSCOMBE = 3.0 / 8.0
+"""Of the transform that makes the variance of counts one; mathematics, not to be tuned."""
 
 
-def follow(level: LevelState | None, at_seconds: float, rate: float, window_seconds: float) -> LevelState:
+def follow(
+    level: LevelState | None, at_seconds: float, rate: float, window_seconds: float, config: ForecastConfig
+) -> LevelState:
     """The level after one observation later than the last; NB: the caller has refused what is not finite."""
     if level is None:
-        noise = noises.add(noises.begin(rate, window_seconds), at_seconds, rate, rate, window_seconds)
-        return _anew(noise, at_seconds, rate, window_seconds, direction=0)
+        return _anew(noises.begin(rate, window_seconds, config.noise), at_seconds, rate, window_seconds, 0, config)
     known = level.noise
     if window_seconds != level.window_seconds:
-        known = noises.in_windows_of(known, level.window_seconds, window_seconds)
+        known = noises.in_windows_of(known, level.window_seconds, window_seconds, config.noise)
     elapsed = at_seconds - level.at_seconds
-    if elapsed > GAP_WINDOWS * window_seconds:
-        noise = noises.add(noises.cut(known), at_seconds, rate, rate, window_seconds)
-        return _anew(noise, at_seconds, rate, window_seconds, direction=0)
-    dispersion, movement = noises.estimate(known, window_seconds)
+    if elapsed > config.level.gap_windows * window_seconds:
+        return _anew(noises.cut(known), at_seconds, rate, window_seconds, 0, config)
+    dispersion, movement = noises.estimate(known, window_seconds, config.noise)
     scale = max(level.rate, 1.0 / window_seconds)
     variance = level.variance + movement * scale * scale * elapsed
     surprise = _surprise(rate, level.rate, variance, dispersion / window_seconds)
-    direction = 0 if abs(surprise) < SUSPICIOUS else 1 if surprise > 0.0 else -1
-    if direction and (direction == level.direction or abs(surprise) >= CERTAIN):
-        noise = noises.add(noises.cut(known), at_seconds, rate, rate, window_seconds)
-        return _anew(noise, at_seconds, rate, window_seconds, direction)
+    direction = 0 if abs(surprise) < config.level.suspicious_deviations else 1 if surprise > 0.0 else -1
+    if direction and (direction == level.direction or abs(surprise) >= config.level.certain_deviations):
+        return _anew(noises.cut(known), at_seconds, rate, window_seconds, direction, config)
     gain = variance / (variance + dispersion * scale / min(elapsed, window_seconds))
     filtered = level.rate + gain * (rate - level.rate)
-    noise = noises.add(known, at_seconds, rate, filtered, window_seconds)
+    noise = noises.add(known, at_seconds, rate, filtered, window_seconds, config.noise)
     return LevelState(
         at_seconds, level.since_seconds, window_seconds, filtered, (1.0 - gain) * variance, direction, noise
     )
 
 
-def stands_for(before: LevelState | None, at_seconds: float, window_seconds: float) -> float:
+def stands_for(before: LevelState | None, at_seconds: float, window_seconds: float, config: ForecastConfig) -> float:
     """Seconds that an observation speaks for: since the last one, or its own window after a gap."""
     elapsed = window_seconds if before is None else at_seconds - before.at_seconds
-    return elapsed if elapsed <= GAP_WINDOWS * window_seconds else window_seconds
+    return elapsed if elapsed <= config.level.gap_windows * window_seconds else window_seconds
 
 
-def variance_at(level: LevelState, at_seconds: float) -> float:
+def variance_at(level: LevelState, at_seconds: float, config: ForecastConfig) -> float:
     """Variance of the rate at `at_seconds` about the filtered level, (requests a second) squared."""
-    _, movement = noises.estimate(level.noise, level.window_seconds)
+    _, movement = noises.estimate(level.noise, level.window_seconds, config.noise)
     scale = max(level.rate, 1.0 / level.window_seconds)
     return level.variance + movement * scale * scale * max(at_seconds - level.at_seconds, 0.0)
 
@@ -73,8 +68,12 @@ def moved(level: LevelState, at_seconds: float) -> LevelState:
     )
 
 
-def _anew(noise: NoiseState, at_seconds: float, rate: float, window_seconds: float, direction: int) -> LevelState:
-    dispersion, _ = noises.estimate(noise, window_seconds)
+def _anew(
+    known: NoiseState, at_seconds: float, rate: float, window_seconds: float, direction: int, config: ForecastConfig
+) -> LevelState:
+    """A level at the observed rate, with what is known of the noise."""
+    noise = noises.add(known, at_seconds, rate, rate, window_seconds, config.noise)
+    dispersion, _ = noises.estimate(noise, window_seconds, config.noise)
     variance = dispersion * max(rate, 1.0 / window_seconds) / window_seconds
     return LevelState(at_seconds, at_seconds, window_seconds, rate, variance, direction, noise)
 

@@ -11,25 +11,22 @@ from __future__ import annotations
 
 from math import floor, log
 
+from firsttoken_operator.estimate.config import SeasonConfig
 from firsttoken_operator.estimate.forecast.state import SeasonState
 
 HOUR = 3600.0
-LEAST_SEEN = 2
-"""Days that an hour must have been seen on before it is used."""
-NEWEST_DAY = 0.15
-"""What the newest day weighs at least: a day of ten days ago counts a fifth of it."""
-NEWEST_WEEK = 0.3
-SHRINKAGE = 2.0
-"""Weeks at which the profile of the week counts as much as that of the day."""
-LEAST_OBSERVED = HOUR / 2.0
-LEAST_RATE = 1.0 / HOUR
-"""A quieter hour counts as one with a single request: ratios to nothing mean nothing."""
+"""Seconds."""
 WEEKDAY_SHIFT = 3
 """The epoch began on a Thursday: hour 0 of the week is Monday's first."""
 
 
 def follow(
-    season: SeasonState, at_seconds: float, rate: float, window_seconds: float, elapsed_seconds: float
+    season: SeasonState,
+    at_seconds: float,
+    rate: float,
+    window_seconds: float,
+    elapsed_seconds: float,
+    config: SeasonConfig,
 ) -> SeasonState:
     """The profiles after one observation; an hour is learned when the next begins.
 
@@ -41,10 +38,10 @@ def follow(
         total += season.total
         seconds += season.seconds
     day, day_seen, week, week_seen = season.day, season.day_seen, season.week, season.week_seen
-    if hour != season.hour and season.seconds >= LEAST_OBSERVED:
-        mean = log(max(season.total / season.seconds, LEAST_RATE))
-        day, day_seen = _learned(day, day_seen, season.hour % 24, mean, NEWEST_DAY)
-        week, week_seen = _learned(week, week_seen, _of_week(season.hour), mean, NEWEST_WEEK)
+    if hour != season.hour and season.seconds >= config.least_observed_seconds:
+        mean = log(max(season.total / season.seconds, config.least_rate_per_second))
+        day, day_seen = _learned(day, day_seen, season.hour % 24, mean, config.newest_day_weight, config)
+        week, week_seen = _learned(week, week_seen, _of_week(season.hour), mean, config.newest_week_weight, config)
     return SeasonState(hour, total, seconds, day, day_seen, week, week_seen)
 
 
@@ -53,7 +50,7 @@ def forget_hour(season: SeasonState) -> SeasonState:
     return SeasonState(0, 0.0, 0.0, season.day, season.day_seen, season.week, season.week_seen)
 
 
-def ratio(season: SeasonState, from_seconds: float, to_seconds: float) -> float | None:
+def ratio(season: SeasonState, from_seconds: float, to_seconds: float, config: SeasonConfig) -> float | None:
     """Log ratio of the usual rate at `to_seconds` to that at `from_seconds`; None: not seen on enough days.
 
     Hourly means stand at the middle of their hours, straight lines between them.
@@ -66,7 +63,7 @@ def ratio(season: SeasonState, from_seconds: float, to_seconds: float) -> float 
     while at < end:
         hour = floor(at)
         until = min(hour + 1.0, end)
-        step = _step(season, hour)
+        step = _step(season, hour, config)
         if step is None:
             return None
         total += step * (until - at)
@@ -74,27 +71,27 @@ def ratio(season: SeasonState, from_seconds: float, to_seconds: float) -> float 
     return total
 
 
-def rise(season: SeasonState, from_seconds: float, horizon_seconds: float) -> float | None:
+def rise(season: SeasonState, from_seconds: float, horizon_seconds: float, config: SeasonConfig) -> float | None:
     """Largest log ratio from `from_seconds` to any time within the horizon (at least 0); None as in `ratio`."""
     middle = (floor(from_seconds / HOUR - 0.5) + 1.5) * HOUR
-    end = ratio(season, from_seconds, from_seconds + horizon_seconds)
+    end = ratio(season, from_seconds, from_seconds + horizon_seconds, config)
     if end is None or middle >= from_seconds + horizon_seconds:
         return None if end is None else max(end, 0.0)
-    return max(end, ratio(season, from_seconds, middle) or 0.0, 0.0)
+    return max(end, ratio(season, from_seconds, middle, config) or 0.0, 0.0)
 
 
-def _step(season: SeasonState, hour: int) -> float | None:
+def _step(season: SeasonState, hour: int, config: SeasonConfig) -> float | None:
     """Log ratio of one hour to the one before, that of the week drawn towards that of the day."""
     first, second = hour % 24, (hour + 1) % 24
-    if min(season.day_seen[first], season.day_seen[second]) < LEAST_SEEN:
+    if min(season.day_seen[first], season.day_seen[second]) < config.least_days:
         return None
     daily = season.day[second] - season.day[first]
     first, second = _of_week(hour), _of_week(hour + 1)
     seen = min(season.week_seen[first], season.week_seen[second])
-    if seen < LEAST_SEEN:
+    if seen < config.least_days:
         return daily
     weekly = season.week[second] - season.week[first]
-    return daily + (weekly - daily) * seen / (seen + SHRINKAGE)
+    return daily + (weekly - daily) * seen / (seen + config.prior_weeks)
 
 
 def _of_week(hour: int) -> int:
@@ -102,8 +99,8 @@ def _of_week(hour: int) -> int:
 
 
 def _learned(
-    profile: tuple[float, ...], seen: tuple[int, ...], at: int, mean: float, newest: float
+    profile: tuple[float, ...], seen: tuple[int, ...], at: int, mean: float, newest: float, config: SeasonConfig
 ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    count = min(seen[at] + 1, 1000)
+    count = min(seen[at] + 1, config.most_days)
     value = profile[at] + max(1.0 / count, newest) * (mean - profile[at])
     return (*profile[:at], value, *profile[at + 1 :]), (*seen[:at], count, *seen[at + 1 :])

@@ -9,26 +9,24 @@ from __future__ import annotations
 
 from math import exp, log
 
+from firsttoken_operator.estimate.config import TrendConfig
 from firsttoken_operator.estimate.forecast.state import LevelState, TrendState
 
-MEMORY_SECONDS = 300.0
-"""The slope is an average over about this long."""
-DAMPING_SECONDS = 150.0
-"""A slope fades to 1/e in this time."""
 
-
-def follow(trend: TrendState, before: LevelState, after: LevelState, seasonal: float) -> TrendState:
+def follow(
+    trend: TrendState, before: LevelState, after: LevelState, seasonal: float, config: TrendConfig
+) -> TrendState:
     """The slopes after the level went from `before` to `after`; `seasonal` is the log ratio of the season between."""
     floor = 1.0 / after.window_seconds
     elapsed = after.at_seconds - before.at_seconds
     moved = log(max(after.rate, floor) / max(before.rate, floor))
-    gain = 1.0 - exp(-elapsed / MEMORY_SECONDS)
+    gain = 1.0 - exp(-elapsed / config.memory_seconds)
     return TrendState(
         trend.slope + gain * (moved / elapsed - trend.slope),
         trend.beyond_season + gain * ((moved - seasonal) / elapsed - trend.beyond_season),
     )
 
 
-def growth(slope: float, horizon_seconds: float) -> float:
+def growth(slope: float, horizon_seconds: float, config: TrendConfig) -> float:
     """Log ratio that a damped slope adds until the horizon."""
-    return slope * DAMPING_SECONDS * (1.0 - exp(-horizon_seconds / DAMPING_SECONDS))
+    return slope * config.damping_seconds * (1.0 - exp(-horizon_seconds / config.damping_seconds))

@@ -1,4 +1,4 @@
-"""A wrong lesson costs an outage, or a fleet for days: what could be chance, or somebody else, teaches nothing."""
+"""A wrong update costs an outage, or a fleet for days: what could be chance, or not of this fleet, updates nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.domain import LateShare, Missing, Outcome, Reason, TtftInterval, Value
-from firsttoken_operator.estimate.tail_capacity import BUDGET_SECONDS, patience, reserve, spent_budgets
+from firsttoken_operator.estimate import DEFAULT
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,
-    SLA,
     TICK_SECONDS,
     Fleet,
     idle,
@@ -21,6 +20,7 @@ from tests.operator.decide.builders import (
     running,
     worked_table,
 )
+from tests.operator.estimate.reading import consumed, filled, speed, windows
 
 QUIET, FULL = 15.0, 95.0
 """Requests a second on twenty replicas of five."""
@@ -29,7 +29,7 @@ IN_DOUBT = TtftInterval(250, 500, 280, 1000, LateShare(0.0, 0.22, 1.0))
 """All in one bucket that holds the limit of 300 ms."""
 
 
-def taught(fleet: Fleet, seconds: float, **signals: object) -> Fleet:
+def watched(fleet: Fleet, seconds: float, **signals: object) -> Fleet:
     for _ in range(round(seconds / TICK_SECONDS)):
         fleet.tick(metrics(FULL, **signals), apply=False)
     return fleet
@@ -42,9 +42,9 @@ def test_one_bad_moment_of_an_idle_fleet_makes_no_late_request_acceptable(idle_s
     fleet.replicas = 20
     for _ in range(round(idle_seconds / TICK_SECONDS)):
         fleet.tick(metrics(QUIET, ttft=late(0.4)), apply=False)
-    taught(fleet, 8 * HOUR, ttft=late(0.12))
+    watched(fleet, 8 * HOUR, ttft=late(0.12))
 
-    assert fleet.known.capacity_factor < 1
+    assert fleet.capacity_factor < 1
 
 
 def test_a_gateway_that_counts_retries_makes_no_replica_look_fast() -> None:
@@ -54,28 +54,28 @@ def test_a_gateway_that_counts_retries_makes_no_replica_look_fast() -> None:
     for _ in range(240):
         fleet.tick(metrics(80, running=Value(inside), gateway_arrivals=Value(160)), apply=False)
 
-    assert fleet.known.calibration.speed == pytest.approx(1.0, abs=0.05)
+    assert speed(fleet.known.calibration) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_histogram_that_cannot_tell_takes_no_capacity_away_and_adds_no_replica() -> None:
     fleet = Fleet(replicas=20)
-    taught(fleet, 8 * HOUR, ttft=IN_DOUBT)
+    watched(fleet, 8 * HOUR, ttft=IN_DOUBT)
 
-    assert fleet.known.capacity_factor >= 1
+    assert fleet.capacity_factor >= 1
     assert fleet.tick(metrics(65.0, ttft=IN_DOUBT)).to_replicas == 20
 
 
 def test_a_quiet_week_forgets_what_was_overspent() -> None:
     fleet = Fleet(replicas=20)
-    taught(fleet, 1200, ttft=late(0.5))
-    overspent = spent_budgets(fleet.known.calibration, SLA)
+    watched(fleet, 1200, ttft=late(0.5))
+    overspent = consumed(fleet.known.calibration)
     few = TtftInterval(60, 100, 80, 10, LateShare(0.0, 0.0, 0.0))
-    for _ in range(round(8 * BUDGET_SECONDS / TICK_SECONDS)):
+    for _ in range(round(8 * DEFAULT.error_budget.memory_seconds / TICK_SECONDS)):
         fleet.tick(metrics(0.2, ttft=few), apply=False)
 
     known = fleet.known.calibration
     assert overspent > 3
-    assert (patience(known, SLA), reserve(known, SLA)) == (1.0, pytest.approx(1.0, abs=0.05))
+    assert (windows(known), filled(known)) == (1.0, pytest.approx(1.0, abs=0.05))
 
 
 def test_a_fleet_that_was_woken_up_in_an_outage_is_not_raised_to_the_declared_peak_at_once() -> None:

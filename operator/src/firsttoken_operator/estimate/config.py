@@ -1,0 +1,359 @@
+"""Every constant of the law, by estimator: what it is, in which unit, and where the value comes from.
+
+Where a value comes from is one of:
+
+- *measured*: on the simulator or on recorded traffic, as said there;
+- *tuned*: chosen by the policy benchmark (`benchmarks/policy.py`: three recorded weeks, three hours, four episodes);
+- *derived*: follows from a formula or from another constant;
+- *chosen*: by judgment, and not tuned. Nothing is known of how sharply results depend on it unless it is said.
+
+`DEFAULT` is what ships. A config is passed explicitly from `decide` downwards, so that a benchmark can vary it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandConfig:
+    """Of `demand`: what one live request costs in requests of the declared lengths."""
+
+    most_request_cost: float = 8.0
+    """Declared requests. One that costs more, or less than this part of one, is a fault of the counters. Chosen."""
+    long_prompt_exponent: float = 0.4
+    """Of the prompt's length, in declared ones, by which a request beyond it costs more than its tokens: it holds up
+    those behind it for longer, and the limit stays. Measured: simulated replicas of a 70B model, filled with prompts
+    1.4 and 2 times as long as declared, keep an SLA of P99 up to 0.86 and 0.76 of the declared utilization."""
+    smoothing_windows: float = 1.0
+    """Rate windows; time constant of the cost. Chosen short: lengths may double in minutes, the first answers that end
+    are the short ones, and the filter of the level takes out the rest of their scatter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSpeedConfig:
+    """Of `replica_speed`."""
+
+    least_speed: float = 0.4
+    """Of the modeled speed. What is measured below is an outlier: metrics that do not belong together. Chosen."""
+    most_speed: float = 2.5
+    """The same above; derived, 1 / `least_speed`."""
+    least_requests: float = 8.0
+    """In all replicas; fewer are a matter of chance. Chosen."""
+    most_queued_share: float = 0.1
+    """Waiting requests as a share of running ones; more are an overload, where Little's law does not hold. Chosen."""
+    memory_ticks: float = 240.0
+    """Measurements that are averaged: an hour at 15 s. Chosen."""
+    prior_ticks: float = 20.0
+    """Prior weight of the modeled speed, in measurements: five minutes of them count as much. Chosen."""
+    model_error: float = 0.1
+    """Natural logarithm; the uncertainty bound. A deviation within it is no other speed: live requests are not all of
+    one length, as the model takes them to be. Chosen."""
+    bisections: int = 10
+    """Halvings of the interval that holds the slowness; derived: its logarithm is then known to 0.2 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissRateConfig:
+    """Of `miss_rate`: what a window says of first tokens beyond the limit."""
+
+    least_requests: int = 50
+    """In a window; a tail of fewer is noise. Chosen: one late request of them is 2 %, twice what P99 allows."""
+    most_uncertain_share: float = 0.5
+    """Where so many may have been late, the limit lies in the bucket of most requests: only what is certain counts.
+    Chosen; without it the wide buckets of NIM 1.x clamped the factor at its least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IrreducibleMissConfig:
+    """Of `irreducible_misses`: what is late whatever the number of replicas."""
+
+    idle_utilization: float = 0.5
+    """Of the sized capacity, up to which a replica counts as one without a queue. Chosen."""
+    quiet_windows: float = 2.0
+    """Rate windows without a request waiting before a replica counts as idle. Derived: a request that waited in the
+    last window is late in this one."""
+    memory_requests: float = 5000.0
+    """On idle replicas that the average stands on. Chosen."""
+    memory_seconds: float = 14400.0
+    """Least time constant of the average. Chosen: one bad minute of a quiet night must not excuse misses for a day."""
+    prior_requests: float = 500.0
+    """Prior weight of "none is late". Chosen."""
+    blocked_requests: float = 1.0
+    """Made late by one prompt that is late by itself, on full replicas: those behind it. Chosen."""
+    most_foretold_share: float = 0.5
+    """Of all requests that the length of prompts excuses at most. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorBudgetConfig:
+    """Of `error_budget`: the SLO violations of about the last day, against those that the SLA allows."""
+
+    set_point_share: float = 0.38
+    """Of the violations that the SLA allows: so many are aimed at. Tuned: over three recorded weeks with P99
+    0.38 keeps 99.51 % inside at +22 % GPU-hours over the clairvoyant, 0.6 some 99.15 % at +13 % (one seed). The rest is
+    the margin for slow starts, a wrong sizing, and jumps that this day did not have."""
+    least_reducible_share: float = 0.5
+    """Of the violations that the SLA allows: so much is left to aim at where most are irreducible. Chosen."""
+    memory_seconds: float = 43200.0
+    """Time constant with which a violation is forgotten. Chosen: about a day in all."""
+    prior_requests: float = 1000.0
+    """Prior weight of "violations are as aimed at", in requests: a few late ones are no overspent day. Chosen."""
+    gain_slope: float = 5.0
+    """Budget gain for each budget that was consumed too little or too much. Chosen."""
+    least_gain: float = 0.25
+    """Of the set-point on full replicas, while the day has overspent. Chosen."""
+    most_gain: float = 3.0
+    """The same while it has underspent. Chosen."""
+    reserve_per_budget: float = 0.05
+    """Share of the capacity that is left free for each budget beyond the first. Chosen; 2 to 6 times
+    as much was tried for starts of 600 s on the week that jumps most, and gained little (98.8 % at most)."""
+    most_reserve: float = 0.3
+    """Of the capacity, left free at most. Chosen."""
+    patient_budgets: float = 3.0
+    """Budgets from which on the stabilization window grows in proportion. Chosen."""
+    most_window_multiplier: float = 12.0
+    """Stabilization windows that a size is held at most; an hour at 300 s, six where starts take 30 minutes. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailCapacityConfig:
+    """Of `tail_capacity`: corrections of what a replica carries, from the miss rate of full replicas."""
+
+    least_factor: float = 0.5
+    """Of the sized capacity; at it the factor is clamped (`Pegged`). Chosen; 0.35 was tried for starts of 600 s and
+    gained little."""
+    most_factor: float = 2.0
+    """The same above; derived, 1 / `least_factor`."""
+    first_gain_per_hour: float = 0.6
+    """Growth (natural logarithm) in the first hour of full replicas without a violation; later it falls as 1 / hours,
+    as stochastic approximation asks (Robbins and Monro 1951). Chosen."""
+    least_gain_per_hour: float = 0.15
+    """Growth that it does not fall below, so that a capacity that changes is followed. Chosen."""
+    first_step_down: float = 0.02
+    """Natural logarithm; most that one rate window lowers the factor, in the first of a row. Chosen: most such windows
+    are load that rises faster than it is measured, of which the capacity knows nothing."""
+    later_step_down: float = 0.1
+    """The same from `patient_windows` on. Chosen."""
+    patient_windows: float = 3.0
+    """Rate windows in a row above the set-point before they count in full. Chosen."""
+    least_utilization: float = 0.75
+    """Of the corrected capacity, below which a replica says nothing of how large it is. Chosen."""
+    full_utilization: float = 0.95
+    """From which on a window counts in full. Chosen below the knee: simulated replicas have 0.4 % late at 0.9 and all
+    at 1.1."""
+    overload_utilization: float = 1.1
+    """Above which replicas are too few: demand answers that, and it says nothing of the model. Measured, as above."""
+    growth_least_utilization: float = 0.95
+    """`least_utilization` where a factor would go beyond what was sized or learned: misses do not warn before a replica
+    is saturated, so one that has room and no miss may be just below. Measured, as above: the knee is that sharp."""
+    growth_full_utilization: float = 1.05
+    """`full_utilization` there."""
+    clear_violations: float = 2.0
+    """Multiples of the violations that the SLA allows, that count in full even on replicas with room. Chosen."""
+    speed_wait_seconds: float = 900.0
+    """How long an update waits for the speed of the replicas, whose error would else count twice. Chosen."""
+    most_error_signal: float = 2.0
+    """Windows without a violation that one counts for where even fewer were late than is irreducible. Chosen."""
+    least_fast_correction: float = 0.75
+    """Down to which a bad hour takes capacity for now, before the slow correction follows. Chosen: an hour of
+    jumps must not cost a day of GPUs, nor a quiet night the next jump."""
+    slow_share: float = 0.2
+    """Of what an update leaves over beyond the fast correction, after the first hours; at first all of it. Chosen low:
+    on the recorded weeks most was gained by keeping the factor still."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseConfig:
+    """Of `forecast.noise`: counting noise and movement of the rate, told apart."""
+
+    far_lag_windows: int = 5
+    """The longer of two lags. Chosen."""
+    memory_windows: float = 360.0
+    """After which a pair counts 1/e: 6 h at 60 s, long enough to see a thousandth of a rate move. Chosen."""
+    prior_windows: float = 10.0
+    """Prior weight of the two below. Chosen."""
+    prior_dispersion: float = 1.0
+    """Variance-to-mean ratio of a window's requests: Poisson."""
+    prior_movement_per_second: float = 0.02**2 / 60.0
+    """Relative variance: 2 % in a minute, 15 % in an hour. Chosen."""
+    least_dispersion: float = 0.1
+    """Chosen."""
+    most_dispersion: float = 1000.0
+    """Chosen."""
+    least_movement_per_second: float = 0.01**2 / 60.0
+    """1 % in a minute. Chosen: a filter must never stand still."""
+    most_movement_per_second: float = 0.2**2 / 60.0
+    """20 % in a minute. Chosen; faster ones are jumps."""
+    outlier_variances: float = 16.0
+    """Times what was expected that a squared difference counts at most; derived: 4 standard deviations."""
+    least_step_windows: float = 0.999
+    """Windows between two that are compared; derived: disjoint ones, but for rounding of the clock."""
+    most_step_windows: float = 1.5
+    """More, and they are no neighbors. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelConfig:
+    """Of `forecast.level`: the filtered rate."""
+
+    gap_windows: float = 10.0
+    """Unobserved for longer, the level starts anew. Chosen."""
+    suspicious_deviations: float = 3.5
+    """Of an innovation that, twice in a row in the same direction, is a jump. Chosen: one in 2,000 by chance."""
+    certain_deviations: float = 6.0
+    """Of an innovation that is a jump at once. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendConfig:
+    """Of `forecast.trend`."""
+
+    memory_seconds: float = 300.0
+    """That the slope is an average over. Chosen; not tuned."""
+    damping_seconds: float = 150.0
+    """In which a slope fades to 1/e. Chosen; not tuned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeasonConfig:
+    """Of `forecast.season`: hours of the day and of the week."""
+
+    least_days: int = 2
+    """That an hour must have been seen on before it is used. Chosen."""
+    most_days: int = 1000
+    """That are counted; more change nothing, since the newest has a least weight. Chosen."""
+    newest_day_weight: float = 0.15
+    """At least: a day of ten days ago counts a fifth of it. Chosen."""
+    newest_week_weight: float = 0.3
+    """The same of the profile of the week. Chosen."""
+    prior_weeks: float = 2.0
+    """Prior weight of the day's profile beside the week's. Chosen."""
+    least_observed_seconds: float = 1800.0
+    """Of an hour that is learned. Chosen: half of it."""
+    least_rate_per_second: float = 1.0 / 3600.0
+    """A quieter hour counts as one with a single request: ratios to nothing mean nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreConfig:
+    """Of `forecast.score`: each method against persistence."""
+
+    memory_seconds: float = 86400.0
+    """After which a comparison counts 1/e. Chosen."""
+    stride_horizons: float = 0.25
+    """Between two predictions that are remembered; one counts as so much of an independent horizon. Chosen."""
+    least_horizons: float = 20.0
+    """Independent ones before a method may be used. Chosen."""
+    margin: float = 0.03
+    """Of the error of persistence, by which a method's must be lower. Chosen above the 2 %
+    that a trend gains on the recorded weeks."""
+    most_pending: int = 8
+    """Predictions that wait; derived: 4 wait at a stride of 0.25, and more only where the horizon shrinks."""
+    most_observations: int = 256
+    """That are kept: 64 minutes at 15 s. Longer horizons are not scored, and persistence is used. Chosen for memory."""
+    most_gap_horizons: float = 0.5
+    """Without an observation for longer, a prediction is not scored. Chosen."""
+    most_error: float = 2.0
+    """Relative; one jump to ten times the rate would else be all that a day's deviation shows. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastConfig:
+    """Of `forecast`: its parts, and what it refuses."""
+
+    noise: NoiseConfig = NoiseConfig()
+    level: LevelConfig = LevelConfig()
+    trend: TrendConfig = TrendConfig()
+    season: SeasonConfig = SeasonConfig()
+    score: ScoreConfig = ScoreConfig()
+    most_rate_per_second: float = 1e9
+    """More is a fault of the counters."""
+    most_epoch_seconds: float = 1e11
+    """Three thousand years."""
+    least_span_seconds: float = 1.0
+    """Of a window or a horizon."""
+    most_span_seconds: float = 86400.0
+    """The same."""
+    least_elapsed_seconds: float = 0.1
+    """An observation sooner after the last says nothing new. Chosen."""
+    most_growth: float = 1.0986
+    """Natural logarithm; no method predicts more than three times the level. Chosen."""
+    most_climb: float = 1.28
+    """What a jump adds to the trend at most, as a multiple of the level before it. Chosen: what chance could hide."""
+    hindsight_share: float = 0.5
+    """Of the filtered level's variance that smoothing leaves; derived: 1 / (2 - gain) in the steady state."""
+    prior_horizons: float = 5.0
+    """Prior weight of the derived deviation beside the measured one, in independent horizons. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLoadConfig:
+    """Of `target_load`: what the replicas are sized for."""
+
+    certain_deviations: float = 2.0
+    """Of chance, by which one window above the level proves that it has risen. Chosen."""
+    most_held_start_seconds: float = 1800.0
+    """Up to which a size is held for as long as a start takes. Chosen: a start of more is a fault."""
+    least_boost_miss_rate: float = 0.1
+    """From which on a fleet is over-provisioned by its miss rate. Measured on a prototype: a boost from 10 % on gains
+    0.45 points of attainment on spikes."""
+    most_boost: float = 0.5
+    """Of the fleet. Chosen."""
+    least_deadband: float = 0.05
+    """Of the load, that a smaller fleet must still carry. Measured on a prototype: without hold and deadband up to
+    1.4 points of attainment are lost."""
+    deadband_deviations: float = 0.75
+    """The same in deviations of chance of one window's rate. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConfig:
+    """Of `memory`."""
+
+    most_ticks_per_step: float = 2.0
+    """Intervals by which one tick advances the logical clock at most, whatever the machine's clock did. Chosen."""
+    decreases_seconds: float = 3600.0
+    """How long decreases are remembered; derived: longer than any pool's window of the scale-down rate limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionConfig:
+    """Of `decide`, which reads the estimates: how fast up, and what vetoes down."""
+
+    scale_up_percent: int = 100
+    """Of the present replicas that one tick adds at most. A peer's: that of the Kubernetes HPA in 15 s."""
+    scale_up_replicas: int = 4
+    """That one tick may add in any case. A peer's, as above; a single absurd sample cannot take a whole pool."""
+    settling_ticks: int = 2
+    """After a change and a whole rate window, before anything is lowered. Chosen: what was scraped then is seen."""
+    most_kv_percent: float = 90.0
+    """That KV caches of the smaller fleet may hold; engines preempt requests when they are full. Chosen."""
+    low_resolution_sla_share: float = 0.9
+    """Of the limit, up to which the model has to predict TTFT where a histogram cannot tell. Chosen."""
+    low_resolution_mean_ratio: float = 1.2
+    """Of the measured mean of TTFT, which is exact, to the predicted one, up to which the model is trusted there.
+    Chosen."""
+    rounding: float = 1e-9
+    """Relative; a rate above the capacity by less is one at it."""
+    least_share_said: float = 0.05
+    """A smaller difference is not mentioned in the message of a decision. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatorConfig:
+    """Every constant of the law."""
+
+    demand: DemandConfig = DemandConfig()
+    replica_speed: ReplicaSpeedConfig = ReplicaSpeedConfig()
+    miss_rate: MissRateConfig = MissRateConfig()
+    irreducible_misses: IrreducibleMissConfig = IrreducibleMissConfig()
+    error_budget: ErrorBudgetConfig = ErrorBudgetConfig()
+    tail_capacity: TailCapacityConfig = TailCapacityConfig()
+    forecast: ForecastConfig = ForecastConfig()
+    target_load: TargetLoadConfig = TargetLoadConfig()
+    memory: MemoryConfig = MemoryConfig()
+    decision: DecisionConfig = DecisionConfig()
+
+
+DEFAULT = EstimatorConfig()
