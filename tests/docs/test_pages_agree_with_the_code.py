@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from firsttoken_lab.replay.compare import NAMES as POLICIES_OF_THE_REPLAY
 from firsttoken_operator.api import InferenceDeployment, load_documents, parse_documents, sizing_request
 from firsttoken_operator.api.conditions import ConditionType
 from firsttoken_operator.api.scorecard import ScorecardStatus
@@ -20,7 +21,9 @@ from firsttoken_sizing import size
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, table
 from tests.operator.decide.builders import Fleet, metrics
 
-OPERATE, DECLARE, INSTALL = (ROOT / "docs" / name for name in ("operate.md", "declare.md", "install.md"))
+OPERATE, DECLARE, INSTALL, REPLAY = (
+    ROOT / "docs" / name for name in ("operate.md", "declare.md", "install.md", "replay.md")
+)
 CONTRACT = ROOT / "docs/design/api.md"
 OURS = "firsttoken.dev/"
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt", ".svg"}
@@ -160,3 +163,7 @@ def test_the_sample_of_a_scaling_is_the_operators_own_sentence() -> None:
     shown = [block.text.strip() for block in blocks(OPERATE, "text")]
 
     assert f"{decision.announcement}; 2026-11-21T10:02:15Z" in shown
+
+
+def test_every_policy_of_the_replay_has_a_row_in_its_page() -> None:
+    assert tuple(row[0] for row in table(REPLAY, "## Policies")) == POLICIES_OF_THE_REPLAY
