@@ -23,9 +23,12 @@ from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
 from firsttoken_lab.emulate.pacing import PacedEngine
 from firsttoken_lab.emulate.truth import Lateness
+from firsttoken_operator.runtimes import RENDERED
 from firsttoken_sizing.simulation.online_requests import RequestTooLarge
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
+HEALTH_PATHS = ("/health", *(path for image in RENDERED.values() for path in (image.ready_path, image.live_path)))
+METRICS_PATHS = ("/metrics", *(image.metrics_path for image in RENDERED.values()))
 
 
 def _error(status: int, message: str, field: str | None = None) -> web.Response:
@@ -59,9 +62,9 @@ class EmulatedServer:
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
-        for path in ("/v1/health/ready", "/v1/health/live", "/health"):
+        for path in HEALTH_PATHS:
             app.router.add_get(path, self._healthy)
-        for path in ("/metrics", "/v1/metrics"):
+        for path in METRICS_PATHS:
             app.router.add_get(path, self._metrics_page)
         app.cleanup_ctx.append(self._engine_task)
         return app

@@ -1,4 +1,4 @@
-"""What `runtime: NIM` becomes: a Deployment, a Service and a PodMonitor as plain manifests. Pure.
+"""What `spec.runtime` becomes: a Deployment, a Service and a PodMonitor as plain manifests. Pure.
 
 Only the restricted fields of `spec.runtime` reach a pod: a user who may write an InferenceDeployment makes the operator
 create pods with the operator's rights, so the pods always pass the Pod Security Standard `restricted`, use no service
@@ -17,6 +17,8 @@ from typing import Any
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.inference_deployment import KIND, InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime, Toleration
+from firsttoken_operator.runtimes import RENDERED
+from firsttoken_operator.runtimes.spec import ContainerSpec
 from firsttoken_sizing.profile import ConfigurationKey
 
 Json = dict[str, Any]
@@ -24,14 +26,12 @@ Json = dict[str, Any]
 RESOURCE_LABEL = "firsttoken.dev/inference-deployment"
 """Ties pods, Service and series to the resource; it is also the selector, which can never change."""
 GPU_RESOURCE = "nvidia.com/gpu"
-CACHE_PATH = "/model-store"
 API_PORT_NAME = "api"
 METRICS_PORT_NAME = "metrics"
 PROBE_PERIOD_SECONDS = 10
 STARTUP_DELAY_SECONDS = 30
 ENDPOINT_REMOVAL_SECONDS = 10
 """The endpoint of a pod is removed while it is being stopped: so long it still gets requests."""
-NIM_USER = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class Rendering:
         if self.resource.spec.runtime is None:
             raise ValueError(f"{self.resource.key} has no spec.runtime to render")
         return self.resource.spec.runtime
+
+    @property
+    def container(self) -> ContainerSpec:
+        """What its image needs; every runtime that a resource may have is rendered."""
+        return RENDERED[self.runtime.type]
 
 
 def deployment(rendering: Rendering) -> Json:
@@ -128,7 +133,7 @@ def _metadata(rendering: Rendering) -> Json:
 
 def _labels(rendering: Rendering) -> dict[str, str]:
     return {
-        "app.kubernetes.io/name": "nim",
+        "app.kubernetes.io/name": rendering.container.name,
         "app.kubernetes.io/instance": rendering.resource.metadata.name,
         "app.kubernetes.io/component": "inference",
         "app.kubernetes.io/managed-by": "firsttoken",
@@ -140,7 +145,7 @@ def _selector(rendering: Rendering) -> dict[str, str]:
 
 
 def _pod(rendering: Rendering) -> Json:
-    runtime = rendering.runtime
+    runtime, user = rendering.runtime, rendering.container.user
     cache: Json = (
         {"persistentVolumeClaim": {"claimName": runtime.model_cache.claim_name}}
         if runtime.model_cache
@@ -153,7 +158,7 @@ def _pod(rendering: Rendering) -> Json:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": runtime.termination_grace_period_seconds,
         "securityContext": {
-            "runAsNonRoot": True, "runAsUser": NIM_USER, "runAsGroup": NIM_USER, "fsGroup": NIM_USER,
+            "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "nodeSelector": dict(rendering.node_selector),
@@ -176,7 +181,7 @@ def _toleration(toleration: Toleration) -> Json:
 
 
 def _container(rendering: Rendering) -> Json:
-    runtime = rendering.runtime
+    runtime, container = rendering.runtime, rendering.container
     ports = [{"name": API_PORT_NAME, "containerPort": runtime.port, "protocol": "TCP"}]
     if _has_metrics_port(runtime):
         ports.append({"name": METRICS_PORT_NAME, "containerPort": runtime.metrics_port, "protocol": "TCP"})
@@ -188,40 +193,32 @@ def _container(rendering: Rendering) -> Json:
             limits[name] = requests[name] = amount
     sleep_seconds = min(ENDPOINT_REMOVAL_SECONDS, runtime.termination_grace_period_seconds // 2)
     return {
-        "name": "nim",
+        "name": container.name,
         "image": runtime.image,
         "ports": ports,
         "env": _environment(rendering),
         "resources": {"limits": limits} | ({"requests": requests} if requests else {}),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "startupProbe": _probe("/v1/health/ready", timeout_seconds=1, initialDelaySeconds=STARTUP_DELAY_SECONDS)
+        "startupProbe": _probe(container.ready_path, timeout_seconds=1, initialDelaySeconds=STARTUP_DELAY_SECONDS)
         | {"failureThreshold": math.ceil(runtime.startup_timeout_seconds / PROBE_PERIOD_SECONDS)},
-        "readinessProbe": _probe("/v1/health/ready", timeout_seconds=5) | {"failureThreshold": 3},
-        "livenessProbe": _probe("/v1/health/live", timeout_seconds=5) | {"failureThreshold": 6},
+        "readinessProbe": _probe(container.ready_path, timeout_seconds=5) | {"failureThreshold": 3},
+        "livenessProbe": _probe(container.live_path, timeout_seconds=5) | {"failureThreshold": 6},
         "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds}}},
         "volumeMounts": [
             {"name": "dshm", "mountPath": "/dev/shm"},
-            {"name": "model-store", "mountPath": CACHE_PATH},
+            {"name": "model-store", "mountPath": container.cache_path},
         ],
     }
 
 
 def _environment(rendering: Rendering) -> list[Json]:
-    runtime, key = rendering.runtime, rendering.configuration
-    values = {"NIM_JSONL_LOGGING": "1", "NIM_LOG_LEVEL": "INFO"}
-    values |= {setting.name: setting.value for setting in runtime.env}
-    values |= {
-        "NIM_CACHE_PATH": CACHE_PATH,
-        "NIM_SERVER_PORT": str(runtime.port),
-        # The engine picks its profile from the GPUs it sees: without this it may run another one than was sized.
-        "NIM_TENSOR_PARALLEL_SIZE": str(key.tensor_parallel),
-    }
-    if key.pipeline_parallel > 1:
-        values["NIM_PIPELINE_PARALLEL_SIZE"] = str(key.pipeline_parallel)
+    runtime, container = rendering.runtime, rendering.container
+    chosen = {setting.name: setting.value for setting in runtime.env}
+    values = {**container.defaults, **chosen, **container.environment(runtime.port, rendering.configuration)}
     entries: list[Json] = [{"name": name, "value": value} for name, value in sorted(values.items())]
     if runtime.auth_secret is not None:
         secret = {"name": runtime.auth_secret.name, "key": runtime.auth_secret.key}
-        entries.insert(0, {"name": "NGC_API_KEY", "valueFrom": {"secretKeyRef": secret}})
+        entries.insert(0, {"name": container.secret_variable, "valueFrom": {"secretKeyRef": secret}})
     return entries
 
 

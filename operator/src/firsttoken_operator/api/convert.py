@@ -16,13 +16,12 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment, In
 from firsttoken_operator.api.inference_deployment import Model as ModelSpec
 from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
-from firsttoken_operator.api.runtime import RuntimeType
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
 from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
-from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
@@ -164,16 +163,16 @@ def _speculative_decoding(spec: InferenceDeploymentSpec) -> SpeculativeDecoding 
 def _engine(spec: InferenceDeploymentSpec, profiles: Iterable[Profile]) -> Engine:
     """The declared engine, else the one that the runtime is, else the one that this model was measured on.
 
-    Without any of these, and where measurements are of several engines, TensorRT-LLM.
+    Without any of these, and where measurements are of several engines, the usual one.
     """
     if spec.sizing.engine is not None:
         return spec.sizing.engine
     if spec.runtime is not None:
-        return Engine.VLLM if spec.runtime.type is RuntimeType.VLLM else Engine.TENSORRT_LLM
+        return spec.runtime.type.spec.engine
     model = canonical_model(spec.model.name)
     named = [p for p in profiles if p.engine and canonical_model(p.key.model) == model]
     measured_on = {engine for p in named for engine in Engine if is_of_engine(p, engine)}
-    return measured_on.pop() if len(measured_on) == 1 else Engine.TENSORRT_LLM
+    return measured_on.pop() if len(measured_on) == 1 else DEFAULT
 
 
 @lru_cache(maxsize=1024)

@@ -13,23 +13,13 @@ from pydantic import Field
 
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
+from firsttoken_operator.runtimes import RENDERED, RuntimeType
 
 LABEL_KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-OPERATOR_OWNED_ENV = (
-    "NIM_CACHE_PATH",
-    "NIM_SERVER_PORT",
-    "NIM_TENSOR_PARALLEL_SIZE",
-    "NIM_PIPELINE_PARALLEL_SIZE",
-)
-"""Set by the operator from other fields: a second value would make the pod differ from what was sized."""
-
-
-class RuntimeType(StrEnum):
-    """Engines that the resource can name."""
-
-    NIM = "NIM"
-    TRITON = "Triton"
-    VLLM = "VLLM"
+OPERATOR_OWNED_ENV = tuple(name for container in RENDERED.values() for name in container.owned)
+_SETTING_PATTERN = "|".join(container.setting_pattern for container in RENDERED.values())
+_USUAL = next(iter(RENDERED.values()))
+_OTHERS = " and ".join(other.value for other in RuntimeType if other not in RENDERED)
 
 
 class TaintEffect(StrEnum):
@@ -84,7 +74,7 @@ class SecretKey(ApiModel):
     name: Annotated[LongName, described("Name of the Secret in the same namespace.")]
     key: Annotated[
         str, Field(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$"), described("Key in the Secret.")
-    ] = "NGC_API_KEY"
+    ] = _USUAL.secret_variable
 
 
 class RuntimeResources(ApiModel):
@@ -121,7 +111,9 @@ class EngineSetting(ApiModel):
     )
 
     name: Annotated[
-        str, Field(max_length=64, pattern=r"^NIM_[A-Z0-9_]+$"), described("Name of a documented NIM_* variable.")
+        str,
+        Field(max_length=64, pattern=_SETTING_PATTERN),
+        described("Name of a documented NIM_* variable."),
     ]
     value: Annotated[str, Field(max_length=256), described("Its value; never a secret.")]
 
@@ -131,10 +123,11 @@ class Runtime(ApiModel):
 
     RULES = (
         Rule(
-            cel="self.type == 'NIM'",
-            problem="runtime.type Triton and VLLM are not rendered by this version",
-            fix="set runtime.type: NIM, or deploy the engine yourself and name its Deployment in targetRef",
-            holds=lambda r: r.type is RuntimeType.NIM,
+            cel=" || ".join(f"self.type == '{rendered.value}'" for rendered in RENDERED),
+            problem=f"runtime.type {_OTHERS} are not rendered by this version",
+            fix=f"set runtime.type: {' or '.join(RENDERED)}, or deploy the engine yourself and name its Deployment in"
+            " targetRef",
+            holds=lambda r: r.type in RENDERED,
             field="type",
         ),
         Rule(
@@ -155,7 +148,7 @@ class Runtime(ApiModel):
         described("Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3."),
     ]
     port: Annotated[Int, Field(ge=1024, le=65535), described("Port of the OpenAI-compatible API.", unit="TCP port")] = (
-        8000
+        _USUAL.port
     )
     metrics_port: Annotated[
         Int | None,
@@ -166,7 +159,7 @@ class Runtime(ApiModel):
         str,
         Field(max_length=128, pattern=r"^/[-A-Za-z0-9._/]*$"),
         described("Path of the Prometheus metrics; NIM serves /v1/metrics."),
-    ] = "/v1/metrics"
+    ] = _USUAL.metrics_path
     model_cache: Annotated[
         ModelCache | None,
         described("Where weights are kept.", absent="each pod downloads the model into its own emptyDir"),
