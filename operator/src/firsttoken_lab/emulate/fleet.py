@@ -81,15 +81,29 @@ class GatewayPolicy:
     seed: int = 1
 
 
-@dataclass(slots=True, eq=False)
 class Replica:
-    """One pod's engine, its metrics, and the requests that it holds."""
+    """One pod's engine, its metrics, and the requests that it holds; it passes the engine's events on to the fleet."""
 
-    pod: Pod
-    engine: OnlineReplica
-    metrics: PodMetrics
-    requests: dict[Request, RequestRecord] = field(default_factory=dict)
-    drain_until_seconds: float | None = None
+    def __init__(self, pod: Pod, fleet: Fleet, now: float) -> None:
+        self.pod = pod
+        self.metrics = fleet.spec.metrics()
+        self.decoded = self.metrics.decoded
+        self.engine = self.metrics.engine = fleet.spec.replica(self, now)
+        self.requests: dict[Request, RequestRecord] = {}
+        self.drain_until_seconds: float | None = None
+        self._fleet = fleet
+
+    def prefilled(self, request: Request) -> None:
+        """Book a first token."""
+        self.metrics.prefilled(request)
+        self._fleet.truth.first_token(self.requests[request], request.first_token)
+        self._fleet.event_seconds.append(request.first_token)
+
+    def finished(self, request: Request) -> None:
+        """Book a last token."""
+        self.metrics.finished(request)
+        self._fleet.truth.finished(self.requests.pop(request), request.finish)
+        self._fleet.event_seconds.append(request.finish)
 
     @property
     def in_flight(self) -> int:
@@ -100,28 +114,6 @@ class Replica:
     def accepting(self) -> bool:
         """Whether the gateway may send it requests."""
         return self.pod.ready and not self.pod.terminating
-
-
-class _Listener:
-    """Passes one engine's events on to the pod's metrics and to the truth."""
-
-    def __init__(self, fleet: Fleet, metrics: PodMetrics) -> None:
-        self._fleet = fleet
-        self._metrics = metrics
-        self.decoded, self.preempted = metrics.decoded, metrics.preempted
-        self.replica: Replica | None = None
-
-    def prefilled(self, request: Request) -> None:
-        self._metrics.prefilled(request)
-        if self.replica is not None:
-            self._fleet.truth.first_token(self.replica.requests[request], request.first_token)
-            self._fleet.event_seconds.append(request.first_token)
-
-    def finished(self, request: Request) -> None:
-        self._metrics.finished(request)
-        if self.replica is not None:
-            self._fleet.truth.finished(self.replica.requests.pop(request), request.finish)
-            self._fleet.event_seconds.append(request.finish)
 
 
 class Fleet:
@@ -190,7 +182,7 @@ class Fleet:
         for key, pod in seen.items():
             # NB: a pod has metrics from its first readiness on; before that its server does not listen.
             if key not in self.replicas and pod.ready and not pod.terminating:
-                self.replicas[key] = self._new_replica(pod, now)
+                self.replicas[key] = Replica(pod, self, now)
         self._accepting = [replica for replica in self.replicas.values() if replica.accepting]
         self._release_queue(now)
 
@@ -269,13 +261,6 @@ class Fleet:
     def _release_queue(self, now: float) -> None:
         while self._queue and self._accepting:
             self._route(self._queue.popleft(), now)
-
-    def _new_replica(self, pod: Pod, now: float) -> Replica:
-        metrics = self.spec.metrics()
-        listener = _Listener(self, metrics)
-        metrics.engine = engine = self.spec.replica(listener, now)
-        listener.replica = Replica(pod, engine, metrics)
-        return listener.replica
 
     def _leave(self, replica: Replica, now: float) -> None:
         """The pod object is gone: what its grace period still covers goes on unseen, the rest fails."""

@@ -60,10 +60,6 @@ class PodMetrics:
         if (itl := self._histograms.get(Metric.ITL)) is not None:
             itl.observe_series(first_seconds, growth_seconds, steps, requests)
 
-    def preempted(self, request: Request) -> None:
-        """Count a request whose KV cache was taken away."""
-        self._add(Metric.PREEMPTIONS, 1)
-
     def finished(self, request: Request) -> None:
         """Count a request that left by its finish reason, and split its time into queue, prefill and decode."""
         self.count_finish(request.finish_reason)
@@ -92,6 +88,7 @@ class PodMetrics:
             self._set(Metric.RUNNING, self.engine.running)
             self._set(Metric.WAITING, self.engine.waiting)
             self._set(Metric.KV_USAGE, self.engine.kv_usage)
+            self._set(Metric.PREEMPTIONS, self.engine.preemptions)
         return render(self.instruments)
 
     def _publish(self, series: Series, labels: Mapping[str, str], window: tuple[float, ...]) -> None:

@@ -89,13 +89,11 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
     from firsttoken_sizing.catalog import resolve_model
     from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
-    from firsttoken_sizing.simulation.subject import Subject, subject_of
+    from firsttoken_sizing.simulation.subject import subject_of
 
     sizing = size(question)
-    if sizing.configuration is None:
-        subject: Subject | str = sizing.reason
-    else:
-        subject = subject_of(question, sizing.configuration, sizing.batching)
+    key = sizing.configuration
+    subject = sizing.reason if key is None else subject_of(question, key, sizing.batching)
     if isinstance(subject, str):
         raise InvalidInput("spec", subject, "make the sizing feasible first (`firsttoken size`)")
     settings = subject.settings

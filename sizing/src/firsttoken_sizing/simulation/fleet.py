@@ -17,11 +17,8 @@ from firsttoken_sizing.workload import Batching, Routing
 
 _UNLIMITED = 2**62
 _DRAWS = 2**40
-_OF_THE_MOMENT = (
-    "ends", "running", "context", "present", "reserved", "outstanding", "head", "tail", "partial", "partial_done",
-    "fresh",
-)  # fmt: skip
-"""Fields of a replica that say what it is at; the others count what it did."""
+_COUNTS = ("busy", "batch_seconds", "preemptions", "kv_peak", "reserved_peak")
+"""Fields of a replica that count what it did; the others say what it is at."""
 _ROUTING = {
     Routing.RANDOM: kernel.RANDOM,
     Routing.ROUND_ROBIN: kernel.ROUND_ROBIN,
@@ -104,8 +101,9 @@ class Fleet:
         self.requests.first_token[lost] = 0
         self.requests.released[lost] = np.inf
         idle = kernel.Replica()
-        for name in _OF_THE_MOMENT:
-            self.replicas[replica][name] = getattr(idle, name)
+        for name in _COUNTS:
+            setattr(idle, name, self.replicas[replica][name])
+        self.replicas[replica] = astuple(idle)
         return len(lost)
 
     @property

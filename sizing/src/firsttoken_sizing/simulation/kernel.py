@@ -74,8 +74,12 @@ class WorkItem:
     delay: float = 0.0
     """How much later than the step that makes them its tokens leave the last pipeline stage."""
     released: float = 0.0
+    last_step: int = 0
+    """While it decodes: the replica's step that makes its last token; else 0."""
     made: int = 0
     """Output tokens that it had when it was last preempted."""
+    preempted: float = 0.0
+    """When that was."""
     preemptions: int = 0
     queued: int = 0
     """1 where it had to wait for more than the step that ran when it came."""
@@ -119,6 +123,7 @@ class Replica:
     """How many prompts are complete at the end of the block, or requests in a static batch."""
     busy: float = 0.0
     batch_seconds: float = 0.0
+    preemptions: int = 0
     kv_peak: int = 0
     reserved_peak: int = 0
 
@@ -147,8 +152,6 @@ class Clients(NamedTuple):
 
 
 # -- heaps -------------------------------------------------------------------------------------------------------------
-
-
 def heap_push(keys: Floats, items: Integers, count: int, key: float, item: int) -> None:
     """Add a pair to a binary heap of `count` pairs (smallest key on top); the caller counts."""
     at = count
@@ -190,8 +193,6 @@ def heap_take(keys: Floats, items: Integers, count: int, at: int) -> int:
 
 
 # -- the step model ----------------------------------------------------------------------------------------------------
-
-
 def decode_seconds(step: Coefficients, sequences: int, context: float) -> float:
     """`StepModel.decode_seconds`."""
     seconds: float = step.batch[sequences] + step.context[sequences] * context
@@ -248,8 +249,6 @@ def count_time(rules: Rules, replica: Replica) -> bool:
 
 
 # -- in-flight batching ------------------------------------------------------------------------------------------------
-
-
 def begin_block(
     step: Coefficients, rules: Rules, work: Any, replica: Replica, keys: Floats, items: Integers, fresh: Integers
 ) -> None:
@@ -350,10 +349,13 @@ def make_room(rules: Rules, work: Any, replica: Replica, keys: Floats, items: In
             request = heap_take(keys, items, replica.running, youngest)
             item = work[request]
             item.made = item.output - left
+            item.last_step = 0
+            item.preempted = replica.ends
             replica.running -= 1
             replica.context -= item.input + item.made
             replica.reserved -= item.input + item.made
         item.preemptions += 1
+        replica.preemptions += 1
         item.next_waiting = replica.head
         if replica.head == NONE:
             replica.tail = request
@@ -378,7 +380,8 @@ def end_block(rules: Rules, work: Any, replica: Replica, keys: Floats, items: In
         made = item.made + 1
         if made == 1:
             item.first_token = replica.ends + item.delay
-        heap_push(keys, items, replica.running, replica.steps_done + item.output - made, request)
+        item.last_step = replica.steps_done + item.output - made
+        heap_push(keys, items, replica.running, item.last_step, request)
         replica.running += 1
         replica.context += item.input + made
         held += item.input + made - 1
@@ -405,8 +408,6 @@ def finish_next(work: Any, replica: Replica, keys: Floats, items: Integers) -> i
 
 
 # -- static batching ---------------------------------------------------------------------------------------------------
-
-
 def begin_static_batch(step: Coefficients, rules: Rules, work: Any, replica: Replica, fresh: Integers) -> None:
     """Form a batch of those that wait and plan it to its end: all are padded to the longest prompt and output.
 
@@ -457,8 +458,6 @@ def end_static_batch(rules: Rules, work: Any, replica: Replica, fresh: Integers)
 
 
 # -- requests that are taken back --------------------------------------------------------------------------------------
-
-
 def unqueue(work: Any, replica: Replica, request: int) -> None:
     """Take a request out of the queue."""
     before, at = NONE, replica.head
@@ -474,20 +473,21 @@ def unqueue(work: Any, replica: Replica, request: int) -> None:
     replica.outstanding -= 1
 
 
-def drop_partial(rules: Rules, work: Any, replica: Replica) -> None:
-    """Give up the prompt of which a part is computed, between two blocks."""
-    item = work[replica.partial]
-    replica.reserved -= item.input + (item.made + 1 if rules.is_paged else item.output)
-    replica.outstanding -= 1
-    replica.partial = NONE
-    replica.partial_done = 0
-
-
 def shorten(rules: Rules, replica: Replica, item: WorkItem, output: int) -> None:
     """Let a request in the batch have fewer tokens than it asked for; what is reserved for the others is free now."""
     if not rules.is_paged:
         replica.reserved -= item.output - output
     item.output = output
+
+
+def stop_prompt(rules: Rules, work: Any, replica: Replica, fresh: Integers, request: int) -> None:
+    """End a request with the step that computes its prompt, or a part of it."""
+    if request == replica.partial:
+        fresh[replica.fresh] = request
+        replica.fresh += 1
+        replica.partial = NONE
+        replica.partial_done = 0
+    shorten(rules, replica, work[request], work[request].made + 1)
 
 
 def stop_decoding(
@@ -498,15 +498,15 @@ def stop_decoding(
     at = 0
     while items[at] != request:
         at += 1
-    left = int(keys[at]) - replica.steps_done - replica.steps
     heap_take(keys, items, replica.running, at)
-    shorten(rules, replica, work[request], work[request].output - left)
-    heap_push(keys, items, replica.running - 1, replica.steps_done + replica.steps, request)
+    item = work[request]
+    last_step = replica.steps_done + replica.steps
+    shorten(rules, replica, item, item.output - (item.last_step - last_step))
+    item.last_step = last_step
+    heap_push(keys, items, replica.running - 1, last_step, request)
 
 
 # -- a fleet -----------------------------------------------------------------------------------------------------------
-
-
 def run(
     step: Coefficients,
     rules: Rules,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -78,6 +79,11 @@ class OnlineReplica:
         return self._replica.outstanding - self.running
 
     @property
+    def preemptions(self) -> int:
+        """How often the KV cache of a request was taken away, so that its tokens had to be computed again."""
+        return self._replica.preemptions
+
+    @property
     def kv_used_tokens(self) -> int:
         """Tokens in the KV cache now (reserved space that is not written yet does not count)."""
         replica, work = self._replica, self._work
@@ -112,20 +118,16 @@ class OnlineReplica:
 
     def next_event_seconds(self) -> float | None:
         """When the next token is out at the earliest; None when idle. NB: begins the step that is due at this time."""
-        self.advance(self._now)
+        self._begin_due()
         replica = self._replica
-        if replica.steps == 0 and replica.ends < math.inf:
-            self._begin()
         event = replica.ends
         if replica.steps > 1:
             event = replica.began + kernel.series_seconds(replica.first_step, replica.growth, self._steps_done() + 1)
-        elif self._rules.batching == STATIC:
-            for number in self._fresh[: replica.fresh]:
-                request = self._work[number]
-                if not request.is_done and request.first_token <= self._now:
-                    steps = self._steps_since(request.first_token, request.output - 1) + 1
-                    token = kernel.series_seconds(replica.first_step, replica.growth, steps)
-                    event = min(event, request.first_token + token)
+        elif self._rules.batching == STATIC and replica.fresh:
+            first = self._work[self._fresh[0]].first_token
+            if first <= self._now:
+                steps = self._steps_since(first, sys.maxsize) + 1
+                event = min(event, first + kernel.series_seconds(replica.first_step, replica.growth, steps))
         if self._coming:
             event = min(event, self._coming[0][0])
         return event if event < math.inf else None
@@ -183,13 +185,10 @@ class OnlineReplica:
 
     def report(self) -> None:
         """Tell the observer about the steps that are done but not reported yet (`advance` reports whole blocks)."""
-        if self._rules.batching == STATIC:
-            self._tell_static()
-        else:
-            self._tell(self._steps_done())
+        self._tell(self._steps_done())
 
     def abort(self, request: Request) -> None:
-        """Drop a request: at once if it waits, else at the end of the step now running (as engines do).
+        """Drop a request: at once if it waits, else at the end of the step that runs or is due now (as engines do).
 
         One in a static batch keeps its slot to the end of it.
         """
@@ -197,19 +196,20 @@ class OnlineReplica:
             return
         request.is_aborted = True
         request.finish_reason = "abort"
+        self._begin_due()
         replica, number = self._replica, request.number
         if request.last_step:
             kernel.stop_decoding(self._rules, self._work, replica, self._keys, self._items, number, self._now)
-            request.last_step = replica.steps_done + replica.steps
-            self._finish()
-        elif number in self._fresh[: replica.fresh]:
+        elif number == replica.partial or number in self._fresh[: replica.fresh]:
             if self._rules.batching != STATIC:
-                kernel.shorten(self._rules, replica, request, request.made + 1)
-        elif number != replica.partial and number in self._work:
+                kernel.stop_prompt(self._rules, self._work, replica, self._fresh, number)
+        elif number in self._work:
             if number == replica.head and self._rules.batching != STATIC:
                 kernel.cut_now(replica, self._now)  # the next one may have room where this one had none
             kernel.unqueue(self._work, replica, number)
-            self._leave(request, self._now)
+            del self._work[number]
+            request.output, request.finish = request.made, self._now
+            self._out(request, True)
 
     def drop_all(self) -> list[Request]:
         """Forget every unfinished request, as a killed process does, and return them (oldest first)."""
@@ -222,6 +222,12 @@ class OnlineReplica:
 
     # -- blocks -----------------------------------------------------------------------------------------------------
 
+    def _begin_due(self) -> None:
+        """Begin the step that is due at the present time."""
+        self.advance(self._now)
+        if self._replica.steps == 0 and self._replica.ends < math.inf:
+            self._begin()
+
     def _begin(self) -> None:
         """Plan the block that is due."""
         replica, work = self._replica, self._work
@@ -232,49 +238,36 @@ class OnlineReplica:
                 self._expect(work[number], work[number].first_token, False)
                 self._expect(work[number], work[number].finish, True)
             return
-        if replica.partial != NONE and work[replica.partial].is_aborted:
-            request = work[replica.partial]
-            kernel.drop_partial(self._rules, work, replica)
-            self._leave(request, replica.ends)
-        if self._rules.is_paged and replica.reserved > self._rules.kv_tokens:
-            self._preempt()
         kernel.begin_block(self._step, self._rules, work, replica, self._keys, self._items, self._fresh)
 
     def _end(self) -> None:
         """Book the block that ends now: decoded tokens, first tokens, finished requests. The next one is due then."""
         replica, work = self._replica, self._work
         if self._rules.batching == STATIC:
-            self._tell_static(is_over=True)
-            numbers = self._fresh[: replica.fresh]
+            batch = self._fresh[: replica.fresh]
             kernel.end_static_batch(self._rules, work, replica, self._fresh)
-            for number in numbers:
-                del work[number]
+            for request in map(work.pop, batch):
+                if self.observer and request.output > 1 and not request.is_aborted:
+                    self.observer.decoded(request.output - 1, 1, replica.first_step, replica.growth)
         else:
             self._tell(replica.steps)
             complete = [work[number] for number in self._fresh[: replica.fresh]]
             kernel.end_block(self._rules, work, replica, self._keys, self._items, self._fresh)
             for request in complete:
-                request.last_step = replica.steps_done + request.output - request.made - 1
                 if request.made:
                     if self.observer and not request.is_aborted:
-                        self.observer.decoded(1, 1, replica.ends - request.interrupted, 0.0)
+                        self.observer.decoded(1, 1, replica.ends - request.preempted, 0.0)
                 elif request.delay:
                     self._expect(request, request.first_token, False)
                 else:
                     self._out(request, False)
-            if replica.running > 0 and self._keys[0] <= replica.steps_done:
-                self._finish()
+            while replica.running > 0 and self._keys[0] <= replica.steps_done:
+                request = work.pop(kernel.finish_next(work, replica, self._keys, self._items))
+                if request.delay:
+                    self._expect(request, request.finish, True)
+                else:
+                    self._out(request, True)
         replica.steps = 0
-
-    def _finish(self) -> None:
-        """Let the requests go that have their last token."""
-        replica = self._replica
-        while replica.running > 0 and self._keys[0] <= replica.steps_done:
-            request = self._work.pop(kernel.finish_next(self._work, replica, self._keys, self._items))
-            if request.delay:
-                self._expect(request, request.finish, True)
-            else:
-                self._out(request, True)
 
     def _steps_done(self) -> int:
         """Steps of the block that have ended by now; of one with prompts none before it ends."""
@@ -317,34 +310,3 @@ class OnlineReplica:
                 first, growth = replica.ends - replica.began, 0.0
             self.observer.decoded(steps - told, replica.running, first, growth)
         self._told = max(told, steps)
-
-    def _tell_static(self, is_over: bool = False) -> None:
-        """Tell the observer about the tokens of a static batch: those by now, or all of them."""
-        replica = self._replica
-        for number in self._fresh[: replica.fresh]:
-            request = self._work[number]
-            told, made = max(1, request.told), request.output if is_over else self.tokens_generated(request)
-            if self.observer and made > told and not request.is_aborted:
-                first = replica.first_step + (told - 1) * replica.growth
-                self.observer.decoded(made - told, 1, first, replica.growth)
-                request.told = made
-
-    def _preempt(self) -> None:
-        """Let the kernel take requests out of the batch, and note when; they are at the head of the queue then."""
-        replica = self._replica
-        before = replica.running + (replica.partial != NONE)
-        kernel.make_room(self._rules, self._work, replica, self._keys, self._items)
-        number = replica.head
-        for _ in range(before - replica.running - (replica.partial != NONE)):
-            request = self._work[number]
-            if request.last_step:
-                request.last_step, request.interrupted = 0, replica.ends
-            if self.observer:
-                self.observer.preempted(request)
-            number = request.next_waiting
-
-    def _leave(self, request: Request, at_seconds: float) -> None:
-        """A request goes that holds no place in the batch."""
-        del self._work[request.number]
-        request.output, request.finish = request.made, at_seconds
-        self._out(request, True)

@@ -22,12 +22,6 @@ class Request(WorkItem):
     is_aborted: bool = False
     is_done: bool = False
     """Its last token is out, or it was dropped."""
-    last_step: int = 0
-    """While it decodes: the replica's step that makes its last token; else 0."""
-    told: int = 0
-    """Tokens that the observer knows of (static batches only)."""
-    interrupted: float = 0.0
-    """When it was preempted last."""
 
     @property
     def cached(self) -> int:
@@ -57,10 +51,10 @@ class Observer(Protocol):
         """The prompt is computed and the first token is out."""
 
     def decoded(self, steps: int, requests: int, first_seconds: float, growth_seconds: float) -> None:
-        """Each of `requests` got a token in each of `steps`, which took `first + i*growth` seconds, i = 0, 1, ..."""
+        """Each of `requests` got a token in each of `steps`, which took `first + i*growth` seconds, i = 0, 1, ...
 
-    def preempted(self, request: Request) -> None:
-        """Its KV cache was taken away, so that its prompt and the tokens it had are computed again."""
+        Of a static batch this is told at its end.
+        """
 
     def finished(self, request: Request) -> None:
         """The last token is out, or the request was aborted (`is_aborted`)."""
