@@ -1,8 +1,8 @@
 """Scenario of the demo: the load, the cluster and the one time scale that compresses fifty minutes into five.
 
 Every duration below is nominal. `time_scale` divides the tick, every `*Seconds` field of `spec.scaling`, the rate
-window, the scrape and discovery intervals, the ten-minute brake and the cold start; never the times of requests. The
-phases of the load are given in seconds of wall time, as they are watched.
+window, the scrape and discovery intervals, the ten-minute scale-down rate limit and the cold start; never the times of
+requests. The phases of the load are given in seconds of wall time, as they are watched.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class OperatorProcess:
         now, wall = cluster.now_seconds, EPOCH + cluster.now_seconds
         self.store.feed("InferenceDeployment", None, resource(self.status))
         cluster.tell(self.store)
-        times = SnapshotTimes(now, wall, TICK_SECONDS, brake_window_seconds=600.0)
+        times = SnapshotTimes(now, wall, TICK_SECONDS, scale_down_limit_window_seconds=600.0)
         claimed = self.ownerships.claim(build_snapshot(self.store, {UID: seen}, {UID: SIZED_WITH_WORK}, times))
         self.restored = self.restoring.seeded(self.memory, claimed.snapshot, self.store, wall)
         decided = decide_isolated(claimed.snapshot, self.restored)

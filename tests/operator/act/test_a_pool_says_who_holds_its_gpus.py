@@ -17,7 +17,7 @@ from tests.operator.decide.builders import metrics, resource, target
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 REF = ObjectRef("firsttoken.dev/v1alpha1", "GPUPool", "", "h100")
-POOL = PoolSnapshot("h100", 20, 16, on_prem=True, scale_down_limit_percent=20, brake_window_seconds=600,
+POOL = PoolSnapshot("h100", 20, 16, on_prem=True, scale_down_limit_percent=20, scale_down_limit_window_seconds=600,
                     charged_elsewhere_gpus=2)  # fmt: skip
 
 

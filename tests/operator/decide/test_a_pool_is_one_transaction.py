@@ -21,7 +21,7 @@ from firsttoken_operator.domain import (
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, metrics, resource, target
 from tests.operator.decide.test_scale_down_is_strict import settled
 
-POOL = PoolSnapshot("h100", 64, 64, on_prem=False, scale_down_limit_percent=20, brake_window_seconds=600)
+POOL = PoolSnapshot("h100", 64, 64, on_prem=False, scale_down_limit_percent=20, scale_down_limit_window_seconds=600)
 
 
 def member(uid: str, replicas: int, mtr: Metrics, **changes: object) -> ResourceSnapshot:
@@ -94,7 +94,7 @@ def test_an_overdrawn_pool_takes_nothing_away_at_once() -> None:
     assert [d.to_replicas for d in decided.values()] == [40, 40]
 
 
-def test_the_brake_bounds_what_a_pool_gives_back_in_its_window() -> None:
+def test_the_rate_limit_bounds_what_a_pool_gives_back_in_its_window() -> None:
     fleet = settled(replicas=40, pools={"h100": POOL}, pool="h100")
     sizes = [d.to_replicas for d in fleet.run(metrics(10), 600) if d.changes]
 
@@ -102,7 +102,7 @@ def test_the_brake_bounds_what_a_pool_gives_back_in_its_window() -> None:
     assert sizes == [30, 28]
 
 
-def test_the_brake_lets_at_least_one_replica_go() -> None:
+def test_the_rate_limit_lets_at_least_one_replica_go() -> None:
     pool = replace(POOL, budget_gpus=4)
     fleet = settled(replicas=4, pools={"h100": pool}, pool="h100")
     fleet.run(metrics(1), 345)

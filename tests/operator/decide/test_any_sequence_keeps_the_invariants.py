@@ -48,7 +48,7 @@ from tests.operator.decide.builders import (
 from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, examples, pods, settled
 
 LAW = DEFAULT.decision
-POOL = PoolSnapshot("p", 120, 120, on_prem=False, scale_down_limit_percent=20, brake_window_seconds=600)
+POOL = PoolSnapshot("p", 120, 120, on_prem=False, scale_down_limit_percent=20, scale_down_limit_window_seconds=600)
 WORKED = replace(SIZED, table=worked_table())
 MEMBERS = 3
 GPUS = (1, 2, 4)
@@ -145,7 +145,8 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule(which=members)
     def another_target_of_the_same_name(self, which: int) -> None:
-        # The GPUs of the one that was deleted are gone whatever the brake says: what it gave back is not counted on.
+        # The GPUs of the one that was deleted are gone whatever the rate limit says: what it gave back is not counted
+        # on.
         gone = self.members[which].target.uid
         self.given_back = [each for each in self.given_back if each[1] != gone]
         self.members[which].generation += 1
@@ -177,7 +178,7 @@ class AnyLife(RuleBasedStateMachine):
         self._checked_budget(resources, decisions)
         self._checked_memory(after)
         if applied:
-            self._checked_brake(decisions, after.clock_seconds)
+            self._checked_rate_limit(decisions, after.clock_seconds)
             for member, decision in zip(self.members, decisions, strict=True):
                 if member.policy.mode is ScalingMode.ACTIVE:
                     member.replicas = decision.to_replicas
@@ -219,14 +220,14 @@ class AnyLife(RuleBasedStateMachine):
         free = POOL.budget_gpus - charged_together(r.target for r in resources)
         assert growth <= max(0, free)
 
-    def _checked_brake(self, decisions: tuple[Decision, ...], clock: float) -> None:
+    def _checked_rate_limit(self, decisions: tuple[Decision, ...], clock: float) -> None:
         """What we gave back in any window of the pool is within its limit, or one replica."""
         assert POOL.budget_gpus is not None
         for member, decision in zip(self.members, decisions, strict=True):
             if decision.to_replicas < member.replicas and member.policy.mode is ScalingMode.ACTIVE:
                 gpus = (member.replicas - decision.to_replicas) * member.gpus
                 self.given_back.append((clock, member.target.uid, gpus))
-        window = [gpus for at, _, gpus in self.given_back if clock - POOL.brake_window_seconds < at]
+        window = [gpus for at, _, gpus in self.given_back if clock - POOL.scale_down_limit_window_seconds < at]
         allowed = POOL.budget_gpus * POOL.scale_down_limit_percent // 100
         assert sum(window) <= max(allowed, max(GPUS))
 

@@ -100,7 +100,9 @@ def test_a_pool_is_never_exceeded_by_what_is_granted(
         )
         for i, (n, load, priority) in enumerate(wants)
     )
-    pool = PoolSnapshot("p", budget, budget, on_prem=True, scale_down_limit_percent=20, brake_window_seconds=600)
+    pool = PoolSnapshot(
+        "p", budget, budget, on_prem=True, scale_down_limit_percent=20, scale_down_limit_window_seconds=600
+    )
     decisions, _ = decide(FleetSnapshot(0, TICK_SECONDS, members, {"p": pool}), Memory())
 
     used_before = sum(m.target.replicas * gpus for m in members if isinstance(m.target, Target))
@@ -119,7 +121,11 @@ def test_the_order_of_resources_does_not_matter(arrivals: list[float], sizes: li
         resource(target(n, uid=f"d-{i}"), metrics(load), uid=str(i), name=str(i), pool="p")
         for i, (n, load) in enumerate(zip(sizes, arrivals, strict=True))
     ]
-    pools = {"p": PoolSnapshot("p", 100, 100, on_prem=False, scale_down_limit_percent=20, brake_window_seconds=600)}
+    pools = {
+        "p": PoolSnapshot(
+            "p", 100, 100, on_prem=False, scale_down_limit_percent=20, scale_down_limit_window_seconds=600
+        )
+    }
     straight, _ = decide(FleetSnapshot(0, TICK_SECONDS, tuple(members), pools), Memory())
     shuffled, _ = decide(FleetSnapshot(0, TICK_SECONDS, tuple(members[i] for i in order), pools), Memory())
 

@@ -35,7 +35,7 @@ def fleet(*objects: tuple[str, Any], seconds: float, time_scale: float = 1.0, **
     ):  # fmt: skip
         store.feed(kind, None, seen)
     times = SnapshotTimes(
-        now_seconds=5.0, wall_seconds=EPOCH + seconds, tick_seconds=TICK_SECONDS, brake_window_seconds=600.0,
+        now_seconds=5.0, wall_seconds=EPOCH + seconds, tick_seconds=TICK_SECONDS, scale_down_limit_window_seconds=600.0,
         time_scale=time_scale,
     )  # fmt: skip
     return build_snapshot(store, {}, {}, times)

@@ -149,7 +149,9 @@ def test_the_next_start_is_of_the_slowest_kind_of_the_last_five() -> None:
 
 
 def test_the_snapshot_gives_the_decision_the_time_that_the_next_start_needs() -> None:
-    times = SnapshotTimes(now_seconds=5.0, wall_seconds=EPOCH + 500, tick_seconds=15.0, brake_window_seconds=600.0)
+    times = SnapshotTimes(
+        now_seconds=5.0, wall_seconds=EPOCH + 500, tick_seconds=15.0, scale_down_limit_window_seconds=600.0
+    )
     store = store_of(("InferenceDeployment", inference_deployment()))
     (unseen,) = build_snapshot(store, {}, {}, times).resources
     store.feed("Pod", None, warm("w", ready=30))

@@ -44,7 +44,11 @@ def cluster(*objects: tuple[str, Any]) -> Store:
 
 def snapshot(store: Store, *, seconds: float = 100.0) -> FleetSnapshot:
     times = SnapshotTimes(
-        now_seconds=5.0, wall_seconds=EPOCH + seconds, tick_seconds=1.5, brake_window_seconds=60.0, time_scale=10.0
+        now_seconds=5.0,
+        wall_seconds=EPOCH + seconds,
+        tick_seconds=1.5,
+        scale_down_limit_window_seconds=60.0,
+        time_scale=10.0,
     )
     return build_snapshot(store, {}, {}, times)
 

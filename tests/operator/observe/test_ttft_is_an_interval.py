@@ -125,7 +125,7 @@ def test_without_an_exact_mean_there_is_no_interval(signal: Signal, number: floa
     ],
     ids=["sum", "tiny count", "requests", "overflow", "bound", "negative bound"],
 )
-def test_numbers_that_no_fleet_has_are_unknown_and_stop_nobody(
+def test_numbers_that_no_fleet_has_are_unknown_and_stop_no_resource(
     ttft_sum: float, first_tokens: float, buckets: dict[float, float]
 ) -> None:
     pod = replace(sample(rate=first_tokens, ttft_sum=ttft_sum), buckets=buckets)

@@ -27,7 +27,7 @@ from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, resource
 EPOCH = 1_790_000_000.0
 UID = "r-1"
 POOL = PoolSnapshot("h100", budget_gpus=100, inventory_gpus=100, on_prem=False, scale_down_limit_percent=20,
-                    brake_window_seconds=600)  # fmt: skip
+                    scale_down_limit_window_seconds=600)  # fmt: skip
 
 
 def sizing(sized: Sized = SIZED) -> Sizing:

@@ -108,7 +108,7 @@ def test_a_capacity_that_was_learned_of_another_sizing_is_not_taken_over() -> No
     assert memory_of(status).sized_key == sizing_key(SIZED)
 
 
-def test_gpus_given_back_within_the_hour_still_brake() -> None:
+def test_gpus_given_back_within_the_hour_still_count() -> None:
     records = [record(-200, 8, 6), record(-400, 6, 8), record(-3000, 12, 6), record(-4000, 20, 12)]
     seen = resource(target(6, gpus_per_replica=2), metrics(20.0))
 
@@ -269,7 +269,7 @@ def test_wherever_it_is_restarted_it_never_asks_for_fewer_replicas_than_without(
 
 @given(loads=st.lists(st.floats(0, 120), min_size=40, max_size=80), restarts=st.sets(st.integers(1, 79), max_size=6))
 @settings(max_examples=25, deadline=None)
-def test_however_often_it_is_restarted_the_pool_gives_back_no_more_than_its_brake_allows(
+def test_however_often_it_is_restarted_the_pool_gives_back_no_more_than_its_rate_limit_allows(
     loads: list[float], restarts: set[int]
 ) -> None:
     life = Life(60, policy=replace(POLICY, stabilization_seconds=15.0, scale_down_step_percent=100))
@@ -280,7 +280,7 @@ def test_however_often_it_is_restarted_the_pool_gives_back_no_more_than_its_brak
         before, now = life.replicas, life.now_epoch
         life.tick(metrics(load))
         given_back.append((now, max(0, before - life.replicas)))
-        window = [gpus for t, gpus in given_back if t > now - POOL.brake_window_seconds]
+        window = [gpus for t, gpus in given_back if t > now - POOL.scale_down_limit_window_seconds]
         assert sum(window) <= POOL.scale_down_limit_percent * 100 / 100
 
 

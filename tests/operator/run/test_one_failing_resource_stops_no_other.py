@@ -18,7 +18,7 @@ from tests.operator.act.objects import infd
 from tests.operator.decide.builders import metrics, resource, target
 
 POOL = PoolSnapshot("h100", budget_gpus=20, inventory_gpus=20, on_prem=False, scale_down_limit_percent=100,
-                    brake_window_seconds=600)  # fmt: skip
+                    scale_down_limit_window_seconds=600)  # fmt: skip
 
 
 class FailingMetrics(dict[str, Any]):

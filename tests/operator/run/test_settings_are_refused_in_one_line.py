@@ -47,7 +47,7 @@ def test_the_time_scale_divides_the_control_loop_and_no_request() -> None:
     policy = scaling_policy(resource, None, time_scale=timing.scale)
 
     assert (timing.tick_seconds, timing.scrape_interval_seconds, timing.rate_window_seconds) == (1.5, 1.5, 6)
-    assert (timing.brake_window_seconds, timing.foreign_write_window_seconds) == (60, 60)
+    assert (timing.scale_down_limit_window_seconds, timing.foreign_write_window_seconds) == (60, 60)
     assert (policy.stabilization_seconds, policy.metrics_loss_grace_seconds, policy.backlog_drain_seconds) == (
         30, 90, 6,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from firsttoken_lab.emulate.traffic import Traffic
 from firsttoken_sizing.workload import Sla
 
 PUMP_SECONDS = 0.025
-"""How often the fleet catches up with the clock when nobody asks; the floor of its lateness."""
+"""How often the fleet catches up with the clock when it is not asked; the floor of its lateness."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clo
     """GPUs that may still be given back in this window of the rate limit; None: the budget is not known."""
     if pool is None or pool.budget_gpus is None:
         return None
-    since = clock_seconds - pool.brake_window_seconds
+    since = clock_seconds - pool.scale_down_limit_window_seconds
     given = sum(d.gpus for p in members for d in p.memory.decreases if d.at_seconds > since)
     allowed = pool.budget_gpus * pool.scale_down_limit_percent // 100
     targets = (p.resource.target for p in members)

@@ -217,7 +217,7 @@ class PoolSnapshot:
     inventory_gpus: int | None
     on_prem: bool
     scale_down_limit_percent: int
-    brake_window_seconds: float
+    scale_down_limit_window_seconds: float
     charged_elsewhere_gpus: int = 0
 
 

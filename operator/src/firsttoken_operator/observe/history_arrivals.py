@@ -117,7 +117,7 @@ class PastReader:
         return answer
 
     def _watch(self, done: threading.Event) -> None:
-        """End the request under way once it is late or nobody wants it any more.
+        """End the request under way once it is late or not wanted any more.
 
         The time-out of a session is between two bytes: a server that trickles would hold it for ever.
         """

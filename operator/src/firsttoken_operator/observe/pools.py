@@ -18,7 +18,7 @@ def pool_snapshot(
     nodes: Iterable[NodeView],
     pods: Iterable[PodView],
     own_pod_uids: Set[str],
-    brake_window_seconds: float,
+    scale_down_limit_window_seconds: float,
 ) -> PoolSnapshot:
     """One pool at one tick. `own_pod_uids`: pods of the resources that are in this pool.
 
@@ -27,7 +27,7 @@ def pool_snapshot(
     if pool.parsed is None:
         return PoolSnapshot(
             name=pool.name, budget_gpus=None, inventory_gpus=None, on_prem=True, scale_down_limit_percent=1,
-            brake_window_seconds=brake_window_seconds,
+            scale_down_limit_window_seconds=scale_down_limit_window_seconds,
         )  # fmt: skip
     spec = pool.parsed.spec
     members = [node for node in nodes if belongs(node, pool.parsed)]
@@ -39,7 +39,7 @@ def pool_snapshot(
         inventory_gpus=inventory,
         on_prem=spec.location is Location.ON_PREM,
         scale_down_limit_percent=spec.scale_down_limit_percent,
-        brake_window_seconds=brake_window_seconds,
+        scale_down_limit_window_seconds=scale_down_limit_window_seconds,
         charged_elsewhere_gpus=sum(pod.gpus for pod in pods if pod.node in names and pod.uid not in own_pod_uids),
     )
 

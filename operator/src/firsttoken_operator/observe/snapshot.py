@@ -61,7 +61,7 @@ class SnapshotTimes:
     now_seconds: float
     wall_seconds: float
     tick_seconds: float
-    brake_window_seconds: float
+    scale_down_limit_window_seconds: float
     time_scale: float = 1.0
 
 
@@ -89,7 +89,7 @@ def build_snapshot(
             store.nodes.values(),
             store.pods(),
             own_pods.get(stored.name, set()),
-            times.brake_window_seconds,
+            times.scale_down_limit_window_seconds,
         )
         for stored in store.pools.values()
     }

@@ -126,7 +126,7 @@ class Histories:
         self._asked.add(resource.uid)
         source = self._sources.get(stored.parsed.spec.metrics.source)
         if source is None:
-            return  # A source that nobody configured is reported with the live metrics.
+            return  # A source that is not configured is reported with the live metrics.
         source.waiting[resource.uid] = _Wish(
             uid=resource.uid,
             target_uid=target.uid,

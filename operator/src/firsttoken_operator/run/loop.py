@@ -116,7 +116,7 @@ class Loop:
             now_seconds=self._clock(),
             wall_seconds=self._wall(),
             tick_seconds=self._timing.tick_seconds,
-            brake_window_seconds=self._timing.brake_window_seconds,
+            scale_down_limit_window_seconds=self._timing.scale_down_limit_window_seconds,
             time_scale=self._timing.scale,
         )
         sized = {uid: answer.sized for uid, answer in answers.items()}

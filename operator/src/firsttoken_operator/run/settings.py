@@ -3,7 +3,7 @@
 A tenant sets nothing here: an InferenceDeployment only names one of the Prometheus servers listed here.
 
 **The time scale.** One number divides every duration of the control loop: the tick, the scrape interval, the rate
-window, every `*Seconds` field of `spec.scaling` and the ten-minute windows (scale-down brake, foreign
+window, every `*Seconds` field of `spec.scaling` and the ten-minute windows (scale-down rate limit, foreign
 writes). It never touches a request: latencies, arrival rates and SLA limits are as they are. It exists for
 demonstrations and tests that compress an hour into minutes; in production it is 1.
 """
@@ -139,7 +139,7 @@ class Settings(BaseModel):
             tick_seconds=self.tick_seconds / self.time_scale,
             scrape_interval_seconds=self.scrape_interval_seconds / self.time_scale,
             rate_window_seconds=window / self.time_scale,
-            brake_window_seconds=TEN_MINUTES / self.time_scale,
+            scale_down_limit_window_seconds=TEN_MINUTES / self.time_scale,
             foreign_write_window_seconds=TEN_MINUTES / self.time_scale,
         )
 
@@ -152,7 +152,7 @@ class Timing:
     tick_seconds: float
     scrape_interval_seconds: float
     rate_window_seconds: float
-    brake_window_seconds: float
+    scale_down_limit_window_seconds: float
     foreign_write_window_seconds: float
 
 
