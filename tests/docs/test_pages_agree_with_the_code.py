@@ -12,10 +12,9 @@ import yaml
 
 from firsttoken_lab.replay.compare import NAMES as POLICIES_OF_THE_REPLAY
 from firsttoken_operator.api import InferenceDeployment, load_documents, parse_documents, sizing_request
-from firsttoken_operator.api.conditions import ConditionType
 from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
-from firsttoken_operator.domain import Reason, Sized
+from firsttoken_operator.domain import ConditionType, Reason, Sized
 from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_sizing import size
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, table

@@ -48,6 +48,7 @@ RETIRED = (
     Retired("(after_)?company", "batch co-arrivals", SIZING),
     Retired("players?|knobs?|sheets?", "contender, tuning parameter, table", ("benchmarks/policies/",)),
     Retired("courses?", "trajectory", ("tests/e2e/",)),
+    Retired("objections?", "veto", OPERATOR),
     Retired("(?<!DOWN_)brakes?", "scale-down rate limit"),
     Retired("broom|sweep(s|ing)?", "resync", OPERATOR[:1]),
     Retired("poison(ous|ed)?", "failing resource"),

@@ -34,14 +34,15 @@ from firsttoken_sizing.catalog import gpus, models
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.workload import Batching, OfflineJob
+from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import H100, LLAMA_8B, call_center
 
 PINNED = ConfigurationKey(LLAMA_8B, H100, "FP8", 1)
 PERCENTILES = st.sampled_from(Percentile)
 LIMITS = st.builds(Limit, st.floats(1, 1e5), PERCENTILES)
 
-quick = settings(max_examples=40, deadline=None)
-few = settings(max_examples=5, deadline=None)
+quick = settings(max_examples=examples(40))
+few = settings(max_examples=examples(5))
 
 REQUESTS = st.builds(
     SizingRequest,
@@ -99,13 +100,13 @@ def answer_or_refusal(request: SizingRequest) -> Sizing | None:
     return None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(REQUESTS)
 def test_any_sensible_request_has_an_answer_or_a_refusal_that_names_the_field(request: SizingRequest) -> None:
     answer_or_refusal(request)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(REQUESTS, st.sampled_from([(part, name) for part, names in FIELDS.items() for name in names]), NUMBERS)
 def test_any_number_in_any_field_has_an_answer_or_a_refusal(
     request: SizingRequest, field: tuple[str, str], number: float

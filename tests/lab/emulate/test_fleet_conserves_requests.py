@@ -13,6 +13,7 @@ from firsttoken_operator.families import Metric
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
+from tests.fixtures.hypothesis_scale import examples
 
 MODEL = StepModel(0.0057, 2e-5, 9.2e-8, 1.45e-5, 0.0, max_batch=64)
 SPEC = ReplicaSpec(MODEL, "m", settings=Settings(kv_cache_tokens=400_000))
@@ -46,7 +47,7 @@ def run_until(fleet, clock, end, step=0.25):
         fleet.advance()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     changes=st.lists(
         st.tuples(st.floats(0.1, 3), st.sets(st.sampled_from("abcd")), st.sets(st.sampled_from("abcd"))), max_size=8

@@ -8,6 +8,7 @@ the schedule and a new process in the middle of it.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -24,13 +25,12 @@ from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import schedule_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.decide import Memory
+from firsttoken_operator.decide import Memory, Ownership, judge_owners, wrote
 from firsttoken_operator.domain import Decision, Metrics, Outcome, Reason, Value
 from firsttoken_operator.observe.readiness import KEPT, percentiles
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.isolation import decide_isolated
-from firsttoken_operator.run.ownerships import Ownerships
 from firsttoken_operator.run.restore import Restoring
 from tests.operator.decide.builders import SIZED, idle, late, lost, metrics, running, worked_table
 from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pod, replica_set
@@ -159,23 +159,25 @@ class OperatorProcess:
 
     def __init__(self, status: InferenceDeploymentStatus) -> None:
         self.status, self.memory = status, Memory()
-        self.store, self.restoring, self.ownerships = Store(), Restoring(), Ownerships(600.0)
+        self.store, self.restoring = Store(), Restoring()
+        self.ownerships: Mapping[str, Ownership] = {}
 
     def tick(self, cluster: Cluster, seen: Metrics) -> Decision:
         now, wall = cluster.now_seconds, EPOCH + cluster.now_seconds
         self.store.feed("InferenceDeployment", None, resource(self.status))
         cluster.tell(self.store)
         times = SnapshotTimes(now, wall, TICK_SECONDS, scale_down_limit_window_seconds=600.0)
-        claimed = self.ownerships.claim(build_snapshot(self.store, {UID: seen}, {UID: SIZED_WITH_WORK}, times))
-        self.restored = self.restoring.seeded(self.memory, claimed.snapshot, self.store, wall)
-        decided = decide_isolated(claimed.snapshot, self.restored)
+        built = build_snapshot(self.store, {UID: seen}, {UID: SIZED_WITH_WORK}, times)
+        owned = judge_owners(built, self.ownerships, 600.0)
+        self.restored = self.restoring.seeded(self.memory, owned.snapshot, self.store, wall)
+        decided = decide_isolated(owned.snapshot, self.restored)
         (decision,), self.memory = decided.decisions, decided.memory
-        assert claimed.foreign == {}, "only the operator writes"
-        if decision.changes:
-            self.ownerships.wrote(UID, decision.to_replicas, now)
+        assert owned.foreign == {}, "only the operator writes"
+        written = {UID: wrote(owned.ownerships[UID], decision.to_replicas, now)} if decision.changes else {}
+        self.ownerships = owned.ownerships | written
         done = ScaleResult(Write.DONE if decision.changes else Write.NONE, replicas=decision.to_replicas)
         at = datetime.fromtimestamp(wall, UTC)
-        (told,) = claimed.snapshot.resources
+        (told,) = owned.snapshot.resources
         self.status = status_of(self.status, Observed(told, decision, done, sizing(SIZED_WITH_WORK), None, at))
         return decision
 

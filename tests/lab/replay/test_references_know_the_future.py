@@ -15,13 +15,14 @@ from firsttoken_lab.replay.policies.schedule import SLOT_SECONDS
 from firsttoken_lab.replay.score import score
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.work import work_of
+from tests.fixtures.hypothesis_scale import examples
 from tests.lab.replay.worlds import SLA, STEP, stage, traffic
 
 START_SECONDS = 120.0
 WORK = work_of(STEP, Lengths(1000.0, 1000.0, 100.0), 16.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=6), st.floats(0.1, 100))
 def test_no_schedule_is_cheaper_than_the_plan(columns: list[list[int]], price: float) -> None:
     late = np.array(columns, float)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.act.manifests import RESOURCE_LABEL, Rendering, deployment, pod_monitor, service
 from firsttoken_operator.api import InferenceDeployment
 from firsttoken_sizing.profile import ConfigurationKey
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.act.objects import infd
 
 KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8", tensor_parallel=2)
@@ -130,7 +131,7 @@ def test_the_pod_monitor_names_the_port_that_has_the_metrics(metrics_port: int |
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     env=st.dictionaries(st.from_regex(r"NIM_X_[A-Z]{1,6}", fullmatch=True), st.text(max_size=20), max_size=4),
     node_selector=st.dictionaries(names, names, max_size=3),

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from firsttoken_operator.act.errors import Unavailable
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.ownership import ForeignWrite
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.status import Observed
+from firsttoken_operator.decide import ForeignWrite
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Idle, LateShare, Measurement, Metrics, Missing, Reason, TtftInterval, Value
 from firsttoken_operator.domain.measurement import LARGEST_VALUE
-
-SCALE = int(os.environ.get("HYPOTHESIS_SCALE", "1"))
-"""How many times the examples of a quick run are drawn; 2000 makes more than a hundred thousand of each."""
-
-
-def examples(quick: int) -> int:
-    """Examples of a property: `quick` of them, or more on request."""
-    return quick * SCALE
-
 
 TRUSTED = (Reason.PRESENT, Reason.IDLE, Reason.LOW_RESOLUTION)
 UNTRUSTED = (Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.RECOVERING, Reason.ERRORS_PRESENT)

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from firsttoken_operator.decide import Memory, bounds, charged_together, decide
+from firsttoken_operator.decide import Memory, charged_together, decide, declared_bounds
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -33,6 +33,7 @@ from firsttoken_operator.domain import (
     Target,
 )
 from firsttoken_operator.estimate import DEFAULT
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,
@@ -45,7 +46,7 @@ from tests.operator.decide.builders import (
     target,
     worked_table,
 )
-from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, examples, pods, settled
+from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, pods, settled
 
 LAW = DEFAULT.decision
 POOL = PoolSnapshot("p", 120, 120, on_prem=False, scale_down_limit_percent=20, scale_down_limit_window_seconds=600)
@@ -188,7 +189,7 @@ class AnyLife(RuleBasedStateMachine):
 
     def _checked_alone(self, member: Member, mtr: Metrics, decision: Decision, clock: float) -> None:
         before, to, policy = member.replicas, decision.to_replicas, member.policy
-        limits = bounds(policy, member.sized, member.scheduled)
+        limits = declared_bounds(policy, member.sized, member.scheduled)
         paused = policy.mode is ScalingMode.PAUSED
         trusted = mtr.health in TRUSTED and not paused
         member.trusted_since = (clock if member.trusted_since is None else member.trusted_since) if trusted else None
@@ -264,6 +265,4 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def test_nothing_that_happens_to_a_fleet_breaks_an_invariant() -> None:
-    run_state_machine_as_test(
-        AnyLife, settings=settings(max_examples=examples(20), stateful_step_count=20, deadline=None)
-    )
+    run_state_machine_as_test(AnyLife, settings=settings(max_examples=examples(20), stateful_step_count=20))

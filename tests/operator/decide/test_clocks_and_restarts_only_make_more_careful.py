@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import Metrics
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, late, lost, metrics
-from tests.operator.decide.strategies import examples
 
 WINDOW_TICKS = 10
 QUICK = replace(POLICY, stabilization_seconds=WINDOW_TICKS * TICK_SECONDS)
@@ -40,7 +40,7 @@ def first_down(fleet: Fleet, ticks: int, jumps: dict[int, float] | None = None, 
 
 
 @given(before=st.lists(signals, max_size=40), after=st.lists(signals, min_size=1, max_size=WINDOW_TICKS))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_no_restart_lowers_anything_for_a_whole_window(before: list[Metrics], after: list[Metrics]) -> None:
     fleet = Fleet(replicas=30, policy=QUICK)
     for mtr in before:
@@ -52,7 +52,7 @@ def test_no_restart_lowers_anything_for_a_whole_window(before: list[Metrics], af
 
 
 @given(loads=st.lists(st.floats(0, 250), min_size=25, max_size=40), restart_at=st.integers(0, 39))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_until_replicas_differ_a_restarted_process_asks_for_no_less(loads: list[float], restart_at: int) -> None:
     steady, restarted = (Fleet(replicas=40, policy=QUICK, epoch_seconds=1.7e9) for _ in range(2))
     for tick, load in enumerate(loads):
@@ -73,7 +73,7 @@ def _with_estimates_of(memory: Memory) -> Memory:
 
 
 @given(jumps=st.dictionaries(st.integers(0, 2 * WINDOW_TICKS), st.floats(-1e9, 1e9), max_size=3))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_a_jump_of_the_clock_brings_a_scale_down_one_tick_earlier_at_most(jumps: dict[int, float]) -> None:
     """One tick a jump: an interval that really was longer looks the same, and is believed up to two intervals."""
     correct = first_down(Fleet(replicas=40, policy=QUICK), 60)
@@ -85,7 +85,7 @@ def test_a_jump_of_the_clock_brings_a_scale_down_one_tick_earlier_at_most(jumps:
 
 
 @given(jumps=st.dictionaries(st.integers(0, 2 * WINDOW_TICKS), st.floats(-1e9, 1e9), max_size=3))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_a_jump_of_the_wall_clock_brings_no_scale_down_earlier(jumps: dict[int, float]) -> None:
     correct = first_down(Fleet(replicas=40, policy=QUICK, epoch_seconds=1.7e9), 60, wall=True)
     jumped = first_down(Fleet(replicas=40, policy=QUICK, epoch_seconds=1.7e9), 60, jumps, wall=True)

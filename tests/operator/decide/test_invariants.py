@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import FleetSnapshot, Metrics, PoolSnapshot, ScalingMode, Target, Value
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, metrics, resource, target
-from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, examples, pods
+from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, pods
 
 sequences = st.lists(st.tuples(any_metrics(), pods), min_size=1, max_size=15)
 Sequence = list[tuple[Metrics, dict[str, int]]]
 
 
 @given(replicas=st.integers(0, 200), sequence=sequences)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_it_never_raises_and_stays_between_its_bounds(replicas: int, sequence: Sequence) -> None:
     fleet = Fleet(replicas=replicas)
     for mtr, changes in sequence:
@@ -31,7 +32,7 @@ def test_it_never_raises_and_stays_between_its_bounds(replicas: int, sequence: S
 
 
 @given(replicas=st.integers(1, 80), sequence=sequences, last=any_metrics(UNTRUSTED))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_untrusted_data_never_lowers(replicas: int, sequence: Sequence, last: Metrics) -> None:
     fleet = Fleet(replicas=replicas)
     for mtr, changes in sequence:
@@ -42,7 +43,7 @@ def test_untrusted_data_never_lowers(replicas: int, sequence: Sequence, last: Me
 
 
 @given(replicas=st.integers(1, 80), sequence=sequences)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_no_scale_down_without_a_full_window_of_trusted_samples(replicas: int, sequence: Sequence) -> None:
     fleet = Fleet(replicas=replicas, policy=replace(POLICY, stabilization_seconds=90))
     trusted_since: float | None = None
@@ -56,7 +57,7 @@ def test_no_scale_down_without_a_full_window_of_trusted_samples(replicas: int, s
 
 
 @given(replicas=st.integers(1, 80), load=st.floats(0, 500), more=st.floats(0, 500), waiting=st.floats(0, 1000))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_more_load_never_gives_fewer_replicas(replicas: int, load: float, more: float, waiting: float) -> None:
     fewer, greater = Fleet(replicas=replicas), Fleet(replicas=replicas)
     for fleet, rate in ((fewer, load), (greater, load + more)):
@@ -66,7 +67,7 @@ def test_more_load_never_gives_fewer_replicas(replicas: int, load: float, more: 
 
 
 @given(loads=st.lists(st.floats(0, 300), min_size=30, max_size=60), restart_at=st.integers(0, 59))
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30))
 def test_a_restart_at_any_tick_never_ends_with_fewer_replicas(loads: list[float], restart_at: int) -> None:
     steady, restarted = Fleet(replicas=40), Fleet(replicas=40)
     for i, load in enumerate(loads):
@@ -85,7 +86,7 @@ def test_a_restart_at_any_tick_never_ends_with_fewer_replicas(loads: list[float]
     gpus=st.sampled_from([1, 2, 4, 8]),
     budget=st.integers(0, 300),
 )
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_a_pool_is_never_exceeded_by_what_is_granted(
     wants: list[tuple[int, float, int]], gpus: int, budget: int
 ) -> None:
@@ -115,7 +116,7 @@ def test_a_pool_is_never_exceeded_by_what_is_granted(
     sizes=st.lists(st.integers(1, 40), min_size=4, max_size=4),
     order=st.permutations(range(4)),
 )
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_the_order_of_resources_does_not_matter(arrivals: list[float], sizes: list[int], order: list[int]) -> None:
     members = [
         resource(target(n, uid=f"d-{i}"), metrics(load), uid=str(i), name=str(i), pool="p")
@@ -133,7 +134,7 @@ def test_the_order_of_resources_does_not_matter(arrivals: list[float], sizes: li
 
 
 @given(load=st.floats(0, 250), replicas=st.integers(2, 60))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 def test_constant_load_settles_and_stays(load: float, replicas: int) -> None:
     fleet = Fleet(replicas=replicas)
     fleet.run(metrics(load), 3600)
@@ -144,7 +145,7 @@ def test_constant_load_settles_and_stays(load: float, replicas: int) -> None:
 
 
 @given(jumps=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=19))
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_no_jumps_of_the_clock_bring_a_scale_down_within_half_a_window_of_ticks(jumps: list[float]) -> None:
     fleet = Fleet(replicas=40, policy=replace(POLICY, stabilization_seconds=2 * TICK_SECONDS * 20))
     for jump in jumps:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, TtftInterval, Value
 from firsttoken_operator.estimate import Calibration
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,
@@ -22,7 +23,6 @@ from tests.operator.decide.builders import (
     running,
     worked_table,
 )
-from tests.operator.decide.strategies import examples
 
 WORKED = replace(SIZED, table=worked_table(), replicas_for_declared_peak=200)
 
@@ -63,7 +63,7 @@ def mute(mtr: Metrics) -> Metrics:
     history=histories, replicas=st.integers(1, 80), low=rates, more=st.floats(0, 300), waiting=st.floats(0, 2000),
     longer=st.floats(0, 2000),
 )  # fmt: skip
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_of_one_memory_more_arrivals_or_a_longer_queue_ask_for_no_less(
     history: list[tuple[float, int, float]], replicas: int, low: float, more: float, waiting: float, longer: float
 ) -> None:
@@ -75,7 +75,7 @@ def test_of_one_memory_more_arrivals_or_a_longer_queue_ask_for_no_less(
 
 
 @given(history=histories, replicas=st.integers(1, 80), rate=rates, length=lengths, more=st.floats(1, 4))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_of_one_memory_longer_requests_ask_for_no_less(
     history: list[tuple[float, int, float]], replicas: int, rate: float, length: float, more: float
 ) -> None:
@@ -86,7 +86,7 @@ def test_of_one_memory_longer_requests_ask_for_no_less(
 
 
 @given(load=rates, more=st.floats(0, 100), replicas=st.integers(1, 80), slowness=st.floats(0.5, 2.0))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 def test_a_constant_load_that_is_higher_ends_with_no_fewer_replicas(
     load: float, more: float, replicas: int, slowness: float
 ) -> None:
@@ -125,7 +125,7 @@ def test_a_jump_above_a_climb_asks_for_no_less_than_the_climb(climbing: Fleet) -
 
 
 @given(share=st.floats(0, 1), more=st.floats(0, 1), replicas=st.integers(2, 60), fill=st.floats(0.1, 1.5))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_more_late_requests_ask_for_no_less(share: float, more: float, replicas: int, fill: float) -> None:
     fleet = Fleet(replicas=replicas, policy=replace(POLICY, min_replicas=1))
     rate = replicas * 5 * fill

@@ -1,4 +1,4 @@
-"""Giving GPUs back needs a full window of trustworthy data, a safe prediction and patience."""
+"""Giving GPUs back needs a full window of trustworthy data, a safe prediction and time."""
 
 from dataclasses import replace
 

@@ -14,6 +14,7 @@ from firsttoken_operator.observe.collect import Failure, PodSample, SourceReadin
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.measure import measure
 from firsttoken_sizing.workload import Limit, Percentile
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.observe.readings import LIMIT, NAMESPACE, SETTINGS, reading, sample, value
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
@@ -59,7 +60,7 @@ def measurements(metrics: Metrics) -> tuple[object, ...]:
 
 
 @given(READINGS, PODS, st.sampled_from(list(Percentile)))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_nothing_raises_and_every_value_can_be_believed(
     base: SourceReading, live: list[LivePod], percentile: Percentile
 ) -> None:
@@ -84,7 +85,7 @@ def test_nothing_raises_and_every_value_can_be_believed(
 
 
 @given(READINGS, PODS, st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_the_order_of_pods_and_series_does_not_matter(base: SourceReading, live: list[LivePod], random: object) -> None:
     pods, series = list(live), list(base.pods.items())
     random.shuffle(pods)  # type: ignore[attr-defined]
@@ -101,7 +102,7 @@ def test_the_order_of_pods_and_series_does_not_matter(base: SourceReading, live:
 
 
 @given(HEALTHY, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_losing_a_pod_never_leaves_data_that_may_lower_replicas(said: list[PodSample], data: st.DataObject) -> None:
     lost = data.draw(st.integers(0, len(said) - 1))
     live = [LivePod(NAMESPACE, f"p{index}", 3600.0) for index in range(len(said))]
@@ -120,7 +121,7 @@ def test_losing_a_pod_never_leaves_data_that_may_lower_replicas(said: list[PodSa
 
 
 @given(HEALTHY, st.floats(0, 1000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_more_load_is_never_less_demand(said: list[PodSample], extra: float) -> None:
     live = [LivePod(NAMESPACE, f"p{index}", 3600.0) for index in range(len(said))]
     more = sample(rate=said[0].values[Signal.FIRST_TOKENS] + extra)

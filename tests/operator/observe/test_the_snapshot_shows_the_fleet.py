@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from firsttoken_operator.decide import judge_owners
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Missing,
@@ -163,6 +164,11 @@ def test_durations_are_divided_by_the_time_scale_and_on_prem_waits_for_a_short_p
     assert resource.pool == "h100"
 
 
+def judged(store: Store) -> ResourceSnapshot:
+    (resource,) = judge_owners(snapshot(store), {}, 600.0).snapshot.resources
+    return resource
+
+
 OWNED = deployment(owner=("NIMService", "x", "uid-x"))
 RIVALS: dict[str, tuple[list[tuple[str, Any]], str]] = {
     "no controller": ([], ""),
@@ -184,7 +190,7 @@ def test_the_replicas_are_not_ours_when_they_belong_to(rival: str) -> None:
     objects, text = RIVALS[rival]
     store = cluster(("InferenceDeployment", inference_deployment()), *objects)
 
-    assert only(store).conflict == text
+    assert judged(store).conflict == text
 
 
 @pytest.mark.parametrize("rival", ["an autoscaler", "a controller"])
@@ -192,7 +198,7 @@ def test_who_scales_on_the_advice_of_an_advisory_resource_is_no_rival(rival: str
     objects, _ = RIVALS[rival]
     store = cluster(("InferenceDeployment", inference_deployment(scaling={"mode": "Advisory"})), *objects)
 
-    assert only(store).conflict == ""
+    assert judged(store).conflict == ""
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -201,7 +207,8 @@ def test_the_younger_of_two_claims_is_refused_whatever_the_order_of_events(order
     younger = inference_deployment("aa-younger", creationTimestamp=at(2))
     resources = [("InferenceDeployment", older), ("InferenceDeployment", younger)][::order]
 
-    texts = {resource.name: resource.conflict for resource in snapshot(cluster(*resources)).resources}
+    owned = judge_owners(snapshot(cluster(*resources)), {}, 600.0).snapshot
+    texts = {resource.name: resource.conflict for resource in owned.resources}
 
     refused = "InferenceDeployment zz-older scales Deployment nim already; delete one"
     assert texts == {"zz-older": "", "aa-younger": refused}
@@ -213,7 +220,7 @@ def test_a_rendered_deployment_is_owned_by_its_own_resource_without_conflict() -
     body["spec"]["runtime"] = {"type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"}
     rendered = deployment("rag", owner=("InferenceDeployment", "rag", "uid-rag"))
 
-    resource = only(cluster(("InferenceDeployment", body), ("Deployment", rendered)))
+    resource = judged(cluster(("InferenceDeployment", body), ("Deployment", rendered)))
 
     assert isinstance(resource.target, Target), resource.sized
     assert (resource.target.name, resource.conflict) == ("rag", "")
@@ -225,7 +232,7 @@ def test_a_rendered_deployment_that_another_controller_owns_is_a_conflict_even_i
     body["spec"]["runtime"] = {"type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"}
     taken = deployment("rag", owner=("NIMService", "x", "uid-x"))
 
-    found = only(cluster(("InferenceDeployment", body), ("Deployment", taken)))
+    found = judged(cluster(("InferenceDeployment", body), ("Deployment", taken)))
 
     assert found.conflict.startswith("owned by NIMService x")
 

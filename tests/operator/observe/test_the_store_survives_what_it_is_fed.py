@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.observe.readiness import DEFAULT_PATIENCE_SECONDS, TimeToReady, patience_seconds
 from firsttoken_operator.observe.store import Store
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.observe.bodies import (
     EPOCH,
     NAMESPACE,
@@ -135,7 +136,7 @@ BODIES: dict[str, Any] = {
 
 
 @given(st.sampled_from(KINDS), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_a_spoiled_object_never_raises_and_hides_no_other(kind: str, data: st.DataObject) -> None:
     store = Store()
     for other, body in CHAIN:

@@ -9,6 +9,7 @@ import pytest
 from firsttoken_operator.act.manifests import Rendering
 from firsttoken_operator.act.render import RenderResult
 from firsttoken_operator.domain import (
+    Claims,
     FleetSnapshot,
     PoolSnapshot,
     Reason,
@@ -47,7 +48,7 @@ def fleet(*names: str, budget: int | None = 100, **changes: object) -> tuple[Sto
         del document["spec"]["targetRef"]
         document["metadata"] |= {"uid": name, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
         store.feed("InferenceDeployment", "ADDED", document)
-        base = resource(ABSENT, lost(), pool="h100")
+        base = resource(ABSENT, lost(), pool="h100", claims=Claims(name, is_rendered=True))
         resources.append(replace(base, uid=name, name=name, **changes))  # type: ignore[arg-type]
     pools = {"h100": PoolSnapshot("h100", budget, budget, False, 20, 600)}
     return store, FleetSnapshot(0, 15, tuple(resources), pools)

@@ -26,18 +26,25 @@ REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "ra
 
 async def tick_of_a_new_process(status: dict[str, Any]) -> dict[str, Any]:
     """The status after the first tick of a process that finds this one."""
-    store, cluster = Store(), FakeCluster({REF: {"status": status}})
+    cluster = FakeCluster({REF: {"status": status}})
+    loop, _ = process_that_finds(status, cluster, Settings())
+    await loop.tick(time.monotonic())
+    found: dict[str, Any] = cluster.objects[REF]["status"]
+    return found
+
+
+def process_that_finds(status: dict[str, Any], cluster: FakeCluster, settings: Settings) -> tuple[Loop, Store]:
+    """A new process and what its watches fill: one resource with this status, and its target."""
+    store = Store()
     store.feed("InferenceDeployment", None, inference_deployment("rag") | {"status": status})
     store.feed("Deployment", None, deployment("nim"))
-    settings, recorder, metrics = Settings(), EventRecorder(cluster), OperatorMetrics()
+    recorder, metrics = EventRecorder(cluster), OperatorMetrics()
     parts = Parts(
         store=store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=Sizer(),
         writer=ScaleWriter(cluster), publisher=Publisher(cluster, recorder), recorder=recorder,
         pools=PoolPublisher(cluster), metrics=metrics, heartbeats=Heartbeats(15.0), rendered=None,
     )  # fmt: skip
-    await Loop(settings, parts).tick(time.monotonic())
-    found: dict[str, Any] = cluster.objects[REF]["status"]
-    return found
+    return Loop(settings, parts), store
 
 
 async def test_what_was_learned_survives_the_restart_and_goes_with_the_sizing() -> None:

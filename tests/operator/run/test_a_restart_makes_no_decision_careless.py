@@ -26,6 +26,7 @@ from firsttoken_operator.domain import (
 from firsttoken_operator.estimate import ResourceMemory, sizing_key
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.restore import SEEN_AFTER_TICKS, RestoreTimes, Restoring, restored
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import (
     POLICY,
     SIZED,
@@ -245,7 +246,7 @@ def sequence(drawn: list[tuple[float, int, str]]) -> list[Metrics]:
     window=st.sampled_from([0.0, 60.0, 300.0]),
     replicas=st.integers(2, 60),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_wherever_it_is_restarted_it_never_asks_for_fewer_replicas_than_without(
     drawn: list[tuple[float, int, str]], share: float, factor: int, window: float, replicas: int
 ) -> None:
@@ -268,7 +269,7 @@ def test_wherever_it_is_restarted_it_never_asks_for_fewer_replicas_than_without(
 
 
 @given(loads=st.lists(st.floats(0, 120), min_size=40, max_size=80), restarts=st.sets(st.integers(1, 79), max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_however_often_it_is_restarted_the_pool_gives_back_no_more_than_its_rate_limit_allows(
     loads: list[float], restarts: set[int]
 ) -> None:

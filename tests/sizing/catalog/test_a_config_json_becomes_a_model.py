@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from firsttoken_sizing.catalog import Attention, Model, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.errors import InvalidInput
+from tests.fixtures.hypothesis_scale import examples
 
 Config = dict[str, object]
 
@@ -375,7 +376,7 @@ _VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     base=st.sampled_from([LLAMA, DEEPSEEK, GPT_OSS, NEMOTRON_H, QWEN_HYBRID, LLAMA_4]),
     changes=st.dictionaries(st.sampled_from(_FIELDS), _VALUES, max_size=3),

@@ -67,5 +67,5 @@ def test_names_of_an_engine_are_told_apart() -> None:
         for name in (engine.value, *engine.spec.aliases, *engine.spec.labels):
             assert [other for other in Engine if is_called(other, name)] == [engine], name
         assert {proper_name(label) for label in (engine.value, *engine.spec.labels)} == {engine.value}
-    assert proper_name("a private engine") == "a private engine"
+    assert proper_name("an engine of my own") == "an engine of my own"
     assert DEFAULT in Engine

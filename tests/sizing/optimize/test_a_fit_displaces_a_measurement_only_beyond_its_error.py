@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from firsttoken_sizing import Arrivals, Basis, Hardware, Pricing, Sizing, SizingRequest, size
 from firsttoken_sizing.profile import Latency, Point
+from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import DGX_H100, H100, call_center
 
 PRICES = {"by GPUs": {}, "by server": {H100: DGX_H100}, "by GPU-hour": {H100: Pricing(gpu_hour=4.5)}}
@@ -107,7 +108,7 @@ def test_a_declared_parallelism_is_taken_whatever_is_measured() -> None:
     assert tensor_parallel(size(replace(question({}), hardware=ON_TWO))) == 2
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10))
 @given(st.floats(0.5, 500), st.floats(0.5, 500))
 def test_the_doubt_does_not_depend_on_the_load(first: float, second: float) -> None:
     low, high = (size(question({}, peak)) for peak in sorted((first, second)))

@@ -16,6 +16,7 @@ from firsttoken_sizing.performance.offline import OfflinePlan, finish_seconds, f
 from firsttoken_sizing.simulation import drawn_requests, simulate
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import OfflineJob, Workload
+from tests.fixtures.hypothesis_scale import examples
 
 STEP = StepModel(7e-3, 2e-5, 8e-9, 2e-5, 1e-10, max_batch=64)
 EQUAL = Lengths(2000, 2000, 200)
@@ -86,7 +87,7 @@ def test_a_job_without_requests_or_time_is_refused(job: OfflineJob, field: str) 
     assert caught.value.field == field
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     requests=st.integers(1, 10**7),
     more=st.integers(1, 10**6),

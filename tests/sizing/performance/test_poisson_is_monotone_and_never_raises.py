@@ -13,6 +13,7 @@ from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla, Workload
+from tests.fixtures.hypothesis_scale import examples
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
 steps = st.builds(
@@ -36,7 +37,7 @@ workloads = st.builds(
 schedulers = st.builds(Scheduler, st.integers(64, 65_536), st.booleans(), st.integers(0, 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     steps,
     workloads,
@@ -75,7 +76,7 @@ def test_every_replica_has_finite_rising_percentiles(
         assert percentiles == sorted(percentiles, key=lambda p: p or 0.0)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(
     st.floats(20, 2000),
     st.floats(1, 3),

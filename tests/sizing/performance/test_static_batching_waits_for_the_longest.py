@@ -22,6 +22,7 @@ from firsttoken_sizing.performance.static_batch import (
 from firsttoken_sizing.simulation import Settings, drawn_requests, poisson_arrivals, simulate
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Batching, Workload
+from tests.fixtures.hypothesis_scale import examples
 
 STEP = StepModel(7e-3, 2e-5, 8e-9, 2e-5, 1e-10, max_batch=32)
 EQUAL = Lengths(2000, 2000, 200)
@@ -89,7 +90,7 @@ def test_the_capacity_keeps_the_limit_and_a_little_more_breaks_it() -> None:
     assert static_capacity(STEP, EQUAL, 32, lambda _: False) == 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(st.floats(0.05, 0.9), st.floats(1.02, 1.09))
 def test_more_load_never_shortens_the_wait(load: float, more: float) -> None:
     rate = load * static_saturation_rate(STEP, EQUAL, 32)

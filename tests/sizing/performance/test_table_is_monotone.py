@@ -16,6 +16,7 @@ from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Workload
+from tests.fixtures.hypothesis_scale import examples
 
 LENGTHS = Lengths(2000, 2000, 200)
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
@@ -89,7 +90,7 @@ def test_unknown_statistics_and_kv_are_not_numbers() -> None:
     assert math.isnan(at.kv_percent)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0.01, 100))
 def test_more_load_never_needs_fewer_replicas(first: float, second: float, capacity: float) -> None:
     table = curve.capacity_table(
@@ -113,7 +114,7 @@ def pooled(alone: float, together: float, replicas: int) -> CapacityTable:
     return replace(table, capacity_alone_requests_per_second=alone, sized_replicas=replicas)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.floats(0.01, 10), st.floats(1, 3), st.integers(1, 200), st.lists(st.floats(0, 1e4), min_size=2, max_size=2))
 def test_replicas_that_share_arrivals_are_still_monotone(
     alone: float, gain: float, replicas: int, rates: list[float]

@@ -11,6 +11,7 @@ from firsttoken_sizing.simulation import KvAdmission, Requests, Settings, client
 from firsttoken_sizing.simulation.outcome import Outcome
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Batching, Routing
+from tests.fixtures.hypothesis_scale import examples
 from tests.sizing.simulation.strategies import Case, cases
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10, max_batch=16)
@@ -23,7 +24,7 @@ def most_at_once(begin: np.ndarray, end: np.ndarray) -> int:
     return int(np.cumsum(changes[np.argsort(times, kind="stable")]).max(initial=0))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(cases(replicas=4))
 def test_everybody_is_served_in_the_order_of_arrival_within_what_a_replica_holds(case: Case) -> None:
     step, requests, how = case
@@ -44,7 +45,7 @@ def test_everybody_is_served_in_the_order_of_arrival_within_what_a_replica_holds
         assert outcome.kv_peak_tokens.max() <= outcome.kv_reserved_peak_tokens.max()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(cases(replicas=4))
 def test_the_batch_over_time_is_the_time_of_the_requests_in_it(case: Case) -> None:
     step, requests, how = case
@@ -57,7 +58,7 @@ def test_the_batch_over_time_is_the_time_of_the_requests_in_it(case: Case) -> No
     assert outcome.busy_s.max() <= (outcome.released_s.max() - requests.arrival_s[0]) * (1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(cases(replicas=4))
 def test_the_same_question_has_the_same_answer(case: Case) -> None:
     first, second = simulate(*case), simulate(*case)

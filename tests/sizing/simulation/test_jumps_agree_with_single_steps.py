@@ -6,13 +6,14 @@ from hypothesis import given, settings
 
 from firsttoken_sizing.simulation import KvAdmission, Requests, Settings, simulate
 from firsttoken_sizing.step import StepModel
+from tests.fixtures.hypothesis_scale import examples
 from tests.sizing.simulation.step_by_step import simulate_steps
 from tests.sizing.simulation.strategies import Case, cases
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(cases())
 def test_every_request_has_the_times_of_the_plain_simulation(case: Case) -> None:
     step, requests, how = case

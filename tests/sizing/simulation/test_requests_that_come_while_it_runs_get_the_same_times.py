@@ -15,6 +15,7 @@ from firsttoken_sizing.simulation.online import OnlineReplica
 from firsttoken_sizing.simulation.online_requests import Request
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Batching
+from tests.fixtures.hypothesis_scale import examples
 from tests.sizing.simulation.strategies import Case, cases
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
@@ -72,7 +73,7 @@ def played(case: Case, looks: list[float]) -> tuple[list[Request], Tally]:
     return served, tally
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(cases(), st.sampled_from([1, 3]), st.lists(st.floats(0, 1, exclude_max=True), max_size=4).map(sorted))
 def test_every_time_is_exactly_that_of_the_simulation_of_the_whole_list(
     case: Case, stages: int, looks: list[float]
@@ -114,7 +115,7 @@ def served_by(replica: OnlineReplica) -> Request:
     return request
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(cases(), st.data())
 def test_whatever_is_aborted_the_others_are_served_and_nothing_stays_behind(case: Case, data: st.DataObject) -> None:
     step, requests, how = case

@@ -16,6 +16,7 @@ from firsttoken_sizing.step import Calibration, StepModel
 from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.prior import Work, work_of
 from firsttoken_sizing.step.samples import usable_samples
+from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
 
 ENGINE = Calibration(1e-3, 5e-5, 2e-5, 1.1, 1.5, 1.5, 1.8, 2.0, 1.8)
@@ -129,7 +130,7 @@ def test_the_published_points_are_met_within_a_few_percent() -> None:
     assert float(np.quantile(errors, 0.5)) < 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     truth=st.tuples(*(st.floats(value / 3, value * 3) for value in astuple(ENGINE)[:9])),
     pairs=st.lists(st.tuples(st.integers(1, 30000), st.integers(1, 4000)), min_size=1, max_size=4, unique=True),

@@ -19,8 +19,7 @@ from firsttoken_lab.replay.policies.view import Unavailable
 from firsttoken_lab.replay.score import HOUR_SECONDS, Score, score, target_percent
 from firsttoken_lab.replay.setting import Setting
 from firsttoken_lab.replay.traffic import Traffic
-from firsttoken_operator.decide import bounds
-from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.decide import declared_bounds, initial_replicas
 from firsttoken_operator.domain import UNKNOWN_TIME_TO_READY_SECONDS, lead_seconds
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.work import work_of
@@ -97,7 +96,7 @@ def scene_of(
     peak, p95 = (max(1, table.replicas_for(rate)) for rate in (rates.max(), float(np.percentile(rates, _P95))))
     sized, policy = setting.sized, setting.policy
     calendar = Calendar(traffic.start_epoch_seconds, setting.schedule)
-    maximum = bounds(policy, sized, calendar.largest_peak).upper
+    maximum = declared_bounds(policy, sized, calendar.largest_peak).upper
     scheduled = calendar.scheduled_peak(0.0, lead_seconds(UNKNOWN_TIME_TO_READY_SECONDS, TICK_SECONDS))
     limit = sized.sla.time_to_first_token or sized.sla.end_to_end
     needed = load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0)

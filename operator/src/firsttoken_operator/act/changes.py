@@ -6,12 +6,12 @@ The previous state is read from the object itself, so a restart neither repeats 
 from __future__ import annotations
 
 from firsttoken_operator.act.conditions import timestamp
-from firsttoken_operator.act.ownership import ForeignWrite
 from firsttoken_operator.act.scale import Write
 from firsttoken_operator.act.status import Observed
-from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.domain import Reason
+from firsttoken_operator.decide import ForeignWrite
+from firsttoken_operator.domain import ConditionType, Reason
 
 Event = tuple[Reason, str]
 """Reason and message."""
@@ -20,7 +20,7 @@ _ANNOUNCED_WHEN_FALSE = (ConditionType.SIZING_READY, ConditionType.CAPACITY_AVAI
 
 
 def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
-    """What was done to the replicas, by us or by somebody else."""
+    """What was done to the replicas, by us or by another writer."""
     found: list[Event] = []
     if foreign is not None:
         text = f"another writer changed the replicas from {foreign.from_replicas} to {foreign.to_replicas}; adopted"
@@ -34,7 +34,7 @@ def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
 
 
 def transitions(previous: InferenceDeploymentStatus, current: InferenceDeploymentStatus) -> list[Event]:
-    """Which conditions changed in a way that somebody should hear of."""
+    """Which conditions changed in a way that is worth an Event."""
     before = {condition.type: condition for condition in previous.conditions}
     found = (_transition(before.get(condition.type), condition) for condition in current.conditions)
     return [event for event in found if event is not None]
@@ -63,7 +63,7 @@ def _metrics_event(before: Condition | None, after: Condition) -> Event | None:
 
 
 def _wakes_up(before: Condition, after: Condition) -> bool:
-    """Whether the first pods after none are starting: what nobody measured cannot be lost."""
+    """Whether the first pods after none are starting: what was never measured cannot be lost."""
     return before.reason == Reason.SCALED_TO_ZERO.value and after.reason == Reason.MISSING.value
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from firsttoken_operator.act.conditions import Judgement, condition
+from firsttoken_operator.act.conditions import condition
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
-from firsttoken_operator.api.conditions import ConditionType
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
-from firsttoken_operator.decide import charged_gpus, charged_together
+from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, Target
 
 logger = logging.getLogger(__name__)
@@ -103,7 +102,7 @@ def pool_status(
 ) -> GPUPoolStatus:
     """The whole new status. Equal to `previous` where nothing is worth a write."""
     short = {d.uid for d in decisions if d.limited_by is Reason.POOL_EXHAUSTED} & {r.uid for r in figures.members}
-    available = _capacity_available(pool, seen, len(short))
+    available = judge_pool(pool, seen.problem, len(short))
     before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
         observed_generation=seen.generation,
@@ -120,21 +119,8 @@ def pool_status(
             )
             for r in sorted(figures.members, key=lambda r: (r.namespace, r.name))[:MAX_SHARES]
         ),
-        conditions=(condition(before.get(available[0].value), available, seen.generation, now),),
+        conditions=(condition(before.get(available.kind), available, seen.generation, now),),
     )
-
-
-def _capacity_available(pool: PoolSnapshot, seen: PoolObject, short: int) -> Judgement:
-    """`short`: how many deployments want GPUs that the pool does not have."""
-    kind = ConditionType.CAPACITY_AVAILABLE
-    if seen.problem:
-        return kind, None, Reason.INVALID_SPEC, seen.problem
-    if pool.budget_gpus is None:
-        text = "no budget is declared and no matching node reports its GPUs: nothing grows"
-        return kind, None, Reason.POOL_INVENTORY_UNKNOWN, text
-    if short:
-        return kind, False, Reason.POOL_EXHAUSTED, f"{short} deployments want more GPUs than are free"
-    return kind, True, Reason.AVAILABLE, "no GPU is missing"
 
 
 def _read(status: Mapping[str, Any]) -> GPUPoolStatus:

@@ -15,11 +15,11 @@ from firsttoken_operator.act.conditions import undecided
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
-from firsttoken_operator.act.ownership import ForeignWrite
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
 from firsttoken_operator.act.status import Observed, document, is_change, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
+from firsttoken_operator.decide import ForeignWrite
 from firsttoken_operator.domain import Reason, ResourceSnapshot
 
 logger = logging.getLogger(__name__)

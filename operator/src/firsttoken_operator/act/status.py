@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from firsttoken_operator.act.conditions import calibration_state, conditions, timestamp
+from firsttoken_operator.act.conditions import conditions, timestamp
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard
 from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
@@ -30,7 +30,7 @@ from firsttoken_operator.api.status import (
     TrafficForecast,
     TrafficStatus,
 )
-from firsttoken_operator.decide import charged_gpus
+from firsttoken_operator.decide import calibration_state, charged_gpus
 from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Unsized
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.profile import ConfigurationKey, Latency

@@ -11,20 +11,6 @@ from firsttoken_operator.api.base import ApiModel, Int, described
 from firsttoken_operator.api.quantities import MAX_INTEGER, Message, Timestamp
 
 
-class ConditionType(StrEnum):
-    """The conditions of an InferenceDeployment."""
-
-    READY = "Ready"
-    SIZING_READY = "SizingReady"
-    SLA_FEASIBLE = "SLAFeasible"
-    METRICS_HEALTHY = "MetricsHealthy"
-    SLA_MET = "SLAMet"
-    CAPACITY_AVAILABLE = "CapacityAvailable"
-    SCALING_ACTIVE = "ScalingActive"
-    SCALING_LIMITED = "ScalingLimited"
-    CALIBRATED = "Calibrated"
-
-
 class ConditionStatus(StrEnum):
     """Whether a condition holds."""
 

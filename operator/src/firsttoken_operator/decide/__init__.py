@@ -1,18 +1,45 @@
 """The decision: pure, the same for operator, replay and tests. No clock, no randomness, no I/O.
 
-`decide` = `propose` (one resource by itself) -> `arbitrate` (one pool, one transaction) -> `explain`.
+`decide` = `propose` (one resource by itself) -> `arbitrate` (one pool, one transaction) -> `explain`. Before it
+`judge_owners` says whose the replicas are, after it `admit` which new deployments are made and `judge` what the
+conditions say. Other packages import from here only.
 """
 
 from types import MappingProxyType
 
-from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
-from firsttoken_operator.decide.bounds import Bounds, bounds
+from firsttoken_operator.decide.admission import Admission, Waiting, admit
+from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together, free_gpus
+from firsttoken_operator.decide.bounds import Bounds, declared_bounds
+from firsttoken_operator.decide.conditions import calibration_state, judge, judge_pool
 from firsttoken_operator.decide.explain import explain
+from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, intends, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, Memory
 
-__all__ = ["Bounds", "Memory", "bounds", "charged_gpus", "charged_together", "decide"]
+__all__ = [
+    "Admission",
+    "Bounds",
+    "ForeignWrite",
+    "Memory",
+    "Owned",
+    "Ownership",
+    "Waiting",
+    "admit",
+    "calibration_state",
+    "charged_gpus",
+    "charged_together",
+    "decide",
+    "declared_bounds",
+    "free_gpus",
+    "initial_replicas",
+    "intends",
+    "judge",
+    "judge_owners",
+    "judge_pool",
+    "wrote",
+]
 
 
 def decide(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from firsttoken_operator.domain import Missing, Reason, ResourceSnapshot, ScalingPolicy, Sized
-from firsttoken_operator.estimate import can_wake_up
+from firsttoken_operator.decide.zero import can_come_back
+from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingPolicy, Sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Bounds:
     lower_by: Reason = Reason.MIN_REPLICAS
 
 
-def bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: float | None = None) -> Bounds:
+def declared_bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: float | None = None) -> Bounds:
     """`minReplicas`, or what a declared window asks for; and the declared peak with its headroom, or `maxReplicas`.
 
     The declared peak is that of a window which is open or opens before a new pod would be ready, where that is more. A
@@ -42,17 +42,7 @@ def bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: f
 
 def resource_bounds(resource: ResourceSnapshot, sized: Sized) -> Bounds:
     """The bounds now. The last replica goes only where something could call it back."""
-    limits = bounds(resource.policy, sized, resource.scheduled_requests_per_second)
+    limits = declared_bounds(resource.policy, sized, resource.scheduled_requests_per_second)
     if limits.lower > 0 or can_come_back(resource):
         return limits
     return Bounds(1, limits.upper, limits.limited_by, Reason.NO_WAKE_UP_SIGNAL)
-
-
-def can_come_back(resource: ResourceSnapshot) -> bool:
-    """Whether something would call the first replica back: a gateway that is heard, or a schedule where there is none.
-
-    A gateway that should count and is not heard is an outage, whatever else is declared.
-    """
-    started = resource.metrics.gateway_arrivals
-    silent = isinstance(started, Missing) and started.reason is not Reason.SOURCE_NOT_CONFIGURED
-    return can_wake_up(resource.metrics) or (resource.has_schedule and not silent)

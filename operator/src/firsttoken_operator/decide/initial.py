@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firsttoken_operator.decide.bounds import bounds
+from firsttoken_operator.decide.bounds import declared_bounds
 from firsttoken_operator.domain import ScalingPolicy, Sized
 
 
@@ -19,5 +19,5 @@ def initial_replicas(
     """
     average = sized.replicas_for_declared_average
     wanted = sized.replicas_for_declared_peak if on_prem or average is None else average
-    limits = bounds(policy, sized, scheduled_requests_per_second)
+    limits = declared_bounds(policy, sized, scheduled_requests_per_second)
     return max(1, min(max(wanted, limits.lower), limits.upper))

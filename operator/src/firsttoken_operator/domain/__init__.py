@@ -1,5 +1,7 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
+from firsttoken_operator.domain.claims import Claims, Owner
+from firsttoken_operator.domain.conditions import ConditionType, Judgement
 from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
 from firsttoken_operator.domain.health import MAXIMUM_ERROR_SHARE, Health, health_of
 from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value, measured
@@ -26,15 +28,19 @@ __all__ = [
     "MAXIMUM_ERROR_SHARE",
     "POOL_LIMITS",
     "UNKNOWN_TIME_TO_READY_SECONDS",
+    "Claims",
+    "ConditionType",
     "Decision",
     "FleetSnapshot",
     "Health",
     "Idle",
+    "Judgement",
     "LateShare",
     "Measurement",
     "Metrics",
     "Missing",
     "Outcome",
+    "Owner",
     "PoolSnapshot",
     "Prediction",
     "Reason",

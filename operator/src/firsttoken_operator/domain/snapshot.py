@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_operator.domain.claims import Claims
 from firsttoken_operator.domain.health import health_of
 from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing
 from firsttoken_operator.domain.reasons import Reason
@@ -17,6 +18,7 @@ from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
 
 NOT_OBSERVED = Missing(Reason.NO_SERIES)
+NO_CLAIMS = Claims()
 NO_GATEWAY = Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
 
 
@@ -192,8 +194,9 @@ class ResourceSnapshot:
     pool: str | None = None
     priority: int = 0
     created: str = ""
+    claims: Claims = NO_CLAIMS
     conflict: str = ""
-    """Another controller or a repeated foreign write owns the replicas: who. Empty: nobody does."""
+    """What is judged of the claims and of foreign writes: who else owns the replicas. Empty: no one."""
     time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS
     """90th percentile of this target's own starts, of the kind that the next one will most likely be (a new node, a new
     image, or warm), or what stands in for it where none was seen."""

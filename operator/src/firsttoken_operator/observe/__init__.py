@@ -13,7 +13,7 @@ from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.source import MetricsSource, Sample, Vector
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.observe.targets import autoscaler_on, target_name
+from firsttoken_operator.observe.targets import target_name
 
 __all__ = [
     "LivePod",
@@ -28,7 +28,6 @@ __all__ = [
     "Stored",
     "TimeToReady",
     "Vector",
-    "autoscaler_on",
     "build_snapshot",
     "collect",
     "measure",

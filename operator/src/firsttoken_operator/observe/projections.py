@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from firsttoken_operator.domain import Owner
+
 Body = Mapping[str, Any]
 
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -24,15 +26,6 @@ FAILING_REASONS = frozenset(
     }
 )  # fmt: skip
 """Why a container waits when it will not start by waiting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The controller of an object."""
-
-    kind: str
-    name: str
-    uid: str
 
 
 @dataclass(frozen=True, slots=True)

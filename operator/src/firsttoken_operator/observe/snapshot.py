@@ -29,13 +29,7 @@ from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.pools import pool_snapshot
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.observe.targets import (
-    autoscaler_on,
-    conflict_on,
-    target_name,
-    target_of,
-    younger_claims,
-)
+from firsttoken_operator.observe.targets import claims_on, target_of
 
 UNREADABLE_POLICY = ScalingPolicy(
     mode=ScalingMode.PAUSED,
@@ -73,7 +67,7 @@ def build_snapshot(
 ) -> FleetSnapshot:
     """The fleet at one tick; both mappings are by the uid of the InferenceDeployment.
 
-    Owners, autoscalers and second claims on a target are found here; who writes its replicas is known elsewhere.
+    Owners and autoscalers of a target are found here; whose its replicas are is judged elsewhere.
     Resources that are being deleted are left out: their targets stay as they are.
     """
     builder = _Builder(store, metrics_by_uid, sized_by_uid, times)
@@ -109,7 +103,6 @@ class _Builder:
         self._sized = sized_by_uid
         self._times = times
         self._pools = {stored.name: stored.parsed for stored in store.pools.values()}
-        self._younger = younger_claims(store.resources.values())
 
     def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
         """One resource, readable or not."""
@@ -140,7 +133,7 @@ class _Builder:
             pool=pool_name,
             priority=resource.spec.capacity.priority,
             created=stored.created,
-            conflict=self._conflict(resource, policy.mode),
+            claims=claims_on(self._store, resource),
             time_to_ready_seconds=ready,
             # NB: as far ahead as a new pod takes to be ready, so that those of a window are ready when it opens.
             scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self._times.wall_seconds, lead),
@@ -162,22 +155,6 @@ class _Builder:
     def _time_to_ready_seconds(self, target: Target | TargetMissing) -> float | None:
         starts = self._store.starts(target.uid) if isinstance(target, Target) else None
         return None if starts is None else starts.next_p90_seconds
-
-    def _conflict(self, resource: InferenceDeployment, mode: ScalingMode) -> str:
-        """Who has a better claim on the replicas; the first that objects is named."""
-        metadata, name = resource.metadata, target_name(resource)
-        younger = self._younger.get(metadata.uid, "")
-        advice = mode is ScalingMode.ADVISORY
-        if younger or (advice and resource.spec.target_ref is not None):
-            # Advice writes nothing to a target that it only refers to: whoever owns or scales that is no rival.
-            return younger
-        owned = conflict_on(resource, self._store.deployment(metadata.namespace, name))
-        if owned or advice:
-            return owned
-        autoscaler = autoscaler_on(self._store.autoscalers.values(), metadata.namespace, name)
-        if autoscaler:
-            return f"{autoscaler} scales this target; delete it or set scaling.mode: Advisory"
-        return ""
 
 
 def fitting(sized: Sized | Unsized, target: Target | TargetMissing, *, is_rendered: bool) -> Sized | Unsized:

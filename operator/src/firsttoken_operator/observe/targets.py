@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.domain import Reason, Target, TargetMissing
-from firsttoken_operator.observe.projections import AutoscalerView, DeploymentView, PodView
+from firsttoken_operator.domain import Claims, Reason, Target, TargetMissing
+from firsttoken_operator.observe.projections import DeploymentView, PodView
 from firsttoken_operator.observe.readiness import patience_seconds
-from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
 
 KIND = "Deployment"
@@ -58,43 +57,21 @@ def is_rolling_out(view: DeploymentView, pods: Sequence[PodView]) -> bool:
     )
 
 
-def conflict_on(resource: InferenceDeployment, view: DeploymentView | None) -> str:
-    """Who owns a target, so that its replicas are not ours to set; empty: nobody does."""
-    owner = view.owner if view is not None else None
-    if owner is None or (resource.spec.target_ref is None and owner.uid == resource.metadata.uid):
-        return ""
-    return (
-        f"owned by {owner.kind} {owner.name}; point targetRef at it; this version scales Deployments only, "
-        f"use scaling.mode: Advisory with the {owner.kind}'s own autoscaler"
-    )
-
-
-def autoscaler_on(autoscalers: Iterable[AutoscalerView], namespace: str, name: str) -> str:
-    """The HorizontalPodAutoscaler of a Deployment, as `HorizontalPodAutoscaler x`; empty: there is none."""
-    names = sorted(
+def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
+    """Who has a hand in the replicas that the resource names."""
+    namespace, name = resource.metadata.namespace, target_name(resource)
+    view = store.deployment(namespace, name)
+    autoscalers = sorted(
         autoscaler.name
-        for autoscaler in autoscalers
+        for autoscaler in store.autoscalers.values()
         if (autoscaler.namespace, autoscaler.target_kind, autoscaler.target_name) == (namespace, KIND, name)
     )
-    return f"HorizontalPodAutoscaler {names[0]}" if names else ""
-
-
-def younger_claims(resources: Iterable[Stored[InferenceDeployment]]) -> dict[str, str]:
-    """For each resource whose target an older one names too: what to say to it, by uid.
-
-    The oldest keeps the target (by creation time, then uid), whatever the order of the events was.
-    """
-    oldest: dict[tuple[str, str], str] = {}
-    refused: dict[str, str] = {}
-    for resource in sorted(resources, key=lambda stored: (stored.created, stored.uid)):
-        if resource.parsed is None or resource.deleting:
-            continue
-        key = (resource.namespace, target_name(resource.parsed))
-        if key in oldest:
-            refused[resource.uid] = f"InferenceDeployment {oldest[key]} scales {KIND} {key[1]} already; delete one"
-        else:
-            oldest[key] = resource.name
-    return refused
+    return Claims(
+        target_name=name,
+        is_rendered=resource.spec.target_ref is None,
+        owner=view.owner if view else None,
+        autoscaler=autoscalers[0] if autoscalers else "",
+    )
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from firsttoken_operator.act.events import EventRecorder
-from firsttoken_operator.act.ownership import ForeignWrite
 from firsttoken_operator.act.pool_status import PoolObject, PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Observed
-from firsttoken_operator.decide import Memory
+from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, intends, judge_owners, wrote
 from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store
@@ -28,7 +27,6 @@ from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.isolation import Decided, decide_isolated
 from firsttoken_operator.run.measuring import Measuring
 from firsttoken_operator.run.metrics import OperatorMetrics
-from firsttoken_operator.run.ownerships import Ownerships
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.restore import Restoring
 from firsttoken_operator.run.settings import Settings
@@ -59,7 +57,7 @@ class _Tick:
     """What all resources of one tick share."""
 
     answers: dict[str, Answer]
-    foreign: dict[str, ForeignWrite]
+    foreign: Mapping[str, ForeignWrite]
     now: datetime
 
 
@@ -80,7 +78,7 @@ class Loop:
         self._wall = wall
         self._memory = Memory()
         self._restoring = Restoring()
-        self._ownerships = Ownerships(self._timing.foreign_write_window_seconds)
+        self._ownerships: dict[str, Ownership] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick on schedule until `stop` is set; the tick under way is finished first."""
@@ -121,16 +119,17 @@ class Loop:
         )
         sized = {uid: answer.sized for uid, answer in answers.items()}
         snapshot = self._prepare(build_snapshot(parts.store, measured, sized, times))
-        claimed = self._ownerships.claim(snapshot)
-        memory = self._restoring.seeded(self._memory, claimed.snapshot, parts.store, wall)
-        memory = parts.histories.seeded(memory, claimed.snapshot, parts.store)
+        owned = judge_owners(snapshot, self._ownerships, self._timing.foreign_write_window_seconds)
+        snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)
+        memory = self._restoring.seeded(self._memory, snapshot, parts.store, wall)
+        memory = parts.histories.seeded(memory, snapshot, parts.store)
         # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
-        decided = await asyncio.to_thread(decide_isolated, claimed.snapshot, memory)
+        decided = await asyncio.to_thread(decide_isolated, snapshot, memory)
         self._memory = decided.memory
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
         now = datetime.fromtimestamp(wall, UTC)
-        await self._act(claimed.snapshot, decided, _Tick(dict(answers), claimed.foreign, now))
-        self._finish(claimed.snapshot, decided, due_seconds)
+        await self._act(snapshot, decided, _Tick(dict(answers), owned.foreign, now))
+        self._finish(snapshot, decided, due_seconds)
         return decided.decisions
 
     def _note_resources(self) -> None:
@@ -177,13 +176,16 @@ class Loop:
             if decision.changes:
                 self._log(decision, result)
             if result.write is Write.DONE and result.replicas is not None:
-                self._ownerships.wrote(resource.uid, result.replicas, self._clock())
+                self._ownerships[resource.uid] = wrote(self._known(resource.uid), result.replicas, self._clock())
             await self._publish(resource, decision, result, tick)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
 
     def _intend(self, decision: Decision) -> None:
-        self._ownerships.intends(decision.uid, decision.to_replicas, self._clock())
+        self._ownerships[decision.uid] = intends(self._known(decision.uid), decision.to_replicas, self._clock())
+
+    def _known(self, uid: str) -> Ownership:
+        return self._ownerships.get(uid, Ownership())
 
     async def _tell_undecided(self, resource: ResourceSnapshot, now: datetime) -> None:
         """Show on the resource itself that it makes the decision fail. Never raises."""

@@ -1,34 +1,20 @@
-"""Decides which resources with `spec.runtime` are to be rendered at a tick, and remembers what was.
+"""Renders the resources with `spec.runtime` that are admitted at a tick, and remembers what was rendered.
 
 Objects are applied when what they should look like changed, when the Deployment is missing, and once after a start.
-A new Deployment takes GPUs like a scale-up does: where its pool cannot hold the first replicas it gets fewer, and where
-it cannot hold one it waits.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.render import Renderer, RenderResult
 from firsttoken_operator.api import InferenceDeployment
-from firsttoken_operator.decide import charged_together
-from firsttoken_operator.decide.initial import initial_replicas
-from firsttoken_operator.domain import (
-    Decision,
-    FleetSnapshot,
-    PoolSnapshot,
-    Reason,
-    ResourceSnapshot,
-    ScalingMode,
-    Sized,
-    TargetMissing,
-    Unsized,
-)
+from firsttoken_operator.decide import Admission, Waiting, admit
+from firsttoken_operator.domain import Decision, FleetSnapshot, Reason, ResourceSnapshot, Sized, TargetMissing, Unsized
 from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL
 from firsttoken_operator.observe.store import Store
 from firsttoken_sizing.catalog import resolve_gpu
@@ -62,75 +48,44 @@ class Rendered:
         decisions: Iterable[Decision],
         sized_by_uid: Mapping[str, Sized | Unsized],
     ) -> dict[str, RenderResult]:
-        """Render what is due; the results by uid. One after the other: each takes GPUs that the next cannot have.
-
-        `decisions` are those of the same tick: what they grant is not in the snapshot yet and is taken all the same.
-        `sized_by_uid` are the sizings as they were made. NB: those of the snapshot are withheld while the running pods
-        have another number of GPUs, which rendering is there to change.
-        """
-        granted = _granted_gpus(snapshot, decisions)
-        free = {name: _free_gpus(snapshot, pool, granted.get(name, 0)) for name, pool in snapshot.pools.items()}
+        """Render what is due and admitted, one after the other; the results by uid."""
         results: dict[str, RenderResult] = {}
-        for resource in sorted(snapshot.resources, key=lambda r: (-r.priority, r.created, r.namespace, r.name)):
-            stored = store.resources.get(resource.uid)
-            if stored is None or stored.parsed is None or stored.parsed.spec.runtime is None:
-                continue
-            sized = sized_by_uid.get(resource.uid)
-            if resource.policy.mode is ScalingMode.PAUSED or resource.conflict or not isinstance(sized, Sized):
-                continue
-            result = await self._reconcile_one(resource, sized, stored.parsed, snapshot, store, free)
+        for admitted in admit(snapshot, decisions, sized_by_uid):
+            uid = admitted.resource.uid
+            stored = store.resources.get(uid)
+            if stored is None or stored.parsed is None:
+                continue  # Deleted, or made unreadable, while others were rendered.
+            if isinstance(admitted, Waiting):
+                result: RenderResult | None = RenderResult(admitted.reason, admitted.message)
+            else:
+                result = await self._reconcile_one(admitted, stored.parsed, store)
             if result is None:
                 continue
-            results[resource.uid] = result
+            results[uid] = result
             if result.reason is Reason.RENDERED:
-                self._problems.pop(resource.uid, None)
+                self._problems.pop(uid, None)
             else:
-                self._problems[resource.uid] = result
+                self._problems[uid] = result
         for known in (self._applied, self._problems):
             for uid in known.keys() - store.resources.keys():
                 known.pop(uid)
         return results
 
     async def _reconcile_one(
-        self,
-        resource: ResourceSnapshot,
-        sized: Sized,
-        parsed: InferenceDeployment,
-        snapshot: FleetSnapshot,
-        store: Store,
-        free: dict[str, int | None],
+        self, admitted: Admission, parsed: InferenceDeployment, store: Store
     ) -> RenderResult | None:
-        pool = snapshot.pools.get(resource.pool) if resource.pool else None
-        is_new = isinstance(resource.target, TargetMissing)
-        if not is_new and not _is_pool_known(parsed, store):
+        uid, configuration = admitted.resource.uid, admitted.sized.configuration
+        if not admitted.is_new and not _is_pool_known(parsed, store):
             # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
             return None
-        rendering = Rendering(
-            parsed,
-            sized.configuration,
-            self._node_selector(parsed, sized.configuration.gpu, store),
-            self._monitor_labels,
-        )
+        selector = self._node_selector(parsed, configuration.gpu, store)
+        rendering = Rendering(parsed, configuration, selector, self._monitor_labels)
         wanted = self._fingerprint(rendering)
-        if not is_new and self._applied.get(resource.uid) == wanted:
+        if not admitted.is_new and self._applied.get(uid) == wanted:
             return None
-        scheduled = resource.scheduled_requests_per_second
-        replicas = initial_replicas(resource.policy, sized, scheduled, on_prem=pool is not None and pool.on_prem)
-        gpus = sized.configuration.gpus_per_replica
-        if is_new and resource.pool is not None:
-            room = free.get(resource.pool)
-            if room is None:
-                reason = Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
-                return RenderResult(reason, f"pool {resource.pool}: how many GPUs it has is not known")
-            replicas = min(replicas, max(0, room) // gpus)
-            if replicas == 0:
-                return RenderResult(
-                    Reason.POOL_EXHAUSTED, f"pool {resource.pool} has no {gpus} free GPUs for a replica"
-                )
-            free[resource.pool] = room - replicas * gpus
-        result = await self._renderer.render(rendering, replicas)
+        result = await self._renderer.render(rendering, admitted.replicas)
         if result.reason is Reason.RENDERED:
-            self._applied[resource.uid] = wanted
+            self._applied[uid] = wanted
             logger.info("rendered %s: %s", parsed.key, result.message)
         return result
 
@@ -154,22 +109,3 @@ def _is_pool_known(parsed: InferenceDeployment, store: Store) -> bool:
     """Whether the pool that is named, if any, exists and can be read."""
     name = parsed.spec.capacity.pool
     return not name or any(pool.name == name and pool.parsed is not None for pool in store.pools.values())
-
-
-def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Counter[str]:
-    """GPUs by pool that increases of this tick take, written or not: a write that failed is tried again."""
-    resources = {resource.uid: resource for resource in snapshot.resources}
-    granted: Counter[str] = Counter()
-    for decision in decisions:
-        resource = resources[decision.uid]
-        increase = decision.to_replicas - decision.from_replicas
-        if resource.pool is not None and resource.policy.mode is ScalingMode.ACTIVE and increase > 0:
-            granted[resource.pool] += increase * decision.gpus_per_replica
-    return granted
-
-
-def _free_gpus(snapshot: FleetSnapshot, pool: PoolSnapshot, granted: int) -> int | None:
-    if pool.budget_gpus is None:
-        return None
-    charged = charged_together(resource.target for resource in snapshot.resources if resource.pool == pool.name)
-    return pool.budget_gpus - pool.charged_elsewhere_gpus - charged - granted

@@ -16,11 +16,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.act.publish import read_status
-from firsttoken_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Sized, Target, health_of
+from firsttoken_operator.domain import (
+    ConditionType,
+    FleetSnapshot,
+    ResourceSnapshot,
+    ScalingMode,
+    Sized,
+    Target,
+    health_of,
+)
 from firsttoken_operator.estimate import (
     DEFAULT,
     Calibration,
@@ -86,7 +94,7 @@ def restored(
     scaled = status.timing.last_scale_time if status.timing else None
     return replace(
         fresh(target, sizing_key(sized) if sized and same_sizing else "", None),
-        # NB: not the target's: what became of it while nobody watched is a change that this process sees.
+        # NB: not the target's: what became of it while no operator watched is a change that this process sees.
         replicas=target.replicas if status.replicas is None else status.replicas,
         changed_seconds=times.latest(scaled) if scaled else None,
         lost_since_seconds=_lost_since(status, times),
@@ -123,7 +131,7 @@ class Restoring:
             try:
                 seed = self._seed(resource, memory.resources.get(resource.uid), store, times)
             except Exception:
-                # One status that nobody thought of must not keep all the others from being decided.
+                # One status that no test foresaw must not keep all the others from being decided.
                 logger.exception("restoring %s/%s from its status failed", resource.namespace, resource.name)
                 self._done.add(resource.uid)
                 continue

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.estimate.forecast.series import (
     HORIZON_SECONDS,
     MONDAY,
@@ -43,7 +44,7 @@ def check(answer: Forecast) -> None:
     assert answer.samples >= 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(observations, max_size=40), moments, spans)
 def test_any_numbers_are_answered(given_: list[Observation], now: float, horizon_seconds: float) -> None:
     state: ForecastState | None = None
@@ -94,7 +95,7 @@ def test_no_load_at_all_is_a_rate_of_zero() -> None:
     assert answer.deviation_per_second < 1.0 / WINDOW_SECONDS
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(st.permutations([(MONDAY + 15.0 * tick, 5.0) for tick in range(40)]))
 def test_observations_in_any_order_of_one_rate_are_that_rate(points: list[tuple[float, float]]) -> None:
     answer = predict(observed(points), MONDAY + 600.0, HORIZON_SECONDS)

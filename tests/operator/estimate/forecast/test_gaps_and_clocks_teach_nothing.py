@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.estimate.forecast import Observation
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.estimate.forecast.series import (
     HORIZON_SECONDS,
     MONDAY,
@@ -22,7 +23,7 @@ from tests.operator.estimate.forecast.series import (
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(st.lists(st.floats(15.0, 7200.0), min_size=1, max_size=60))
 def test_gaps_of_any_length_leave_a_constant_rate_what_it_is(gaps: list[float]) -> None:
     at, points = MONDAY, []

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.estimate.forecast import Observation
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.estimate.forecast.series import (
     HORIZON_SECONDS,
     MONDAY,
@@ -25,7 +26,7 @@ from tests.operator.estimate.forecast.series import (
 rates = st.floats(0.05, 1e5)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(rate=rates, ticks=st.integers(1, 60))
 def test_a_rate_without_noise_is_the_level(rate: float, ticks: int) -> None:
     answer = said([rate] * ticks)[-1]
@@ -61,7 +62,7 @@ def test_noise_moves_the_level_no_further_than_its_deviation_says(rate: float, s
     assert sum(error < 2.0 for error in errors) > 0.9 * len(errors)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(before=st.lists(rates, min_size=1, max_size=20), rate=st.floats(0.0, 1e6))
 def test_the_level_ends_between_where_it_was_and_what_was_observed(before: list[float], rate: float) -> None:
     state = follow(before)
@@ -73,7 +74,7 @@ def test_the_level_ends_between_where_it_was_and_what_was_observed(before: list[
     assert low * (1 - 1e-9) <= predict(state, now, HORIZON_SECONDS).level_per_second <= high * (1 + 1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(rate=st.floats(0.1, 300.0), seed=st.integers(0, 10**6))
 def test_ten_times_the_rate_is_followed_within_two_ticks(rate: float, seed: int) -> None:
     state = follow(constant(rate, hours=0.5, seed=seed))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from firsttoken_lab.replay.calendar import Calendar
 from firsttoken_lab.replay.policies.view import View
-from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.decide import Memory, decide, initial_replicas
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_operator.act.ownership import UNSEEN_SECONDS, ForeignWrite, Ownership, Windows, intends, observe, wrote
+from firsttoken_operator.decide.ownership import (
+    UNSEEN_SECONDS,
+    ForeignWrite,
+    Ownership,
+    Windows,
+    intends,
+    judge_target,
+    wrote,
+)
 
 WINDOWS = Windows(foreign_seconds=600, quiet_seconds=300)
 
@@ -13,7 +21,7 @@ WINDOWS = Windows(foreign_seconds=600, quiet_seconds=300)
 def look(
     state: Ownership, replicas: int, at: float, rival: str = "", uid: str = "d-1"
 ) -> tuple[Ownership, ForeignWrite | None]:
-    return observe(state, uid, replicas, rival, at, WINDOWS)
+    return judge_target(state, uid, replicas, rival, at, WINDOWS)
 
 
 def test_what_is_there_at_first_sight_is_adopted_without_a_word() -> None:

@@ -1,0 +1,176 @@
+"""Who owns the replicas of a target: judged from the claims on it, and from who wrote them.
+
+One owner at a time. A single foreign write (`kubectl scale`) is adopted: the next decision starts from it. Two within
+ten minutes, or an autoscaler on the same target, are a conflict: nothing is written until it has been quiet for a
+stabilization window. Of two resources that name the same target the older one keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Target
+
+FOREIGN_WRITES_FOR_CONFLICT = 2
+UNSEEN_SECONDS = 90.0
+"""For so long after our own write the watch may still show the replicas from before it: a watch whose connection is
+half open delivers nothing until it times out. Not divided by the time scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What is known about one target. Empty: nothing yet, so whatever is there is adopted without a word."""
+
+    target_uid: str = ""
+    replicas: int | None = None
+    """The replicas that are accounted for."""
+    written: int | None = None
+    """The replicas of our last write, while the watch has not shown them."""
+    written_seconds: float = 0.0
+    confirmed: bool = False
+    """Whether the server said that it took them. Otherwise they may come or not: both are our own doing."""
+    foreign_seconds: tuple[float, ...] = ()
+    """When the last foreign writes were noticed, as many as make a conflict."""
+    conflict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignWrite:
+    """Another writer changed the replicas."""
+
+    from_replicas: int
+    to_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Both in seconds, already divided by the time scale."""
+
+    foreign_seconds: float
+    quiet_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A snapshot of which the resources say who else owns their replicas, and what the next tick is to be told.
+
+    `ownerships` and `foreign` (the foreign writes that this tick saw) are by uid of the resource.
+    """
+
+    snapshot: FleetSnapshot
+    ownerships: Mapping[str, Ownership] = field(default_factory=lambda: MappingProxyType({}))
+    foreign: Mapping[str, ForeignWrite] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreign_window_seconds: float) -> Owned:
+    """Judge whose the replicas of every resource are. `known`: what is known from before, by uid."""
+    older = _older_claims(snapshot.resources)
+    resources, ownerships, foreign = [], {}, {}
+    for resource in snapshot.resources:
+        rival, target = _rival(resource, older.get(resource.uid, "")), resource.target
+        if not isinstance(target, Target) or resource.policy.mode is not ScalingMode.ACTIVE:
+            # Who scales while we do not is no rival. Afterwards the replicas that are there are adopted.
+            resources.append(replace(resource, conflict=rival))
+            continue
+        state, write = judge_target(
+            known.get(resource.uid, Ownership()), target.uid, target.replicas, rival, snapshot.now_seconds,
+            Windows(foreign_window_seconds, resource.policy.stabilization_seconds),
+        )  # fmt: skip
+        ownerships[resource.uid] = state
+        if write is not None:
+            foreign[resource.uid] = write
+        resources.append(replace(resource, conflict=state.conflict))
+    return Owned(replace(snapshot, resources=tuple(resources)), MappingProxyType(ownerships), MappingProxyType(foreign))
+
+
+def judge_target(
+    state: Ownership, target_uid: str, replicas: int, rival: str, now_seconds: float, windows: Windows
+) -> tuple[Ownership, ForeignWrite | None]:
+    """Take note of the replicas that the watch shows at a tick.
+
+    `rival` says who else has a claim on the target, such as an HPA (empty: no one). Returns the new state, whose
+    `conflict` is empty when writing is allowed, and the foreign write where there was one.
+    """
+    if state.target_uid != target_uid:
+        state = Ownership(target_uid=target_uid, replicas=replicas)
+    state, foreign = _account(state, replicas, now_seconds)
+    if foreign is not None:
+        kept = state.foreign_seconds[1 - FOREIGN_WRITES_FOR_CONFLICT :]
+        state = replace(state, foreign_seconds=(*kept, now_seconds))
+    return _judge(state, rival, now_seconds, windows), foreign
+
+
+def intends(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
+    """Take note of a write that is about to be sent: it may be applied although its answer is lost."""
+    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=False)
+
+
+def wrote(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
+    """Take note of our own write, so that the watch event that follows is not taken for a foreign one."""
+    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=True)
+
+
+def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Ownership, ForeignWrite | None]:
+    settled = replace(state, replicas=replicas, written=None)
+    if state.replicas is None or replicas == state.written:
+        return settled, None
+    if replicas == state.replicas:
+        if state.written is None or now_seconds - state.written_seconds <= UNSEEN_SECONDS:
+            return state, None
+        if not state.confirmed:
+            return settled, None
+    taken = state.written if state.written is not None and state.confirmed else state.replicas
+    return settled, ForeignWrite(taken, replicas)
+
+
+def _judge(state: Ownership, rival: str, now_seconds: float, windows: Windows) -> Ownership:
+    if rival:
+        # Its last possible write is now: the quiet window starts when it is gone.
+        return replace(state, foreign_seconds=(now_seconds,), conflict=rival)
+    if state.conflict:
+        quiet = now_seconds - state.foreign_seconds[-1] >= windows.quiet_seconds
+        return replace(state, foreign_seconds=(), conflict="") if quiet else state
+    recent = tuple(at for at in state.foreign_seconds if now_seconds - at <= windows.foreign_seconds)
+    if len(recent) >= FOREIGN_WRITES_FOR_CONFLICT:
+        text = "another writer keeps changing the replicas; stop it or set scaling.mode: Advisory"
+        return replace(state, foreign_seconds=recent, conflict=text)
+    return replace(state, foreign_seconds=recent)
+
+
+def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
+    """For each resource whose target an older one names too: the name of that one, by uid.
+
+    The oldest keeps the target (by creation time, then uid), whatever the order of the events was.
+    """
+    oldest: dict[tuple[str, str], str] = {}
+    older: dict[str, str] = {}
+    for resource in sorted(resources, key=lambda r: (r.created, r.uid)):
+        key = (resource.namespace, resource.claims.target_name)
+        if key in oldest:
+            older[resource.uid] = oldest[key]
+        elif resource.claims.target_name:
+            oldest[key] = resource.name
+    return older
+
+
+def _rival(resource: ResourceSnapshot, older: str) -> str:
+    """Who has a better claim on the replicas, the first that has; empty: no one. `older`: whose claim is older."""
+    claims, is_advice = resource.claims, resource.policy.mode is ScalingMode.ADVISORY
+    if older:
+        return f"InferenceDeployment {older} scales Deployment {claims.target_name} already; delete one"
+    if is_advice and not claims.is_rendered:
+        # Advice writes nothing to a target that it only refers to: its owner or autoscaler is no rival.
+        return ""
+    owner = claims.owner
+    if owner is not None and not (claims.is_rendered and owner.uid == resource.uid):
+        return (
+            f"owned by {owner.kind} {owner.name}; point targetRef at it; this version scales Deployments only, "
+            f"use scaling.mode: Advisory with the {owner.kind}'s own autoscaler"
+        )
+    if claims.autoscaler and not is_advice:
+        return (
+            f"HorizontalPodAutoscaler {claims.autoscaler} scales this target; delete it or set scaling.mode: Advisory"
+        )
+    return ""
