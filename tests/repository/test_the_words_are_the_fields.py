@@ -15,6 +15,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.t
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 OPERATOR = ("operator/src/firsttoken_operator/", "tests/operator/")
 SIZING = ("sizing/", "tests/sizing/")
+ESTIMATE = ("operator/src/firsttoken_operator/estimate/", "tests/operator/estimate/")
 OUTSIDE = (*SIZING, "benchmarks/", "tests/benchmarks/", "demo/", "tests/demo/", "tools/", "tests/tools/", "docs/")
 
 
@@ -52,6 +53,14 @@ RETIRED = (
     Retired("(?<!DOWN_)brakes?", "scale-down rate limit"),
     Retired("broom|sweep(s|ing)?", "resync", OPERATOR[:1]),
     Retired("poison(ous|ed)?", "failing resource"),
+    Retired("lessons?|taught|teach(es)?", "update, sample", ESTIMATE),
+    Retired("tighten(s|ed)?|tail_factor", "fast or slow correction", ESTIMATE),
+    Retired("patience|patient", "stabilization-window multiplier", ESTIMATE),
+    Retired("(over)?spent|spending|balance", "consumption, gain, error signal", ESTIMATE),
+    Retired("fill(ed)?", "utilization", ESTIMATE),
+    Retired("boost(ed|s)?", "over-provisioning", ESTIMATE),
+    Retired("believed?|doubted", "prior weight, uncertainty bound", ESTIMATE),
+    Retired("work_ratio|wanted_load", "request cost, target load"),
 )
 
 

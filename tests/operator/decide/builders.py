@@ -209,7 +209,7 @@ class Fleet:
         """A new process: everything remembered is gone."""
         self.memory = Memory()
 
-    def teach(self, calibration: Calibration) -> None:
+    def calibrate(self, calibration: Calibration) -> None:
         """Put a calibration into the memory, which one tick at least has made."""
         known = replace(self.known, calibration=calibration)
         self.memory = replace(self.memory, resources=MappingProxyType({"r-1": known}))

@@ -131,7 +131,7 @@ def test_more_late_requests_ask_for_no_less(share: float, more: float, replicas:
     rate = replicas * 5 * fill
     for _ in range(80):
         fleet.tick(metrics(rate, ttft=late(0.04)), apply=False)
-    fleet.teach(Calibration())
+    fleet.calibrate(Calibration())
 
     fewer = asked(fleet, metrics(rate, ttft=late(share)))
     assert asked(fleet, metrics(rate, ttft=late(min(share + more, 1.0)))) >= fewer

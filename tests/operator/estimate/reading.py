@@ -31,6 +31,6 @@ def windows(known: Calibration, sla: Sla = SLA) -> float:
     return window_multiplier(consumed(known, sla), DEFAULT.error_budget)
 
 
-def filled(known: Calibration, sla: Sla = SLA) -> float:
+def used(known: Calibration, sla: Sla = SLA) -> float:
     """Share of the capacity that is used."""
     return utilization_limit(consumed(known, sla), DEFAULT.error_budget)

@@ -18,14 +18,14 @@ LEARNED = 100.0
 """Hours of full replicas after which little is new."""
 
 
-def after(share: float, seconds: float, fill: float = 1.0, known: Calibration | None = None) -> Calibration:
+def after(share: float, seconds: float, utilization: float = 1.0, known: Calibration | None = None) -> Calibration:
     """What is known after so long with replicas that are full to this share of what they are taken to carry."""
     fleet = Fleet(replicas=REPLICAS)
     for _ in range(round(WAIT_SECONDS / TICK_SECONDS) + 1):
         fleet.tick(metrics(0.7 * REPLICAS * CAPACITY, ttft=late(0.02)), apply=False)
-    fleet.teach(Calibration(tail=TailCapacity(hours=LEARNED)) if known is None else known)
+    fleet.calibrate(Calibration(tail=TailCapacity(hours=LEARNED)) if known is None else known)
     for _ in range(round(seconds / TICK_SECONDS)):
-        load = fill * fleet.capacity_factor * REPLICAS * CAPACITY
+        load = utilization * fleet.capacity_factor * REPLICAS * CAPACITY
         fleet.tick(metrics(load, ttft=late(share)), apply=False)
     return fleet.known.calibration
 
@@ -52,9 +52,9 @@ def test_a_row_of_bad_windows_moves_the_slow_correction_less() -> None:
     assert factor(fresh) < factor(old), "at first every update is learned in full"
 
 
-@pytest.mark.parametrize("fill", [0.8, 0.9])
-def test_replicas_that_are_not_full_do_not_show_more_than_was_learned(fill: float) -> None:
-    assert factor(after(NONE, 6 * 3600, fill)) == 1
+@pytest.mark.parametrize("utilization", [0.8, 0.9])
+def test_replicas_that_are_not_full_do_not_show_more_than_was_learned(utilization: float) -> None:
+    assert factor(after(NONE, 6 * 3600, utilization)) == 1
 
 
 def test_full_ones_without_a_violation_do() -> None:

@@ -20,7 +20,7 @@ from tests.operator.decide.builders import (
     running,
     worked_table,
 )
-from tests.operator.estimate.reading import consumed, filled, speed, windows
+from tests.operator.estimate.reading import consumed, speed, used, windows
 
 QUIET, FULL = 15.0, 95.0
 """Requests a second on twenty replicas of five."""
@@ -65,17 +65,17 @@ def test_a_histogram_that_cannot_tell_takes_no_capacity_away_and_adds_no_replica
     assert fleet.tick(metrics(65.0, ttft=IN_DOUBT)).to_replicas == 20
 
 
-def test_a_quiet_week_forgets_what_was_overspent() -> None:
+def test_a_quiet_week_forgets_what_was_consumed() -> None:
     fleet = Fleet(replicas=20)
     watched(fleet, 1200, ttft=late(0.5))
-    overspent = consumed(fleet.known.calibration)
+    before = consumed(fleet.known.calibration)
     few = TtftInterval(60, 100, 80, 10, LateShare(0.0, 0.0, 0.0))
     for _ in range(round(8 * DEFAULT.error_budget.memory_seconds / TICK_SECONDS)):
         fleet.tick(metrics(0.2, ttft=few), apply=False)
 
     known = fleet.known.calibration
-    assert overspent > 3
-    assert (windows(known), filled(known)) == (1.0, pytest.approx(1.0, abs=0.05))
+    assert before > 3
+    assert (windows(known), used(known)) == (1.0, pytest.approx(1.0, abs=0.05))
 
 
 def test_a_fleet_that_was_woken_up_in_an_outage_is_not_raised_to_the_declared_peak_at_once() -> None:

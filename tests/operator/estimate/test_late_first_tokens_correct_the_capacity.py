@@ -72,7 +72,7 @@ def test_one_window_moves_it_by_a_tenth_at_most() -> None:
     assert before > factor(fleet) >= before * (1 - LAW.first_step_down)
 
 
-def test_misses_are_believed_sooner_than_their_absence() -> None:
+def test_misses_count_sooner_than_their_absence() -> None:
     fleets = {share: watched(FULL, 0.05, WAIT_SECONDS) for share in (0.2, NONE)}
     moved = {}
     for share, fleet in fleets.items():

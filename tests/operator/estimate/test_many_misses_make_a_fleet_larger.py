@@ -9,12 +9,12 @@ from firsttoken_operator.estimate import DEFAULT
 from tests.operator.decide.builders import TICK_SECONDS, Fleet, late, metrics
 
 
-def after(replicas: int, share: float, fill: float = 0.9, **changes: object) -> Decision:
-    """The decision of a fleet that works at `fill` of its capacity and had this share of late requests for a minute."""
+def after(replicas: int, share: float, utilization: float = 0.9, **changes: object) -> Decision:
+    """The decision of a fleet of this utilization that had this share of late requests for a minute."""
     fleet = Fleet(replicas=replicas)
-    fleet.run(metrics(replicas * 5 * fill, ttft=late(0.0)), 300)
+    fleet.run(metrics(replicas * 5 * utilization, ttft=late(0.0)), 300)
     fleet.replicas = replicas
-    return fleet.tick(metrics(replicas * 5 * fill, ttft=late(share)), **changes)
+    return fleet.tick(metrics(replicas * 5 * utilization, ttft=late(share)), **changes)
 
 
 @pytest.mark.parametrize("replicas", [10, 20, 30])
@@ -26,13 +26,13 @@ def test_a_small_fleet_does_not_grow_by_half_for_one_bad_minute() -> None:
     assert after(3, 0.3).to_replicas == 3
 
 
-@pytest.mark.parametrize("share", [0.0, 0.04, DEFAULT.target_load.least_boost_miss_rate])
+@pytest.mark.parametrize("share", [0.0, 0.04, DEFAULT.target_load.over_provisioning_miss_rate])
 def test_few_misses_are_the_business_of_what_is_learned(share: float) -> None:
     assert after(20, share).to_replicas <= 20
 
 
-def test_the_boost_is_bounded() -> None:
-    assert after(20, 1.0).to_replicas <= 20 * (1 + DEFAULT.target_load.most_boost)
+def test_over_provisioning_is_bounded() -> None:
+    assert after(20, 1.0).to_replicas <= 20 * (1 + DEFAULT.target_load.most_over_provisioning)
 
 
 def test_replicas_are_never_multiplied_by_the_ratio_of_ttft_and_sla() -> None:
@@ -59,7 +59,7 @@ def test_the_same_misses_are_not_counted_twice() -> None:
 
 
 @pytest.mark.parametrize("health", [Reason.PARTIAL, Reason.ERRORS_PRESENT])
-def test_untrusted_data_is_not_boosted(health: Reason) -> None:
+def test_untrusted_data_over_provisions_nothing(health: Reason) -> None:
     fleet = Fleet(replicas=20)
     fleet.run(metrics(90, ttft=late(0.0)), 300)
     fleet.replicas = 20

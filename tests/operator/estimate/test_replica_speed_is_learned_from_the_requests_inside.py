@@ -96,7 +96,7 @@ def test_one_measurement_moves_little() -> None:
 
 
 @pytest.mark.parametrize("pods", [{"ready": 8, "starting": 2}, {"terminating": 2}, {"rollout": True}])
-def test_a_fleet_in_motion_teaches_no_speed(pods: dict[str, object]) -> None:
+def test_a_fleet_in_motion_shows_no_speed(pods: dict[str, object]) -> None:
     fleet = Fleet(replicas=REPLICAS, sized=SIZED_WITH_WORK)
     for _ in range(240):
         fleet.tick(seen(30.0, 1.5), apply=False, **pods)

@@ -22,11 +22,11 @@ def having_consumed(share: float) -> Calibration:
     return Calibration(budget=ErrorBudget(share * 1e6, 1e6))
 
 
-def test_nothing_counted_is_neither_saved_nor_overspent() -> None:
+def test_nothing_counted_is_on_target() -> None:
     assert consumed(Calibration()) == 1
 
 
-def test_what_is_spent_grows_with_what_is_late_and_is_one_at_what_is_aimed_at() -> None:
+def test_consumption_grows_with_what_is_late_and_is_one_at_the_set_point() -> None:
     budgets = [consumed(having_consumed(share)) for share in (0.0, 0.01, LAW.set_point_share * ALLOWED, 0.2)]
 
     assert budgets == sorted(budgets)
@@ -34,10 +34,10 @@ def test_what_is_spent_grows_with_what_is_late_and_is_one_at_what_is_aimed_at() 
     assert budgets[2] == pytest.approx(1, rel=0.01)
 
 
-def test_what_no_replica_helps_is_not_spent() -> None:
+def test_what_is_irreducible_consumes_nothing() -> None:
     fleet = Fleet(replicas=20)
     fleet.tick(metrics(50))
-    fleet.teach(Calibration(irreducible=IrreducibleMisses(0.04, 1e4)))
+    fleet.calibrate(Calibration(irreducible=IrreducibleMisses(0.04, 1e4)))
     for _ in range(100):
         fleet.tick(metrics(95, ttft=late(0.04)), apply=False)
 
@@ -45,13 +45,13 @@ def test_what_no_replica_helps_is_not_spent() -> None:
     assert fleet.known.calibration.budget.requests > 0
 
 
-def test_a_day_that_has_spent_too_much_is_judged_harder_on_full_replicas() -> None:
+def test_a_day_that_has_consumed_too_much_is_judged_harder_on_full_replicas() -> None:
     factors = []
     for share in (0.0, 0.05, 0.2):
         fleet = Fleet(replicas=20)
         fleet.run(metrics(98, ttft=late(ALLOWED)), WAIT_SECONDS)
         fleet.replicas = 20
-        fleet.teach(having_consumed(share))
+        fleet.calibrate(having_consumed(share))
         for _ in range(40):
             fleet.tick(metrics(98, ttft=late(0.04)), apply=False)
         factors.append(fleet.capacity_factor)
@@ -63,7 +63,7 @@ def test_a_day_that_has_spent_too_much_is_judged_harder_on_full_replicas() -> No
 def test_a_bad_day_is_forgotten_in_time() -> None:
     fleet = Fleet(replicas=20)
     fleet.tick(metrics(95, ttft=late(0.0)))
-    fleet.teach(having_consumed(0.5))
+    fleet.calibrate(having_consumed(0.5))
     before = consumed(fleet.known.calibration)
     for _ in range(round(2 * LAW.memory_seconds / TICK_SECONDS)):
         fleet.tick(metrics(60, ttft=late(0.0)), apply=False)
@@ -80,13 +80,13 @@ def test_an_sla_without_a_share_that_may_be_late_keeps_a_size_for_one_window() -
     assert windows(having_consumed(1.0), Sla(end_to_end=Limit(5000, Percentile.P95))) == 1
 
 
-def test_an_overspent_budget_keeps_a_size_for_longer() -> None:
+def test_a_consumed_budget_keeps_a_size_for_longer() -> None:
     waited = []
-    for share in (0.0, 2 * LAW.patient_budgets * ALLOWED):
+    for share in (0.0, 2 * LAW.longer_hold_budgets * ALLOWED):
         fleet = Fleet(replicas=20)
         for _ in range(80):
             fleet.tick(metrics(98, ttft=late(0.0)), apply=False)
-            fleet.teach(having_consumed(share))
+            fleet.calibrate(having_consumed(share))
         seconds = first_change(fleet, metrics(30, ttft=late(0.0)), 7200)
         assert seconds is not None
         waited.append(seconds)
@@ -94,9 +94,9 @@ def test_an_overspent_budget_keeps_a_size_for_longer() -> None:
     assert waited[1] > 1.5 * waited[0]
 
 
-def test_an_overspent_budget_keeps_no_fleet_from_growing() -> None:
+def test_a_consumed_budget_keeps_no_fleet_from_growing() -> None:
     fleet = Fleet(replicas=20)
     fleet.tick(metrics(50, ttft=late(0.0)))
-    fleet.teach(having_consumed(1.0))
+    fleet.calibrate(having_consumed(1.0))
 
     assert fleet.tick(metrics(200, ttft=late(0.0))).outcome is Outcome.UP

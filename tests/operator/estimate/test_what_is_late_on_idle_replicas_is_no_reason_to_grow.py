@@ -26,7 +26,7 @@ def test_what_is_irreducible_is_no_miss_on_full_replicas() -> None:
     for share in (0.04, 0.0):
         fleet = Fleet(replicas=20)
         fleet.tick(metrics(QUIET, ttft=late(share)), apply=False)
-        fleet.teach(Calibration(irreducible=IrreducibleMisses(share, 1e4)))
+        fleet.calibrate(Calibration(irreducible=IrreducibleMisses(share, 1e4)))
         for _ in range(480):
             fleet.tick(metrics(FULL, ttft=late(0.049)), apply=False)
         factors.append(fleet.capacity_factor)

@@ -38,7 +38,7 @@ from tests.operator.decide.builders import (
     table,
     target,
 )
-from tests.operator.estimate.reading import consumed, factor, filled, speed, windows
+from tests.operator.estimate.reading import consumed, factor, speed, used, windows
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.lives import EPOCH, POOL, UID, Life, read_back
 
@@ -95,7 +95,7 @@ def test_what_was_overspent_still_keeps_more_free_and_holds_for_longer() -> None
     restarted = life.successor(metrics(90.0)).resources[UID].calibration
 
     assert consumed(steady) > 2
-    assert filled(restarted) <= filled(steady) < 1
+    assert used(restarted) <= used(steady) < 1
     assert windows(restarted) >= windows(steady) > 1
 
 

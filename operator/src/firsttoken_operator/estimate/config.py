@@ -5,6 +5,7 @@ Where a value comes from is one of:
 - *measured*: on the simulator or on recorded traffic, as said there;
 - *tuned*: chosen by the policy benchmark (`benchmarks/policy.py`: three recorded weeks, three hours, four episodes);
 - *derived*: follows from a formula or from another constant;
+- *a peer's*: the default of another autoscaler;
 - *chosen*: by judgment, and not tuned. Nothing is known of how sharply results depend on it unless it is said.
 
 `DEFAULT` is what ships. A config is passed explicitly from `decide` downwards, so that a benchmark can vary it.
@@ -23,7 +24,7 @@ class DemandConfig:
     """Declared requests. One that costs more, or less than this part of one, is a fault of the counters. Chosen."""
     long_prompt_exponent: float = 0.4
     """Of the prompt's length, in declared ones, by which a request beyond it costs more than its tokens: it holds up
-    those behind it for longer, and the limit stays. Measured: simulated replicas of a 70B model, filled with prompts
+    those behind it for longer, and the limit stays. Measured: simulated replicas of a 70B model, full of prompts
     1.4 and 2 times as long as declared, keep an SLA of P99 up to 0.86 and 0.76 of the declared utilization."""
     smoothing_windows: float = 1.0
     """Rate windows; time constant of the cost. Chosen short: lengths may double in minutes, the first answers that end
@@ -98,19 +99,19 @@ class ErrorBudgetConfig:
     memory_seconds: float = 43200.0
     """Time constant with which a violation is forgotten. Chosen: about a day in all."""
     prior_requests: float = 1000.0
-    """Prior weight of "violations are as aimed at", in requests: a few late ones are no overspent day. Chosen."""
+    """Prior weight of "violations are as aimed at", in requests: a few late ones are no bad day. Chosen."""
     gain_slope: float = 5.0
     """Budget gain for each budget that was consumed too little or too much. Chosen."""
     least_gain: float = 0.25
-    """Of the set-point on full replicas, while the day has overspent. Chosen."""
+    """Of the set-point on full replicas, while the day has consumed too much. Chosen."""
     most_gain: float = 3.0
-    """The same while it has underspent. Chosen."""
+    """The same while it has consumed little. Chosen."""
     reserve_per_budget: float = 0.05
     """Share of the capacity that is left free for each budget beyond the first. Chosen; 2 to 6 times
     as much was tried for starts of 600 s on the week that jumps most, and gained little (98.8 % at most)."""
     most_reserve: float = 0.3
     """Of the capacity, left free at most. Chosen."""
-    patient_budgets: float = 3.0
+    longer_hold_budgets: float = 3.0
     """Budgets from which on the stabilization window grows in proportion. Chosen."""
     most_window_multiplier: float = 12.0
     """Stabilization windows that a size is held at most; an hour at 300 s, six where starts take 30 minutes. Chosen."""
@@ -134,8 +135,8 @@ class TailCapacityConfig:
     """Natural logarithm; most that one rate window lowers the factor, in the first of a row. Chosen: most such windows
     are load that rises faster than it is measured, of which the capacity knows nothing."""
     later_step_down: float = 0.1
-    """The same from `patient_windows` on. Chosen."""
-    patient_windows: float = 3.0
+    """The same from `first_windows` on. Chosen."""
+    first_windows: float = 3.0
     """Rate windows in a row above the set-point before they count in full. Chosen."""
     least_utilization: float = 0.75
     """Of the corrected capacity, below which a replica says nothing of how large it is. Chosen."""
@@ -148,7 +149,7 @@ class TailCapacityConfig:
     """`least_utilization` where a factor would go beyond what was sized or learned: misses do not warn before a replica
     is saturated, so one that has room and no miss may be just below. Measured, as above: the knee is that sharp."""
     growth_full_utilization: float = 1.05
-    """`full_utilization` there."""
+    """The same of `full_utilization`."""
     clear_violations: float = 2.0
     """Multiples of the violations that the SLA allows, that count in full even on replicas with room. Chosen."""
     speed_wait_seconds: float = 900.0
@@ -174,7 +175,7 @@ class NoiseConfig:
     prior_windows: float = 10.0
     """Prior weight of the two below. Chosen."""
     prior_dispersion: float = 1.0
-    """Variance-to-mean ratio of a window's requests: Poisson."""
+    """Variance-to-mean ratio of a window's requests. Chosen: that of Poisson arrivals."""
     prior_movement_per_second: float = 0.02**2 / 60.0
     """Relative variance: 2 % in a minute, 15 % in an hour. Chosen."""
     least_dispersion: float = 0.1
@@ -232,7 +233,7 @@ class SeasonConfig:
     least_observed_seconds: float = 1800.0
     """Of an hour that is learned. Chosen: half of it."""
     least_rate_per_second: float = 1.0 / 3600.0
-    """A quieter hour counts as one with a single request: ratios to nothing mean nothing."""
+    """A quieter hour counts as one with a single request: ratios to nothing mean nothing. Derived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,11 +269,11 @@ class ForecastConfig:
     season: SeasonConfig = SeasonConfig()
     score: ScoreConfig = ScoreConfig()
     most_rate_per_second: float = 1e9
-    """More is a fault of the counters."""
+    """More is a fault of the counters. Chosen."""
     most_epoch_seconds: float = 1e11
-    """Three thousand years."""
+    """More is a fault of the clock. Chosen: three thousand years."""
     least_span_seconds: float = 1.0
-    """Of a window or a horizon."""
+    """Of a window or a horizon; any other is refused. Chosen."""
     most_span_seconds: float = 86400.0
     """The same."""
     least_elapsed_seconds: float = 0.1
@@ -295,10 +296,10 @@ class TargetLoadConfig:
     """Of chance, by which one window above the level proves that it has risen. Chosen."""
     most_held_start_seconds: float = 1800.0
     """Up to which a size is held for as long as a start takes. Chosen: a start of more is a fault."""
-    least_boost_miss_rate: float = 0.1
-    """From which on a fleet is over-provisioned by its miss rate. Measured on a prototype: a boost from 10 % on gains
+    over_provisioning_miss_rate: float = 0.1
+    """From which on a fleet is over-provisioned by its miss rate. Measured on a prototype: that from 10 % on gains
     0.45 points of attainment on spikes."""
-    most_boost: float = 0.5
+    most_over_provisioning: float = 0.5
     """Of the fleet. Chosen."""
     least_deadband: float = 0.05
     """Of the load, that a smaller fleet must still carry. Measured on a prototype: without hold and deadband up to
@@ -335,7 +336,7 @@ class DecisionConfig:
     """Of the measured mean of TTFT, which is exact, to the predicted one, up to which the model is trusted there.
     Chosen."""
     rounding: float = 1e-9
-    """Relative; a rate above the capacity by less is one at it."""
+    """Relative; a rate above the capacity by less is one at it. Chosen."""
     least_share_said: float = 0.05
     """A smaller difference is not mentioned in the message of a decision. Chosen."""
 

@@ -7,7 +7,7 @@ counted. Three things follow from it: how hard full replicas are judged (`gain`)
 
 Worked, for an SLA of P99 (set-point 0.38 % late) and 10 requests/s:
 
-| what is seen | consumption | gain | capacity filled | stabilization windows |
+| what is seen | consumption | gain | capacity used | stabilization windows |
 |---|---|---|---|---|
 | nothing yet | 1.00 | 1.00 | 100 % | 1.0 |
 | the first hour: 0.2 % late | 0.54 | 3.00 | 100 % | 1.0 |
@@ -71,11 +71,11 @@ def gain(consumed: float, config: ErrorBudgetConfig) -> float:
 
 def window_multiplier(consumed: float, config: ErrorBudgetConfig) -> float:
     """How many stabilization windows a size is kept: more where far too many requests were late."""
-    return min(max(consumed / config.patient_budgets, 1.0), config.most_window_multiplier)
+    return min(max(consumed / config.longer_hold_budgets, 1.0), config.most_window_multiplier)
 
 
 def utilization_limit(consumed: float, config: ErrorBudgetConfig) -> float:
-    """Share of the corrected capacity to fill, 0..1: less where the day has overspent, whatever it went on.
+    """Share of the corrected capacity to use, 0..1: less where the day has consumed too much, whatever on.
 
     Load that jumps makes requests late before anything can start. What is left free then is all that helps.
     """

@@ -1,4 +1,4 @@
-"""Whether what was measured over a window is of one fleet: otherwise it teaches nothing about its replicas."""
+"""Whether what was measured over a window is of one fleet: otherwise it says nothing of its replicas."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def update(state: TailCapacity, sample: TailSample, speed: float, config: TailCa
     hours = sample.interval_seconds / _SECONDS_AN_HOUR
     gain = max(config.least_gain_per_hour, config.first_gain_per_hour / (1 + state.hours))
     gain *= max(sample.budget_gain, 1.0) if sample.error_signal > 0 else 1.0
-    is_patient = sample.violating_windows < config.patient_windows
-    largest = config.first_step_down if is_patient else config.later_step_down
+    is_first = sample.violating_windows < config.first_windows
+    largest = config.first_step_down if is_first else config.later_step_down
     step = max(gain * hours * weight * sample.error_signal, -largest * sample.interval_seconds / sample.window_seconds)
     return _stepped(state, step, sample.most_factor * max(speed, 1.0), speed, state.hours + weight * hours, config)
 

@@ -109,13 +109,15 @@ def _over_provisioned(
     if not isinstance(target, Target) or missed is None:
         return 0.0
     irreducible = irreducible_miss_rate(memory.calibration, resource.metrics, sized, config)
-    boost = min(missed - irreducible, config.target_load.most_boost)
-    if boost <= config.target_load.least_boost_miss_rate or not is_settled(memory, tick, target, resource.metrics):
+    share = min(missed - irreducible, config.target_load.most_over_provisioning)
+    if share <= config.target_load.over_provisioning_miss_rate or not is_settled(
+        memory, tick, target, resource.metrics
+    ):
         return 0.0
     ready, table = target.ready, sized.table
     idle = config.irreducible_misses.idle_utilization
     if demand.total_per_second <= idle * ready * table.capacity_of_one_among(ready):
         return 0.0
-    replicas = ready + int(ready * boost)
-    boosted = replicas * table.capacity_of_one_among(replicas) * capacity_factor(memory.calibration, config)
-    return min(boosted, demand.total_per_second / idle) if replicas > ready else 0.0
+    replicas = ready + int(ready * share)
+    provided = replicas * table.capacity_of_one_among(replicas) * capacity_factor(memory.calibration, config)
+    return min(provided, demand.total_per_second / idle) if replicas > ready else 0.0

@@ -1,4 +1,4 @@
-"""A method is believed for what it predicted, never for what it is."""
+"""A method is used for what it predicted, never for what it is."""
 
 from __future__ import annotations
 

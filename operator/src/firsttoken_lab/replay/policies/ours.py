@@ -18,6 +18,7 @@ from firsttoken_operator.domain import (
     lead_seconds,
     ready_seconds,
 )
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from firsttoken_operator.observe.measure import nothing
 
 TICK_SECONDS = 15.0
@@ -38,17 +39,18 @@ class Ours:
         *,
         on_prem: bool = False,
         memory: Memory | None = None,
+        config: EstimatorConfig = DEFAULT,
     ) -> None:
         """`sized` and `policy` are what the operator would have made of the resource; `interval_seconds`: its tick.
 
         `calendar`: when the trace happens and what is declared for then; None: a week from Monday without windows.
         `on_prem`: the resource is in a pool of GPUs that are there anyway. `memory`: what a process begins with that
-        takes over from another one; None: nothing.
+        takes over from another one; None: nothing. `config`: other constants than those that ship.
         """
         self.interval_seconds = interval_seconds
         self._sized, self._policy = sized, policy
         self._calendar, self._on_prem = calendar or Calendar(), on_prem
-        self._memory = memory or Memory()
+        self._memory, self._config = memory or Memory(), config
         self.decisions: list[Decision] = []
         """Those that changed something, in order."""
         self.capacity_factors: list[tuple[float, float]] = []
@@ -87,7 +89,7 @@ class Ours:
             (resource,),
             epoch_seconds=self._calendar.epoch_seconds(view.now_seconds),
         )
-        (decision,), self._memory = decide(snapshot, self._memory)
+        (decision,), self._memory = decide(snapshot, self._memory, self._config)
         return decision
 
     def _scheduled(self, now_seconds: float, time_to_ready_seconds: float) -> float | None:

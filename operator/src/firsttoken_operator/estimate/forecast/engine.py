@@ -100,7 +100,7 @@ def learn(
 ) -> ForecastState:
     """The state after a history of (epoch_seconds, rate_per_second) in order; what is not there is not zero.
 
-    Each rate is a mean over the `window_seconds` that end at its time. Points more than ten windows apart teach no
+    Each rate is a mean over the `window_seconds` that end at its time. Points more than ten windows apart update no
     season: ask for a window about as long as the step. Methods are scored where the step is
     at most half the horizon.
     """

@@ -46,7 +46,7 @@ def add(
 ) -> NoiseState:
     """Compare one window with those before it, once a window; `level` scales the difference.
 
-    A series that is observed less often than every 1.5 windows starts again at each point and teaches nothing here.
+    A series that is observed less often than every 1.5 windows starts again at each point and updates nothing here.
     """
     elapsed = at_seconds - noise.block_seconds
     if noise.blocks and elapsed < config.least_step_windows * window_seconds:

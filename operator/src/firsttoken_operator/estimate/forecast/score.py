@@ -1,4 +1,4 @@
-"""Which method to believe: each one's predictions are remembered and compared with what then came.
+"""Which method to use: each one's predictions are remembered and compared with what then came.
 
 A method other than persistence is used only while its mean absolute error is lower than that of persistence over the
 same times by a margin, over enough horizons.

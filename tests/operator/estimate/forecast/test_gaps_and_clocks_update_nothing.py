@@ -83,7 +83,7 @@ def test_nothing_is_learned_when_the_clock_jumps_back_and_then_it_goes_on() -> N
     assert predict(after, now - 3600.0, HORIZON_SECONDS).level_per_second == pytest.approx(200.0)
 
 
-def test_a_clock_that_swings_teaches_no_hour_twice() -> None:
+def test_a_clock_that_swings_counts_no_hour_twice() -> None:
     state = follow(constant(20.0, hours=2))
     for turn in range(10):
         at = MONDAY + 7200.0 - 900.0 * (turn % 2)
@@ -100,7 +100,7 @@ def test_the_same_moment_twice_is_observed_once() -> None:
     assert observe(state, again) == state
 
 
-def test_history_in_long_steps_teaches_the_season() -> None:
+def test_history_in_long_steps_shows_the_season() -> None:
     points = [(MONDAY + 300.0 * n, 10.0 if ((n - 1) // 12) % 24 < 9 else 40.0) for n in range(1, 3 * 288)]
     state = learn(points, HORIZON_SECONDS, 300.0)
 
