@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firsttoken_operator.domain import Metrics, Sized
 from firsttoken_operator.estimate import error_budget, irreducible_misses, replica_speed, tail_capacity
@@ -88,11 +88,10 @@ def restored(
     """
     known = Calibration()
     allowed = None if sla is None else allowed_share(sla)
-    budget, tail = known.budget, known.tail
     if consumed is not None and allowed is not None:
         aimed_at = set_point(known, allowed, config)
-        budget = error_budget.restored(consumed, requests, aimed_at, config.error_budget)
+        known = Calibration(budget=error_budget.restored(consumed, requests, aimed_at, config.error_budget))
     if factor is None:
-        return Calibration(budget=budget)
+        return known
     tail = tail_capacity.restored(factor, speed, config.tail_capacity)
-    return Calibration(replica_speed.restored(speed, config.replica_speed), tail, budget=budget)
+    return replace(known, speed=replica_speed.restored(speed, config.replica_speed), tail=tail)

@@ -155,7 +155,7 @@ def _with_misses(
     tick: Tick,
     config: EstimatorConfig,
 ) -> ResourceMemory:
-    """Memory with what this tick's late first tokens say: of the miss rate, of the budget, of replicas as they are."""
+    """Memory with what this tick's late first tokens say of the miss rate, the budget, and settled replicas."""
     metrics, known = resource.metrics, memory.calibration
     seen, allowed = miss_rate.measured(metrics.ttft, config.miss_rate), allowed_share(sized.sla)
     smoothed = miss_rate.update(memory.miss_rate, seen, tick.interval_seconds, resource.policy.stabilization_seconds)
@@ -174,27 +174,41 @@ def _with_misses(
     offered = (
         metrics.arrivals.value * demand.request_cost if isinstance(metrics.arrivals, Value) else demand.offered_load
     )
-    sized_utilization = offered / (target.ready * sized.table.capacity_of_one_among(target.ready))
-    utilization = sized_utilization / capacity_factor(known, config)
-    if _is_idle(memory, metrics, sized_utilization, utilization, tick, config):
+    utilization = offered / (target.ready * sized.table.capacity_of_one_among(target.ready))
+    if _is_idle(memory, metrics, utilization, tick, config):
         irreducible = irreducible_misses.update(
             known.irreducible, judged, requests, tick.interval_seconds, config.irreducible_misses
         )
         return replace(memory, calibration=replace(known, irreducible=irreducible))
+    return _with_tail(memory, violating, judged, allowed, utilization, metrics, sized, tick, config)
+
+
+def _with_tail(
+    memory: ResourceMemory,
+    violating_since_seconds: float | None,
+    missed: float,
+    allowed: float,
+    sized_utilization: float,
+    metrics: Metrics,
+    sized: Sized,
+    tick: Tick,
+    config: EstimatorConfig,
+) -> ResourceMemory:
+    """Memory with what the miss rate of replicas that work says of their capacity."""
+    known, since = memory.calibration, None
     gain = error_budget.gain(budget_consumption(known, sized.sla, config), config.error_budget)
-    irreducible_rate = irreducible_miss_rate(known, metrics, sized, config)
+    irreducible = irreducible_miss_rate(known, metrics, sized, config)
+    held_at = set_point(known, allowed, config) * gain
     signal = tail_capacity.error_signal(
-        judged, irreducible_rate, known.irreducible.share, set_point(known, allowed, config) * gain, allowed,
-        config.tail_capacity,
-    )  # fmt: skip
-    since = None
+        missed, irreducible, known.irreducible.share, held_at, allowed, config.tail_capacity
+    )
     if signal < 0:
-        since = tick.clock_seconds if violating is None else violating
+        since = tick.clock_seconds if violating_since_seconds is None else violating_since_seconds
     sample = TailSample(
         error_signal=signal,
         budget_gain=gain,
-        is_clear=judged - irreducible_rate > config.tail_capacity.clear_violations * allowed,
-        utilization=utilization,
+        is_clear=missed - irreducible > config.tail_capacity.clear_violations * allowed,
+        utilization=sized_utilization / capacity_factor(known, config),
         violating_windows=0.0 if since is None else (tick.clock_seconds - since) / metrics.window_seconds,
         most_factor=model_factor(sized, config),
         interval_seconds=tick.interval_seconds,
@@ -212,16 +226,11 @@ def _speed_is_known(memory: ResourceMemory, tick: Tick, config: EstimatorConfig)
 
 
 def _is_idle(
-    memory: ResourceMemory,
-    metrics: Metrics,
-    sized_utilization: float,
-    utilization: float,
-    tick: Tick,
-    config: EstimatorConfig,
+    memory: ResourceMemory, metrics: Metrics, sized_utilization: float, tick: Tick, config: EstimatorConfig
 ) -> bool:
     """Whether no request waits on these replicas: then what is late is irreducible."""
     queued, idle = memory.queued_seconds, config.irreducible_misses
-    quiet_seconds = idle.quiet_windows * metrics.window_seconds
-    is_quiet = queued is None or tick.clock_seconds - queued > quiet_seconds
+    is_quiet = queued is None or tick.clock_seconds - queued > idle.quiet_windows * metrics.window_seconds
+    utilization = sized_utilization / capacity_factor(memory.calibration, config)
     has_room = utilization <= config.tail_capacity.least_utilization
     return sized_utilization <= idle.idle_utilization and has_room and is_quiet
