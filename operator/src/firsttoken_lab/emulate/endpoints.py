@@ -24,7 +24,7 @@ HANG_SECONDS = 3600.0
 
 
 class Scrape(StrEnum):
-    """What the metrics pages do."""
+    """Behavior of the metrics pages."""
 
     OK = "ok"
     STOP = "stop"

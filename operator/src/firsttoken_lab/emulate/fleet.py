@@ -27,7 +27,7 @@ from firsttoken_sizing.workload import Routing, Sla
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """What every replica of a fleet is. `settings` are of one replica; `max_model_tokens` is the context window."""
+    """Specification of each replica of a fleet. `settings` are of one; `max_model_tokens` is the context window."""
 
     model: StepModel
     model_name: str
@@ -69,7 +69,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class GatewayPolicy:
-    """What stands in front of the replicas and how they leave.
+    """Router in front of the replicas, and how they leave.
 
     A request that finds no ready replica waits `timeout_seconds`, then fails. A terminating pod takes no new requests
     and has `drain_seconds` for those it holds (its grace period), or until its object is gone if that comes later.
@@ -199,7 +199,7 @@ class Fleet:
             self.truth.lost(self._queue.popleft(), "no ready replica until the end of the run")
 
     def stats(self) -> dict[str, Any]:
-        """What a live table shows: load, replicas, score, lateness."""
+        """Figures of a live table: load, replicas, score, lateness."""
         self.advance()
         elapsed = self.traffic_seconds
         return {

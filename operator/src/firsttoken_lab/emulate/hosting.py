@@ -1,4 +1,4 @@
-"""What every emulated process needs to be one: a listening socket whose port can be found, and an end on a signal."""
+"""Hosting of an emulated process: a listening socket whose port can be found, and an end on a signal."""
 
 from __future__ import annotations
 

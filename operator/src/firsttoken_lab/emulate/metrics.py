@@ -44,7 +44,7 @@ class PodMetrics:
         self._set(Metric.KV_CONFIG, 1)
 
     def histogram(self, metric: Metric) -> Histogram:
-        """What was observed of a metric that the family publishes."""
+        """Values that were observed of a metric of the family."""
         return self._histograms[metric]
 
     def prefilled(self, request: Request) -> None:

@@ -32,7 +32,7 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What was asked for: lengths in tokens, and the form of the answer."""
+    """Request as asked for: lengths in tokens, and the form of the answer."""
 
     chat: bool
     model: str

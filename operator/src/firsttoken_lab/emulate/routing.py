@@ -1,4 +1,4 @@
-"""What stands in front of the replicas: picks one for each request.
+"""Router in front of the replicas: picks one for each request.
 
 Only the choice is here; who is ready and what happens to the request is the fleet's business.
 """

@@ -53,7 +53,7 @@ class EmulatedServer:
 
     @property
     def lateness(self) -> Lateness:
-        """How late steps were noticed."""
+        """Lateness with which steps were noticed."""
         return self._paced.lateness
 
     def application(self) -> web.Application:

@@ -45,7 +45,7 @@ class FleetRun:
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """How the run went."""
+    """Result of the run."""
 
     requests: int
     failed: int

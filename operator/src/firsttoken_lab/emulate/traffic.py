@@ -49,7 +49,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """From `start_seconds` on the rate is `requests_per_second`."""
+    """Rate of `requests_per_second` from `start_seconds` on."""
 
     start_seconds: float
     requests_per_second: float
@@ -114,7 +114,7 @@ class PoissonTraffic(Traffic):
         return past[-1] if past else 0.0
 
     def change_rate(self, now_seconds: float, requests_per_second: float) -> None:
-        """From now to the end the rate is `requests_per_second`; later phases are dropped."""
+        """Set the rate to `requests_per_second` from now to the end; later phases are dropped."""
         phase = Phase(max(now_seconds, 0.0), requests_per_second)
         self.phases = [earlier for earlier in self.phases if earlier.start_seconds < phase.start_seconds] + [phase]
         keep = max(bisect_right(self._times, phase.start_seconds), self._next)

@@ -1,4 +1,4 @@
-"""What really happened to every request, as only an emulator can know it.
+"""Truth about every request, as only an emulator can know it.
 
 The operator never sees this: it is what a run is judged by. Attainment is the share of requests inside every limit
 that was declared with a percentile; a limit on the mean is judged on the mean (docs/design/api.md). A failed request
@@ -163,7 +163,7 @@ class Truth:
 
 
 class Lateness:
-    """How far the emulation runs behind its own virtual time; above the limit its metrics cannot be trusted."""
+    """Lateness of the emulation against its own virtual time; above the limit its metrics cannot be trusted."""
 
     LIMIT_SECONDS = 0.5
 

@@ -27,7 +27,7 @@ from firsttoken_operator.families.signals import Signal, TokenPart
 
 
 class Metric(StrEnum):
-    """What an engine publishes of itself, whatever it calls it; the value is the help text."""
+    """Metric that an engine publishes of itself, whatever it calls it; the value is the help text."""
 
     RUNNING = "Requests in the batch."
     WAITING = "Requests that wait for the batch."
@@ -100,7 +100,7 @@ class MetricFamily:
     """Labels of `Metric.KV_CONFIG` for a cache of so many tokens."""
 
     def series(self, metric: Metric) -> Series:
-        """Where the family publishes a metric."""
+        """Series in which the family publishes a metric."""
         return next(series for series in self.page if series.metric is metric)
 
     def query(self, signal: Signal, window_seconds: float) -> str:

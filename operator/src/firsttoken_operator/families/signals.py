@@ -1,4 +1,4 @@
-"""What the operator asks of every metric family, whatever its series are called."""
+"""Signals that the operator asks of every metric family, whatever its series are called."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Signal(StrEnum):
 
 
 class TokenPart(StrEnum):
-    """What two means of tokens a request are made of; a mean is over the requests that its own count holds."""
+    """Counters of two means of tokens a request; a mean is over the requests that its own count holds."""
 
     PROMPT_TOKENS = "prompt tokens"
     PROMPTS = "prompts"

@@ -1,4 +1,4 @@
-"""Which layer of an architecture is what: attention with or without a window, linear, or none; dense or experts.
+"""Kinds of the layers of an architecture: attention with or without a window, linear, or none; dense or experts.
 
 Families say it in a dozen ways (a list, a pattern, a period, an index); here each becomes one entry for every layer.
 Unknown kinds of layers are refused: a guess would give a KV cache that is wrong by a multiple.
@@ -14,7 +14,7 @@ from firsttoken_sizing.catalog._config import Config
 
 
 class Mixer(StrEnum):
-    """What a layer mixes tokens with."""
+    """Kind of mixing between the tokens of a layer."""
 
     FULL = "full attention"
     WINDOWED = "attention with a window"
@@ -23,7 +23,7 @@ class Mixer(StrEnum):
 
 
 class Ffn(StrEnum):
-    """What a layer computes for each token."""
+    """Kind of computation of a layer for each token."""
 
     DENSE = "dense"
     EXPERTS = "experts"
@@ -110,7 +110,7 @@ def _window(config: Config) -> int | None:
 
 
 def _mixers(config: Config, count: int, window: int | None) -> tuple[Mixer, ...]:
-    """What each layer mixes with, by whichever field says so."""
+    """Mixing of each layer, by whichever field says so."""
     windowed = Mixer.WINDOWED if window else Mixer.FULL
     for name in ("layer_types", "layers_block_type"):
         named = config.items(name, str, count)
@@ -176,7 +176,7 @@ def _searched(config: Config, blocks: Iterable[object]) -> tuple[Mixer, ...]:
 
 
 def _ffns(config: Config, count: int, blocks: Iterable[object] | None) -> tuple[Ffn, ...]:
-    """Which layers have experts, by whichever field says so."""
+    """Layers that have experts, by whichever field says so."""
     if blocks is not None:
         networks = [block.get("ffn") if isinstance(block, Mapping) else None for block in blocks]
         return tuple(Ffn.NONE if isinstance(ffn, Mapping) and ffn.get("no_op") else Ffn.DENSE for ffn in networks)

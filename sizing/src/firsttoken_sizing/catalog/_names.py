@@ -46,7 +46,7 @@ class Index(Generic[Entry]):
         return self._by_name.get(fold(name))
 
     def advice(self, name: str, listing: str) -> str:
-        """What to write instead of a name that is not here: the nearest ones, else where to find them all."""
+        """Advice for a name that is not here: the nearest ones, else where to find them all."""
         # NB: imported here because difflib is needed for a mistake only and costs as much as the whole look-up.
         from difflib import get_close_matches
 

@@ -187,6 +187,6 @@ def _checkpoint(config: Config, parameters: Parameters, precision: str) -> dict[
 
 
 def _notes(config: Config) -> str:
-    """What the entry is not exact about."""
+    """Limitations of the entry."""
     own = ("num_global_key_value_heads", "global_head_dim", "swa_num_key_value_heads", "swa_head_dim")
     return "Full and windowed layers have different KV heads; the larger count for both." if config.has(*own) else ""

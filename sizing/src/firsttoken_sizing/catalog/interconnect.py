@@ -43,7 +43,7 @@ class Link:
     """Of the smallest message."""
 
     def seconds(self, size_bytes: float) -> float:
-        """How long a message of so many bytes takes."""
+        """Time of a message of so many bytes."""
         return self.latency_seconds + size_bytes / (self.bandwidth_gb_per_second * 1e9)
 
 
@@ -99,7 +99,7 @@ def _domain(gpu: Gpu, gpus_per_server: int) -> int:
 
 
 def _network_gb_per_second(gpu: Gpu, gpus_per_server: int) -> float:
-    """What one GPU sends to another server."""
+    """Bandwidth of one GPU to another server."""
     gigabits = _networks().get(gpu.name, DEFAULT_NETWORK_GBIT_PER_SERVER / gpus_per_server)
     return NETWORK_EFFICIENCY * gigabits / 8
 

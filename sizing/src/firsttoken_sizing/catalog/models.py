@@ -22,7 +22,7 @@ KV_BYTES_PER_ELEMENT = 2
 
 
 class Attention(StrEnum):
-    """How a model stores keys and values."""
+    """Storage of a model's keys and values."""
 
     MHA = "MHA"
     GQA = "GQA"

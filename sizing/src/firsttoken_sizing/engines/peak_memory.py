@@ -28,7 +28,7 @@ _RECENT = frozenset({"hopper", "blackwell"})
 
 @dataclass(frozen=True, slots=True)
 class PeakConstants:
-    """What is fitted. Gibibytes, or counts of 16-bit numbers kept alive for each token or vocabulary entry."""
+    """Fitted constants. Gibibytes, or counts of 16-bit numbers kept alive for each token or vocabulary entry."""
 
     context_gib: float
     """CUDA context and libraries."""
@@ -114,7 +114,7 @@ def held_gib(model: Model, precision: str, tensor_parallel: int, batch: int, req
 def fitted_amounts(
     model: Model, gpu: Gpu, precision: str, tensor_parallel: int, batch: int, input_tokens: float
 ) -> tuple[float, ...]:
-    """How much of each constant of `PeakConstants`, in its order, one GPU takes."""
+    """Share of each constant of `PeakConstants`, in its order, that one GPU takes."""
     recent = gpu.architecture in _RECENT
     eight_bit = bytes_per_parameter(precision) <= 1
     peers = tensor_parallel - 1

@@ -1,4 +1,4 @@
-"""How an engine packs work: the token budget of a step, whether a long prompt is cut, and when KV cache is taken.
+"""Scheduler of an engine: the token budget of a step, whether a long prompt is cut, and when KV cache is taken.
 
 Kept apart from the step model, which says how long a step takes once its content is known.
 """
@@ -31,7 +31,7 @@ class Scheduler:
 
 
 class KvAdmission(StrEnum):
-    """When a request takes its KV cache."""
+    """Time at which a request takes its KV cache."""
 
     RESERVED = "Reserved"
     """All that it will need (input + output tokens) when it is admitted."""

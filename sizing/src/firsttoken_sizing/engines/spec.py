@@ -1,4 +1,4 @@
-"""What an engine is to the sizing: one value an engine, one file a value.
+"""Specification of an engine for the sizing: one value an engine, one file a value.
 
 How fast an engine is was measured and is data (`step/data/calibrations.json`, by name and release); everything else
 that tells engines apart is a field here, so that nothing outside their files asks which engine it has.
@@ -25,7 +25,7 @@ SIXTEEN_BITS = 16
 
 
 class MemoryRule(Protocol):
-    """How an engine divides a GPU between weights, KV cache and the rest. GiB."""
+    """Division of a GPU between weights, KV cache and the rest. GiB."""
 
     def other_gib(self, gpu: Gpu) -> float:
         """Kept for what is neither weights nor cache."""
@@ -114,7 +114,7 @@ class EngineSpec:
 
     @property
     def batching(self) -> Batching:
-        """How it batches as it is installed."""
+        """Batching of the engine as it is installed."""
         return Batching.CHUNKED_PREFILL if self.scheduler.chunked_prefill else Batching.IN_FLIGHT
 
 

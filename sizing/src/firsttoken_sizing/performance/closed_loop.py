@@ -36,7 +36,7 @@ _SIMULATED_REQUESTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """How a benchmark tool loads the engine: from empty, with every client sending again as soon as it is answered."""
+    """Clients of a benchmark tool: from empty, with every client sending again as soon as it is answered."""
 
     handover_seconds: float = 0.0025
     """Client and HTTP front end together pass requests on one at a time, so many seconds apart, the first as long after
@@ -111,7 +111,7 @@ def _simulate(batches: ClosedLoopBatches, concurrency: int, rounds: float) -> tu
 
 
 def _round_weights(simulated: int, rounds: float) -> Floats:
-    """How many rounds each simulated one stands for; those left out are like the last two, which share them."""
+    """Rounds that each simulated one stands for; those left out are like the last two, which share them."""
     weights = np.ones(simulated)
     if rounds < simulated:
         weights[-1] = rounds - (simulated - 1)

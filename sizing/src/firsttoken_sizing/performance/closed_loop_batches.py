@@ -107,7 +107,7 @@ class ClosedLoopBatches:
         return self._whole_prompts
 
     def _ready(self, most: int) -> int:
-        """How many requests are at the engine, up to `most`."""
+        """Requests that are at the engine, up to `most`."""
         ready = 0
         for group in self._coming:
             waited = self._now - group.first_arrival + NOISE

@@ -1,4 +1,4 @@
-"""From operating points to the monotone table that the operator reads.
+"""Curve of operating points as the monotone table that the operator reads.
 
 Both load models end here: points of a closed loop by concurrency, or of Poisson traffic by rate. Measured curves are
 not always monotone; the table is their running envelope, so that more load never looks better.

@@ -1,4 +1,4 @@
-"""How long the decode of a request takes, given the batch that it found and the prompts that came with it.
+"""Time of the decode of a request, given the batch that it found and the prompts that came with it.
 
 The mean and the variance are those of `second_moments`. The part of them that the batch found explains is taken from
 it, so that TTFT and decode belong together in E2E; the rest is gamma distributed, as the load of a self-exciting

@@ -77,7 +77,7 @@ def kv_transfer_seconds(
     gpus_per_server: int,
     same_server: bool = False,
 ) -> float:
-    """How long the KV cache of one prompt takes from a prefill to a decode worker of the same tensor parallelism.
+    """Time of the KV cache of one prompt from a prefill to a decode worker of the same tensor parallelism.
 
     Every GPU sends what it holds to its counterpart at the same time: `latency + kv bytes * share / bandwidth`, the
     share as in memory (1/TP; heads replicated beyond their number; an MLA cache whole). Without `same_server` over the
@@ -182,7 +182,7 @@ def _fewest(enough: Callable[[int], bool], least: int, most: int) -> int | None:
 def _through(
     prefilled: NDArray[np.float64], transfer_seconds: float, decoded: Point, lengths: Lengths, rate: float
 ) -> Point:
-    """Both pools together. A request's luck in one says nothing about the other, so samples are drawn independently."""
+    """Point of both pools together. A request's luck in one is independent of the other, and so are the samples."""
     rng = np.random.default_rng(_SEED)
     shares = (np.arange(len(prefilled)) + 0.5) / len(prefilled)
     ttft = prefilled + transfer_seconds + _samples(decoded.ttft, rng.permutation(shares))
@@ -205,7 +205,7 @@ def _samples(latency: Latency, shares: NDArray[np.float64]) -> NDArray[np.float6
 def _prefill_seconds(
     step: StepModel, lengths: Lengths, rate: float, workers: int, scheduler: Scheduler
 ) -> NDArray[np.float64]:
-    """From arrival to the end of the prefill, of each simulated request."""
+    """Time from arrival to the end of the prefill, of each simulated request."""
     limit = _prompts_per_step(lengths, scheduler)
     prompts = drawn_multiples(lengths.input_spread, _REQUESTS, _SEED)
     own = step.prefill_seconds(prompts * lengths.uncached_input_tokens, prompts * lengths.cached_input_tokens)

@@ -1,4 +1,4 @@
-"""How long requests are, as the performance models read it: tokens in the KV cache, tokens to compute, tokens made.
+"""Lengths of requests, as the performance models read them: tokens in the KV cache, tokens to compute, tokens made.
 
 The means, and how lengths are spread around them. A spread is a few strata, each with its share of the requests and its
 mean length, so that sums over requests need no draws and answers do not depend on chance. Input and output lengths are
@@ -31,7 +31,7 @@ _CLOSEST_SCORES = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How lengths vary: `shares` of the requests (sum 1) have `multiples` of the mean length (their mean is 1)."""
+    """Spread of lengths: `shares` of the requests (sum 1) have `multiples` of the mean length (their mean is 1)."""
 
     shares: tuple[float, ...] = (1.0,)
     multiples: tuple[float, ...] = (1.0,)

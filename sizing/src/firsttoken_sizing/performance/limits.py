@@ -19,7 +19,7 @@ _ROUNDING = 1 + 1e-9
 
 
 class MissingPercentile(Enum):
-    """How a limit on a percentile that is not known is judged."""
+    """Judgment of a limit on a percentile that is not known."""
 
     UNKNOWN = auto()
     """Not at all: a size that nothing proves is not chosen."""
@@ -64,7 +64,7 @@ class Bound:
 
     @property
     def share(self) -> float | None:
-        """How much of the limit is used; above 1 it is broken."""
+        """Share of the limit that is used; above 1 it is broken."""
         return None if self.value_milliseconds is None else self.value_milliseconds / self.limit.milliseconds
 
     @property

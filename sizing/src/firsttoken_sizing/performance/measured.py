@@ -147,7 +147,7 @@ def at_load(points: Sequence[Point], load: float) -> Point | None:
 
 
 def load_of(point: Point) -> float:
-    """What the benchmark set: the offered rate of an open loop, else the concurrency."""
+    """Load that the benchmark set: the offered rate of an open loop, else the concurrency."""
     offered = point.offered_requests_per_second
     return (point.concurrency or 0.0) if offered is None else offered
 

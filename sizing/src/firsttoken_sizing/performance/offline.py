@@ -24,7 +24,7 @@ _SEARCHED_BATCHES = 64
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What one replica sustains with its batch kept full."""
+    """Throughput that one replica sustains with its batch kept full."""
 
     batch: int
     """Running requests at which the throughput is largest."""
@@ -36,7 +36,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class OfflinePlan:
-    """How a job is done in time."""
+    """Plan by which a job is done in time."""
 
     replicas: int
     batch: int
@@ -68,7 +68,7 @@ def full_throughput(step: StepModel, lengths: Lengths) -> Throughput:
 
 
 def finish_seconds(step: StepModel, lengths: Lengths, requests: int) -> float:
-    """When one replica is done with `requests` (>= 1) that are all there at the beginning.
+    """Time at which one replica is done with `requests` (>= 1) that are all there at the beginning.
 
     Requests of equal length run in rounds of a full batch and one of what is left: `floor(n/B) * S(B) + S(n mod B)`.
     Where lengths are spread, slots are refilled one by one and the rounds blur, at the same throughput; the last batch

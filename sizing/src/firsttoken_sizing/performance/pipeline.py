@@ -25,7 +25,7 @@ _ACTIVATION_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How the GPUs of one replica lie in servers."""
+    """Placement of one replica's GPUs in servers."""
 
     tensor_parallel: int
     pipeline_parallel: int
@@ -40,7 +40,7 @@ class Placement:
         return -(-self.pipeline_parallel // stages_per_server)
 
     def hops_between_servers(self, gpu: Gpu) -> int:
-        """Of the `pipeline_parallel - 1` hand-overs those that go over the network."""
+        """Hand-overs, of the `pipeline_parallel - 1`, that go over the network."""
         if not leaves_server(gpu, self.tensor_parallel * self.pipeline_parallel, self.gpus_per_server):
             return 0
         return self.servers - 1 if self.tensor_parallel <= self.gpus_per_server else self.pipeline_parallel - 1

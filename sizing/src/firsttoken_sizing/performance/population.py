@@ -1,4 +1,4 @@
-"""How many requests one replica holds: a distribution with the mean and the variance that the load has.
+"""Number of requests that one replica holds: a distribution with the mean and the variance that the load has.
 
 An engine that only decodes is a processor-sharing queue whose service slows down with the batch, and its number of
 requests is a birth-death chain, whatever the lengths: `p(n) / p(n-1) = x(n)`, the rate of arrivals over that of

@@ -1,4 +1,4 @@
-"""How long a request waits for its first token: the chain of engine steps at one batch, sampled.
+"""Time of a request until its first token: the chain of engine steps at one batch, sampled.
 
 Prompts that arrive during a step are computed by the following ones, so a step lasts as long as its decode part and the
 prompts that came during the one before:

@@ -1,4 +1,4 @@
-"""What stands in front of N replicas, and how much less random the arrivals at one of them become by it.
+"""Routing in front of N replicas, and how much less random it makes the arrivals at one of them.
 
 `Random` splits Poisson arrivals into N independent Poisson streams: every replica is alone, and its queue needs the
 whole allowance. `RoundRobin` sends every N-th request to a replica, so that its arrivals are Erlang-N, evener than
@@ -89,7 +89,7 @@ class Splitter:
         return (1 / self.pooled + work_variation) / 2
 
     def noise(self, frequencies: Floats, arrivals: float) -> Noise:
-        """At these frequencies (radians a block), `arrivals` requests a block at one replica."""
+        """Noise at these frequencies (radians a block), `arrivals` requests a block at one replica."""
         n = self.pooled
         if n == 1:
             return Noise(np.ones_like(frequencies), 1.0)

@@ -82,7 +82,7 @@ class Moments:
 
 
 def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) -> Moments:
-    """At `rate` requests a second, which must be stable without a batch limit."""
+    """Moments at `rate` requests a second, which must be stable without a batch limit."""
     line = line_of(step, lengths, rate)
     base, per_token = line.base_seconds, line.per_context_token_seconds
     shape = _presence(lengths)
@@ -100,7 +100,7 @@ def moments(step: StepModel, lengths: Lengths, rate: float, splitter: Splitter) 
     added_noise = noise.applied(request.square, added, added).real
 
     def spectra(mean: Complexes, square: Complexes, with_added: Complexes) -> tuple[Floats, Complexes]:
-        """Of a sum over requests: its own spectrum, and the one across with the step length."""
+        """Spectra of a sum over requests: its own spectrum, and the one across with the step length."""
         across = noise.applied(with_added, mean, added)
         follow = rate * shape.lag * mean * response
         own = noise.applied(square, mean, mean).real + 2 * (across * np.conj(follow)).real

@@ -51,7 +51,7 @@ def predict_static(step: StepModel, lengths: Lengths, batch: int) -> Point:
 
 
 def batch_seconds(step: StepModel, lengths: Lengths, batch: int) -> float:
-    """How long a batch keeps its replica busy: `w0 + B*T_pf + (OSL-1) * (w0 + b1*B + k*B*ctx)`.
+    """Time for which a batch keeps its replica busy: `w0 + B*T_pf + (OSL-1) * (w0 + b1*B + k*B*ctx)`.
 
     With lengths that are spread, of the longest prompt and the longest answer that B requests have on average.
     """
@@ -124,7 +124,7 @@ def _busy_seconds(step: StepModel, padded: Lengths, batch: int) -> float:
 
 
 def _first_token_seconds(step: StepModel, padded: Lengths, batch: int) -> float:
-    """From the start of a batch to its first tokens; the last prompt passes the pipeline after all others."""
+    """Time from the start of a batch to its first tokens; the last prompt passes the pipeline after all others."""
     own = step.prefill_latency_seconds(padded.uncached_input_tokens, padded.cached_input_tokens)
     return step.base_seconds + (batch - 1) * _own_prefill(step, padded) + float(own)
 
@@ -139,7 +139,7 @@ def _token_seconds(step: StepModel, padded: Lengths, batch: int) -> float:
 
 
 def _padded(lengths: Lengths, batch: int) -> Lengths:
-    """What the engine computes for each of a batch: the longest prompt and the longest answer of so many requests."""
+    """Lengths that the engine computes for each of a batch: the longest prompt and answer of so many requests."""
     return _multiplied(
         lengths, longest_multiple(lengths.input_spread, batch), longest_multiple(lengths.output_spread, batch)
     )

@@ -1,4 +1,4 @@
-"""From samples of a latency to the statistics that an SLA names."""
+"""Statistics of a latency, from samples to those that an SLA names."""
 
 from __future__ import annotations
 

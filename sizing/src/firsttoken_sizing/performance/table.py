@@ -27,7 +27,7 @@ STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 @dataclass(frozen=True, slots=True)
 class Operating:
-    """What one replica does at one rate. Latencies in milliseconds; a statistic that is not known is None."""
+    """Performance of one replica at one rate. Latencies in milliseconds; a statistic that is not known is None."""
 
     requests_per_second: float
     ttft: Latency

@@ -1,4 +1,4 @@
-"""What a request costs a replica by its lengths: a rate of long requests is more load than the same rate of short ones.
+"""Cost of a request by its lengths: a rate of long requests is more load than the same rate of short ones.
 
 A replica works at a step at a time. A prompt adds its own prefill; every output token takes its share of a decode step
 at the batch that the replica was sized for, and reads its own context once. The sum is the replica-seconds that one

@@ -28,7 +28,7 @@ _ROUTING = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the replicas work. The batch limit is the step model's `max_batch`, for each replica."""
+    """Settings of the replicas. The batch limit is the step model's `max_batch`, for each replica."""
 
     batching: Batching = Batching.IN_FLIGHT
     scheduler: Scheduler = field(default_factory=Scheduler)
@@ -84,7 +84,7 @@ class Fleet:
         self._open = np.empty(0, np.int64)
 
     def open(self, replica: int, now_s: float) -> None:
-        """From now on a replica takes requests."""
+        """Let a replica take requests from now on."""
         self.replicas[replica].opens = now_s
         self._open = np.union1d(self._open, [replica])
         self._used = max(self._used, replica + 1)
@@ -108,7 +108,7 @@ class Fleet:
 
     @property
     def sent(self) -> int:
-        """How many requests were sent to a replica, or in a closed loop wait for their client."""
+        """Count the requests that were sent to a replica, or in a closed loop wait for their client."""
         return int(self._clients.sent[0])
 
     def advance(self, until_s: float) -> None:

@@ -40,7 +40,7 @@ class Coefficients(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How a replica packs work, and how requests are sent to replicas."""
+    """Rules by which a replica packs work, and requests are sent to replicas."""
 
     batching: int
     max_batch: int
@@ -210,7 +210,7 @@ def series_seconds(first: float, growth: float, steps: int) -> float:
 
 
 def steps_begun(first: float, growth: float, most: int, elapsed: float) -> int:
-    """How many of `most` decode steps begin within `elapsed` seconds (at least one); requests may join the next."""
+    """Count the decode steps, of `most`, that begin within `elapsed` seconds (at least 1); requests may join then."""
     # n steps take first*n + growth*n*(n-1)/2; solved for n, then put right where rounding was not exact.
     half = first - growth / 2
     steps = max(1, min(int(2 * elapsed / (half + math.sqrt(half * half + 2 * growth * elapsed))), most))

@@ -29,7 +29,7 @@ _CLOSED_LOOP_MARGIN = 1.3
 
 
 class Process(StrEnum):
-    """How requests come."""
+    """Arrivals of requests."""
 
     POISSON = "poisson"
     BURSTY = "bursty"
@@ -53,7 +53,7 @@ class Load:
 
     @property
     def window(self) -> tuple[float, float]:
-        """What is measured: start and end in seconds."""
+        """Window that is measured: start and end in seconds."""
         return _WARM_UP_SHARE * self.seconds, self.seconds
 
     def __str__(self) -> str:

@@ -80,7 +80,7 @@ class OnlineReplica:
 
     @property
     def preemptions(self) -> int:
-        """How often the KV cache of a request was taken away, so that its tokens had to be computed again."""
+        """Number of times that the KV cache of a request was taken away, and its tokens computed again."""
         return self._replica.preemptions
 
     @property
@@ -117,7 +117,7 @@ class OnlineReplica:
         return request.output - (request.last_step - self._replica.steps_done - self._steps_done())
 
     def next_event_seconds(self) -> float | None:
-        """When the next token is out at the earliest; None when idle. NB: begins the step that is due at this time."""
+        """Earliest time of the next token; None when idle. NB: begins the step that is due at this time."""
         self._begin_due()
         replica = self._replica
         event = replica.ends
@@ -275,7 +275,7 @@ class OnlineReplica:
         return self._steps_since(replica.began, replica.steps) if replica.steps > 1 else 0
 
     def _steps_since(self, began_seconds: float, most: int) -> int:
-        """How many of `most` steps that only decode have ended by now, where the first began at `began_seconds`."""
+        """Count the decode steps, of `most`, that have ended by now, where the first began at `began_seconds`."""
         replica = self._replica
         steps = kernel.steps_begun(replica.first_step, replica.growth, most, self._now - began_seconds)
         ended = began_seconds + kernel.series_seconds(replica.first_step, replica.growth, steps)

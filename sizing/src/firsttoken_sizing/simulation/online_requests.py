@@ -1,4 +1,4 @@
-"""What goes into an online replica and what comes out of it: requests, and the observer that is told of them."""
+"""Input and output of an online replica: requests, and the observer that is told of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Request(WorkItem):
 
 
 class Observer(Protocol):
-    """What a replica reports while it advances, in the order of virtual time."""
+    """Observer of a replica while it advances, in the order of virtual time."""
 
     def prefilled(self, request: Request) -> None:
         """The prompt is computed and the first token is out."""

@@ -1,4 +1,4 @@
-"""What became of the requests of a simulation, and of the replicas."""
+"""Outcome of a simulation: its requests and its replicas."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Outcome:
 
     @property
     def end_to_end_s(self) -> Floats:
-        """From arrival to the last token."""
+        """Time from arrival to the last token."""
         return self.finish_s - self.arrival_s
 
     @property
     def waiting_s(self) -> Floats:
-        """From arrival to the first step that computes the prompt: the queue, and the rest of the running step."""
+        """Time from arrival to the first step that computes the prompt: the queue, and the rest of the running step."""
         return self.admitted_s - self.arrival_s
 
     @property
@@ -70,5 +70,5 @@ class Outcome:
         return itl
 
     def between(self, start_s: float, end_s: float = np.inf) -> NDArray[np.bool_]:
-        """Which requests were sent in [start_s, end_s): a mask over the requests."""
+        """Requests that were sent in [start_s, end_s): a mask over the requests."""
         return (self.arrival_s >= start_s) & (self.arrival_s < end_s)

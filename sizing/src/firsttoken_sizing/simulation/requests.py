@@ -122,5 +122,5 @@ def bursty_arrivals(rate: float, count: int, variation: float, rng: np.random.Ge
 
 
 def client_pauses(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """How long closed-loop clients wait before each of `count` requests, in seconds."""
+    """Waits of closed-loop clients before each of `count` requests, in seconds."""
     return rng.exponential(CLIENT_TURNAROUND_SECONDS, count)

@@ -1,4 +1,4 @@
-"""What is simulated: the replicas of a sizing, with the step model, the packing rule and the memory that it assumed."""
+"""Subject of a simulation: the replicas of a sizing, with the step model, packing rule and memory that it assumed."""
 
 from __future__ import annotations
 

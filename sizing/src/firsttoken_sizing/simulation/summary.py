@@ -34,7 +34,7 @@ class Summary:
     queued_percent: float
     """Share of requests that waited for more than the step that ran when they came (`Outcome.queued`)."""
     wait: Latency
-    """From arrival to the first step that computes the prompt, of all requests."""
+    """Time from arrival to the first step that computes the prompt, of all requests."""
     preemptions: int
 
 

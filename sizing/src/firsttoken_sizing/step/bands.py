@@ -1,4 +1,4 @@
-"""How wide an answer's error band is: what nine of ten answers of its kind were off by, scaled to how hard it is.
+"""Width of an answer's error band: what nine of ten answers of its kind were off by, scaled to how hard it is.
 
 Split conformal prediction with normalized residuals (Lei et al., J. Am. Stat. Assoc. 113, 2018; Papadopoulos et al.,
 ECML 2002). A regime is how an answer came about. Of every regime there are points that were held out: each has an error
@@ -33,7 +33,7 @@ _PERCENT = 100.0
 
 
 class Regime(StrEnum):
-    """How an answer came about, from the surest to the least sure."""
+    """Origin of an answer, from the surest to the least sure."""
 
     MEASURED = "Measured"
     """Measured at this very load. The band says that the point can be repeated, not that the next release gives it."""
@@ -68,7 +68,7 @@ def band_percent(
 
 
 def spread_percent(requests_per_second: float, without_one: Sequence[float]) -> float:
-    """How far fits that miss one workload each lie from the whole fit (root mean square of log ratios), in percent.
+    """Distance of fits that miss one workload each from the whole fit (root mean square of log ratios), in percent.
 
     The jackknife. `requests_per_second` is the whole fit's answer, `without_one` those of fits without one of the
     measured workloads each, for the same lengths and load; where only one was measured, what remains without it is the
@@ -81,7 +81,7 @@ def spread_percent(requests_per_second: float, without_one: Sequence[float]) -> 
 
 
 def bend_percent(below: Point, above: Point) -> float:
-    """How far a straight line in logarithms may be off between two points of a closed loop, in percent.
+    """Error of a straight line in logarithms between two points of a closed loop, in percent.
 
     A round of `c` requests takes `a + b*c`, so the slope s of `log X` over `log c` falls by `s*(1-s)` for each `log c`:
     not at all where throughput follows concurrency (s = 1) or has stopped to (s = 0). Both points need their

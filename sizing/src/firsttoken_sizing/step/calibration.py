@@ -1,4 +1,4 @@
-"""How far an engine is from what the hardware could do: the constants that turn physics into step times.
+"""Calibration of an engine against what the hardware could do: the constants that turn physics into step times.
 
 Ten numbers: three times that the engine adds, and seven factors by which it takes longer than the ideal (1: as fast as
 the data sheet says). They were fitted by `benchmarks/fit_catalog.py` and are read from `data/calibrations.json`:
@@ -74,7 +74,7 @@ def precision_class(precision: str) -> str:
 
 
 def groups_of(gpu: Gpu, precision: str, model: Model) -> tuple[str, ...]:
-    """What engines treat alike, from which the factors of a configuration follow.
+    """Group of configurations that engines treat alike, from which the factors of a configuration follow.
 
     The GPU's architecture, the precision class, the kernels of `dense`, `MoE` or `MLA` (a mixture of experts, too) in
     that class, and the model, whose other configurations say something of this one. Kind and class go together because

@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What each constant costs in each measured time, in seconds, at the constants of the prior.
+    """Parts of each measured time by constant, in seconds, at the constants of the prior.
 
     `batch` and `other` have a row for each time and a column for each constant: the part of the batch alone (which the
     shape multiplies) and the rest (attention and prompts). `measured` are the times, `concurrency` the running

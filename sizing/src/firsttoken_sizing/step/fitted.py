@@ -10,7 +10,7 @@ from firsttoken_sizing.step.model import StepModel
 
 
 class Origin(StrEnum):
-    """Where a step model comes from."""
+    """Origin of a step model."""
 
     PROFILES = "Profiles"
     """Fitted from the profiles at hand."""

@@ -70,7 +70,7 @@ class StepModel:
         return self.per_prefill_token_seconds * tokens + attention
 
     def prefill_latency_seconds(self, tokens: Value, cached_tokens: Value | float = 0) -> Value:
-        """How long that prompt itself takes: `prefill_seconds` in every pipeline stage."""
+        """Time of that prompt itself: `prefill_seconds` in every pipeline stage."""
         return self.pipeline_stages * self.prefill_seconds(tokens, cached_tokens)
 
     def decode_seconds(self, sequences: Value, context_tokens: Value) -> Value:
@@ -94,7 +94,7 @@ class StepModel:
         return seconds * _factor(self.batch_shape, sequences)
 
     def context_seconds(self, sequences: Value) -> Value:
-        """What one token of context costs while so many sequences run, seconds a token. Scalars or arrays."""
+        """Cost of one token of context while so many sequences run, seconds a token. Scalars or arrays."""
         k, grouped = self.per_context_token_seconds, self.grouped_attention_sequences
         if grouped == 0.0:
             # NB: not the plain number for an array, whose caller may index the answer.

@@ -1,4 +1,4 @@
-"""What an optimization does to step times: functions from work or a step model to another, each with its source.
+"""Modifiers: optimizations as functions from work or a step model to another, each with its source.
 
 For configurations that were not measured with it: a measurement of the optimized engine always says more. Precision
 needs no function of its own: `work_of` counts the bytes and the rate of FP8, INT8, INT4, NVFP4 and MXFP4, and

@@ -29,7 +29,7 @@ _GPUS_PER_SERVER = 8
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one step has to do on the fullest GPU of a replica, in seconds that ideal hardware would take.
+    """Work of one step on the fullest GPU of a replica, in seconds that ideal hardware would take.
 
     Bytes and FLOP at the rates of the data sheet, divided over tensor parallelism; `layers` counts.
     """

@@ -1,4 +1,4 @@
-"""Which closed-loop points a step model may be fitted to, as the fit reads them.
+"""Samples: the closed-loop points that a step model may be fitted to, as the fit reads them.
 
 Leaves out what says little about the steps of an engine: windows that are shorter than their own queue, and points that
 waited for memory, whose running batch is not known.

@@ -1,4 +1,4 @@
-"""Which step model a configuration has: fitted from the profiles at hand, else shipped, else physics alone.
+"""Selection of the step model of a configuration: fitted from the profiles at hand, else shipped, else physics alone.
 
 There is always one, and it says where it comes from: an answer without measurements behind it must not look like one
 with (`Basis.EXTRAPOLATED`). How wide its error band is follows from that in `bands`.

@@ -47,7 +47,7 @@ def shipped_keys(engine: Engine = DEFAULT) -> tuple[ConfigurationKey, ...]:
 
 
 def name_of(key: ConfigurationKey, engine: Engine) -> str:
-    """What a configuration is called in the jackknife file."""
+    """Name of a configuration in the jackknife file."""
     return f"{engine.value} {key.model} {key.gpu} {key.precision} TP{key.tensor_parallel}"
 
 

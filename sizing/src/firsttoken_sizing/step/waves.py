@@ -25,7 +25,7 @@ _KEY_VALUE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Waves:
-    """How the heads of a batch fill one GPU."""
+    """Waves in which the heads of a batch fill one GPU."""
 
     seconds: float
     """One wave, for each token of context: bytes of one head over the bandwidth share of one multiprocessor."""
