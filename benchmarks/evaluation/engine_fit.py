@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from firsttoken_sizing.step.calibration import Calibration
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.prior import Work
+from firsttoken_sizing.step.prior import StepWork
 
 START = {
     "step_seconds": 1e-3,
@@ -56,7 +56,7 @@ class Observation:
     seconds: float
 
 
-def cost(work: Work, seconds_of: Callable[[StepModel], float]) -> NDArray[np.float64]:
+def cost(work: StepWork, seconds_of: Callable[[StepModel], float]) -> NDArray[np.float64]:
     """Parts of a time by each of the nine constants; `seconds_of` must be linear in the times of the step model."""
     costs = []
     for term in START:

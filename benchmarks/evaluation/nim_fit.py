@@ -19,7 +19,7 @@ from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.step.calibration import Calibration, constants, groups_of
 from firsttoken_sizing.step.fit import costs_of, fit_constants
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.prior import Work, work_of
+from firsttoken_sizing.step.prior import StepWork, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 
 WAVES = Calibration(**START, attention_wave=0.5)
@@ -64,7 +64,7 @@ def step_of_samples(data: Path, key: ConfigurationKey, samples: Sequence[Sample]
 
 
 @cache
-def work(key: ConfigurationKey, prompt_tokens: float = 2048.0) -> Work:
+def work(key: ConfigurationKey, prompt_tokens: float = 2048.0) -> StepWork:
     """The work of a step of this configuration."""
     return work_of(resolve_model(key.model), resolve_gpu(key.gpu), key, prompt_tokens=prompt_tokens)
 

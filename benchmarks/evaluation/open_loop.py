@@ -34,7 +34,7 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.step.calibration import constants, groups_of
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.prior import Work, work_of
+from firsttoken_sizing.step.prior import StepWork, work_of
 
 FILE = "sim2real_vllm_openloop.csv"
 RELEASE = RELEASE_0_15
@@ -243,10 +243,10 @@ def _errors(stage: Stage, server: Server) -> dict[str, float]:
     return {name: 100 * (predicted[name] / measured - 1) for name, measured in stage.latencies.items()}
 
 
-def _work(stage: Stage) -> Work:
+def _work(stage: Stage) -> StepWork:
     return _work_of(stage.key, stage.input_tokens)
 
 
 @cache
-def _work_of(key: ConfigurationKey, prompt_tokens: float) -> Work:
+def _work_of(key: ConfigurationKey, prompt_tokens: float) -> StepWork:
     return work_of(resolve_model(key.model), resolve_gpu(key.gpu), key, prompt_tokens=prompt_tokens)

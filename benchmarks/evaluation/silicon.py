@@ -27,7 +27,7 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.calibration import constants, groups_of
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.prior import Work, tensor_flops, work_of
+from firsttoken_sizing.step.prior import StepWork, tensor_flops, work_of
 
 ENGINES = {"trtllm": Engine.TENSORRT_LLM, "vllm": Engine.VLLM, "sglang": Engine.SGLANG}
 GOALS = {"trtllm": (7.3, 9.5), "vllm": (5.6, 11.2), "sglang": (10.2, 14.0)}
@@ -231,10 +231,10 @@ def batch_limit(case: Case) -> int:
     return max(1, min(memory.max_concurrency, ENGINES[case.engine].spec.max_batch))
 
 
-def _work(case: Case) -> Work:
+def _work(case: Case) -> StepWork:
     return _work_of(case.model.name, case.gpu.name, case.key, case.lengths.input_tokens)
 
 
 @cache
-def _work_of(model: str, gpu: str, key: ConfigurationKey, prompt_tokens: float) -> Work:
+def _work_of(model: str, gpu: str, key: ConfigurationKey, prompt_tokens: float) -> StepWork:
     return work_of(resolve_model(model), resolve_gpu(gpu), key, prompt_tokens=prompt_tokens)

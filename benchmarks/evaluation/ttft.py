@@ -20,7 +20,7 @@ import numpy as np
 from evaluation.folds import Fold, batch_limit, folds, lengths_of, sound_points
 from evaluation.row import Row, absolute_errors
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.performance.closed_loop import Clients, predict
+from firsttoken_sizing.performance.closed_loop import BenchmarkClients, predict
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.step.model import StepModel
@@ -40,7 +40,7 @@ class Constants:
 
     def predict(self, step: StepModel, lengths: Lengths, concurrency: float) -> Point:
         """The operating point with these constants."""
-        clients = Clients(handover_seconds=self.handover_seconds)
+        clients = BenchmarkClients(handover_seconds=self.handover_seconds)
         return predict(step, lengths, round(concurrency), Scheduler(self.step_tokens), clients)
 
 

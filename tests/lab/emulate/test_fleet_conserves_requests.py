@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
-from firsttoken_lab.emulate.traffic import Arrival, Lengths, Phase, PoissonTraffic, Traffic
+from firsttoken_lab.emulate.traffic import Arrival, ArrivalSchedule, Lengths, Phase, PoissonTraffic
 from firsttoken_operator.families import Metric
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.step.model import StepModel
@@ -38,7 +38,7 @@ def a_fleet(traffic, gateway=GatewayPolicy(), spec=SPEC):  # noqa: B008
 
 
 def every(seconds, count, output_tokens=200):
-    return Traffic([Arrival(seconds * number, 2000, output_tokens) for number in range(count)], seconds * count)
+    return ArrivalSchedule([Arrival(seconds * number, 2000, output_tokens) for number in range(count)], seconds * count)
 
 
 def run_until(fleet, clock, end, step=0.25):
@@ -82,7 +82,7 @@ def test_every_request_ends_exactly_once_whatever_the_pods_do(changes, routing, 
 
 
 def test_a_request_alone_takes_exactly_what_the_step_model_says():
-    fleet, clock = a_fleet(Traffic([Arrival(1.0, 2000, 200)], 10))
+    fleet, clock = a_fleet(ArrivalSchedule([Arrival(1.0, 2000, 200)], 10))
     fleet.follow(pods("a"))
     fleet.start()
     run_until(fleet, clock, 9)
@@ -215,7 +215,7 @@ def test_a_request_beyond_the_kv_cache_fails_at_its_replica():
 
 
 def test_lateness_is_how_long_after_its_virtual_time_an_event_was_computed():
-    fleet, clock = a_fleet(Traffic([Arrival(1.0, 2000, 1)], 10))
+    fleet, clock = a_fleet(ArrivalSchedule([Arrival(1.0, 2000, 1)], 10))
     fleet.follow(pods("a"))
     fleet.start()
     clock.now = 3.0

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from firsttoken_lab.emulate.endpoints import FleetEndpoints
 from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
-from firsttoken_lab.emulate.traffic import Arrival, Lengths, Phase, PoissonTraffic, Traffic
+from firsttoken_lab.emulate.traffic import Arrival, ArrivalSchedule, Lengths, Phase, PoissonTraffic
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
 
@@ -120,7 +120,7 @@ async def test_a_bad_control_request_is_refused_with_the_field(path, body, says)
 
 
 async def test_a_trace_cannot_be_given_another_rate():
-    async with a_client(Traffic([Arrival(0.0, 1, 1)], 10)) as (client, _):
+    async with a_client(ArrivalSchedule([Arrival(0.0, 1, 1)], 10)) as (client, _):
         assert (await client.post("/load", json={"requestsPerSecond": 3})).status == 409
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.performance.closed_loop import Clients, predict, throughput
+from firsttoken_sizing.performance.closed_loop import BenchmarkClients, predict, throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step import StepModel
@@ -17,7 +17,7 @@ STEP = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 0.0)
 LENGTHS = Lengths(2000, 2000, 200)
 PREFILL_MS = 30.0
 """Of one prompt of `LENGTHS`."""
-ENDLESS = Clients(run_seconds=1e9)
+ENDLESS = BenchmarkClients(run_seconds=1e9)
 """A run so long that its start does not count."""
 
 steps = st.builds(
@@ -98,7 +98,8 @@ def test_a_budget_of_prompt_tokens_bounds_how_long_the_others_stall_a_prompt() -
 
 def test_a_short_run_counts_the_burst_at_its_start() -> None:
     short, long = (
-        means(predict(STEP, LENGTHS, 200, Scheduler(16_000), Clients(run_seconds=seconds)))[0] for seconds in (30, 3000)
+        means(predict(STEP, LENGTHS, 200, Scheduler(16_000), BenchmarkClients(run_seconds=seconds)))[0]
+        for seconds in (30, 3000)
     )
 
     assert short > 1.3 * long

@@ -13,7 +13,7 @@ from firsttoken_sizing.report.curve_figure import Grouping, View, curve_figure
 from firsttoken_sizing.report.curve_table import curve_tables
 from firsttoken_sizing.report.curves import CONCURRENCIES, Curve, Loads, Study, study
 from firsttoken_sizing.report.figure import MarkKind
-from firsttoken_sizing.report.quantity import Quantity, Replica
+from firsttoken_sizing.report.quantity import Quantity, ReplicaFacts
 from firsttoken_sizing.request import Basis
 from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B_H100_FP8, call_center, call_center_profile
 
@@ -202,8 +202,8 @@ def test_every_axis_has_its_value(quantity: Quantity, expected: float) -> None:
         5.1954, concurrency=10, ttft=Latency(mean=220.8), itl=Latency(mean=8.56), end_to_end=Latency(mean=1924.24)
     )
 
-    assert Replica(2, 200, 34.7).value(quantity, point) == pytest.approx(expected)
-    assert Replica(2, 200, None).value(quantity, Point(1.0)) in (None, 1.0, 0.5, 4.0, 200.0, 100.0)
+    assert ReplicaFacts(2, 200, 34.7).value(quantity, point) == pytest.approx(expected)
+    assert ReplicaFacts(2, 200, None).value(quantity, Point(1.0)) in (None, 1.0, 0.5, 4.0, 200.0, 100.0)
 
 
 def test_the_picture_has_every_curve_with_its_group_the_limit_the_knees_and_the_choice(closed: Study) -> None:

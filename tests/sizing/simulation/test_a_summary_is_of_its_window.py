@@ -9,7 +9,7 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.simulation import KvAdmission, Settings, equal_requests, poisson_arrivals, simulate
-from firsttoken_sizing.simulation.load import Load, Process, simulate_load
+from firsttoken_sizing.simulation.load import FleetLoad, Process, simulate_load
 from firsttoken_sizing.simulation.subject import Subject, subject_of
 from firsttoken_sizing.simulation.summary import summarize
 from firsttoken_sizing.step import StepModel
@@ -66,13 +66,13 @@ def test_what_is_not_known_is_not_zero() -> None:
 @pytest.mark.parametrize(
     "load",
     [
-        Load(Process.POISSON, 100, rate=20),
-        Load(Process.BURSTY, 100, rate=20, gap_variation=3),
-        Load(Process.CLOSED, 100, concurrency=15),
+        FleetLoad(Process.POISSON, 100, rate=20),
+        FleetLoad(Process.BURSTY, 100, rate=20, gap_variation=3),
+        FleetLoad(Process.CLOSED, 100, concurrency=15),
     ],
     ids=lambda load: load.process.value,
 )
-def test_a_load_lasts_as_long_as_it_was_asked_for(load: Load) -> None:
+def test_a_load_lasts_as_long_as_it_was_asked_for(load: FleetLoad) -> None:
     outcome, settings = simulate_load(subject(), Settings(replicas=2), load)
 
     assert outcome.arrival_s.max() > 99
@@ -83,7 +83,7 @@ def test_a_load_lasts_as_long_as_it_was_asked_for(load: Load) -> None:
 
 def test_another_seed_is_another_load_and_the_same_seed_the_same() -> None:
     first, again, other = (
-        simulate_load(subject(), Settings(replicas=2), Load(Process.POISSON, 20, rate=20, seed=seed))[0].finish_s
+        simulate_load(subject(), Settings(replicas=2), FleetLoad(Process.POISSON, 20, rate=20, seed=seed))[0].finish_s
         for seed in (1, 1, 2)
     )
 
@@ -93,11 +93,11 @@ def test_another_seed_is_another_load_and_the_same_seed_the_same() -> None:
 
 def test_a_load_that_is_too_much_or_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="--seconds"):
-        simulate_load(subject(), Settings(), Load(Process.POISSON, 1e9, rate=1.0))
+        simulate_load(subject(), Settings(), FleetLoad(Process.POISSON, 1e9, rate=1.0))
     with pytest.raises(InvalidInput, match="no request comes between"):
-        simulate_load(subject(), Settings(), Load(Process.POISSON, 0.001, rate=1.0))
+        simulate_load(subject(), Settings(), FleetLoad(Process.POISSON, 0.001, rate=1.0))
     with pytest.raises(InvalidInput, match="traffic"):
-        simulate_load(subject(), Settings(kv_cache_tokens=599), Load(Process.POISSON, 10, rate=5.0))
+        simulate_load(subject(), Settings(kv_cache_tokens=599), FleetLoad(Process.POISSON, 10, rate=5.0))
 
 
 def test_a_subject_is_what_was_sized() -> None:

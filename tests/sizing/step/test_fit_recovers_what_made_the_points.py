@@ -14,7 +14,7 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Latency, Load, Point, Profile
 from firsttoken_sizing.step import Calibration, StepModel
 from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
-from firsttoken_sizing.step.prior import Work, work_of
+from firsttoken_sizing.step.prior import StepWork, work_of
 from firsttoken_sizing.step.samples import usable_samples
 from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
@@ -26,7 +26,7 @@ TRUTH = Calibration(1.5e-3, 7e-5, 3e-5, 1.2, 1.1, 1.2, 2.4, 2.6, 1.8)
 CONCURRENCIES = (1, 2, 5, 10, 25, 50)
 
 
-def work_at(prompt_tokens: float) -> Work:
+def work_at(prompt_tokens: float) -> StepWork:
     model, gpu = resolve_model(LLAMA_8B), resolve_gpu(LLAMA_8B_H100_FP8.gpu)
     return work_of(model, gpu, LLAMA_8B_H100_FP8, prompt_tokens=prompt_tokens)
 

@@ -20,7 +20,7 @@ from firsttoken_sizing.step.modifiers import (
     tokens_per_step,
     transferred,
 )
-from firsttoken_sizing.step.prior import Work, work_of
+from firsttoken_sizing.step.prior import StepWork, work_of
 
 STEP = StepModel(15e-3, 3e-5, 5e-8, 8e-5, 6e-10)
 DRAFT = StepModel(1.5e-3, 1e-5, 5e-9, 6e-6, 5e-11)
@@ -32,7 +32,7 @@ def physics(precision: str, ways: int = 4) -> StepModel:
     return prior_step(MODEL, GPU, ConfigurationKey(MODEL.name, GPU.name, precision, ways), calibration)
 
 
-def work(precision: str) -> Work:
+def work(precision: str) -> StepWork:
     return work_of(MODEL, GPU, ConfigurationKey(MODEL.name, GPU.name, precision, 1))
 
 

@@ -23,7 +23,7 @@ from firsttoken_lab.emulate.traffic import PoissonTraffic
 HANG_SECONDS = 3600.0
 
 
-class Scrape(StrEnum):
+class ScrapeMode(StrEnum):
     """Behavior of the metrics pages."""
 
     OK = "ok"
@@ -38,7 +38,7 @@ class FleetEndpoints:
         """`allow_control` adds `/load` and `/fault`; keep such a server on a loopback address."""
         self._fleet = fleet
         self._allow_control = allow_control
-        self._scrape = Scrape.OK
+        self._scrape = ScrapeMode.OK
         self._stopping = asyncio.Event()
 
     def application(self) -> web.Application:
@@ -58,10 +58,10 @@ class FleetEndpoints:
         self._stopping.set()
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        if self._scrape is Scrape.HANG:
+        if self._scrape is ScrapeMode.HANG:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), HANG_SECONDS)
-        if self._scrape is not Scrape.OK:
+        if self._scrape is not ScrapeMode.OK:
             raise web.HTTPServiceUnavailable(text="scraping is broken on purpose\n")
         key = (request.match_info["namespace"], request.match_info["pod"])
         self._fleet.advance()
@@ -108,9 +108,9 @@ class FleetEndpoints:
     async def _fault(self, request: web.Request) -> web.Response:
         scrape = (await self._object(request)).get("scrape")
         try:
-            self._scrape = Scrape(str(scrape))
+            self._scrape = ScrapeMode(str(scrape))
         except ValueError:
-            choices = ", ".join(Scrape)
+            choices = ", ".join(ScrapeMode)
             raise web.HTTPBadRequest(text=f"scrape: unknown value {scrape!r}; use one of {choices}\n") from None
         return web.json_response({"scrape": self._scrape})
 

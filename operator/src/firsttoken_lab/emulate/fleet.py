@@ -15,7 +15,7 @@ from typing import Any
 
 from firsttoken_lab.emulate.metrics import PodMetrics
 from firsttoken_lab.emulate.routing import Router, make_router
-from firsttoken_lab.emulate.traffic import Arrival, Traffic
+from firsttoken_lab.emulate.traffic import Arrival, ArrivalSchedule
 from firsttoken_lab.emulate.truth import Lateness, RequestRecord, Truth
 from firsttoken_operator.families import NIM1, MetricFamily
 from firsttoken_sizing.simulation.fleet import Settings
@@ -120,7 +120,7 @@ class Fleet:
     """Engines by pod, a gateway, a schedule of requests. Times are seconds of `clock`."""
 
     def __init__(
-        self, spec: ReplicaSpec, traffic: Traffic, sla: Sla, gateway: GatewayPolicy, clock: Callable[[], float]
+        self, spec: ReplicaSpec, traffic: ArrivalSchedule, sla: Sla, gateway: GatewayPolicy, clock: Callable[[], float]
     ) -> None:
         """Make an empty fleet; traffic begins with `start`."""
         self.spec = spec

@@ -17,7 +17,7 @@ from firsttoken_lab.emulate.cluster import PodFollower
 from firsttoken_lab.emulate.endpoints import FleetEndpoints
 from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
-from firsttoken_lab.emulate.traffic import Traffic
+from firsttoken_lab.emulate.traffic import ArrivalSchedule
 from firsttoken_sizing.workload import Sla
 
 PUMP_SECONDS = 0.025
@@ -29,7 +29,7 @@ class FleetRun:
     """One run of an emulated fleet. `start_when_ready`: replicas that must be ready before the traffic begins."""
 
     spec: ReplicaSpec
-    traffic: Traffic
+    traffic: ArrivalSchedule
     sla: Sla
     gateway: GatewayPolicy
     namespace: str

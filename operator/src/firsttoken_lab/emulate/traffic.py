@@ -59,7 +59,7 @@ class Phase:
             raise ValueError(f"a phase has a start and a rate >= 0, not {self}")
 
 
-class Traffic:
+class ArrivalSchedule:
     """A schedule of arrivals that is consumed in order of time."""
 
     def __init__(self, arrivals: Iterable[Arrival], end_seconds: float) -> None:
@@ -84,7 +84,7 @@ class Traffic:
         return (bisect_right(self._times, seconds) - bisect_right(self._times, seconds - window)) / window
 
 
-class PoissonTraffic(Traffic):
+class PoissonTraffic(ArrivalSchedule):
     """Poisson arrivals with a rate that changes in steps."""
 
     def __init__(self, phases: Iterable[Phase], end_seconds: float, lengths: Lengths, seed: int) -> None:
@@ -122,7 +122,7 @@ class PoissonTraffic(Traffic):
         self._times = [arrival.seconds for arrival in self._arrivals]
 
 
-def trace_traffic(file: Path, end_seconds: float | None = None) -> Traffic:
+def trace_traffic(file: Path, end_seconds: float | None = None) -> ArrivalSchedule:
     """The requests of a trace (see `simulation.trace`), up to `end_seconds` (None: to its last one).
 
     Raises `InvalidInput` for a file that is no trace.
@@ -130,4 +130,4 @@ def trace_traffic(file: Path, end_seconds: float | None = None) -> Traffic:
     requests = read_trace(file, field="--trace")
     columns = (requests.arrival_s, requests.input_tokens, requests.output_tokens)
     arrivals = [Arrival(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-    return Traffic(arrivals, arrivals[-1].seconds if end_seconds is None else end_seconds)
+    return ArrivalSchedule(arrivals, arrivals[-1].seconds if end_seconds is None else end_seconds)

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-class Lateness:
+class ExpectedMisses:
     """Late requests to expect, by minute and by number of replicas."""
 
     def __init__(self, requests: Counts, learned: Floats) -> None:
@@ -85,7 +85,7 @@ def late_by_minute(played: Played, sla: Sla, minutes: int) -> Floats:
 
 def learned_lateness(
     requests: Requests, stage: Stage, needed: Floats, sla: Sla, most: int, progress: Callable[[str], None]
-) -> Lateness:
+) -> ExpectedMisses:
     """Learn the late shares with up to `most` replicas. `needed`: replicas (a fraction) for each minute's load."""
     minutes = len(needed)
     rng = np.random.default_rng(stage.seed)
@@ -107,7 +107,7 @@ def learned_lateness(
     for size in range(1, most + 1):
         share = _late_share(size, loads, replicas, late, counts)
         expected[:, size - 1] = arrived * share(needed / size)
-    return Lateness(arrived, expected)
+    return ExpectedMisses(arrived, expected)
 
 
 def _late_share(size: int, loads: Floats, replicas: Counts, late: Floats, counts: Counts) -> Callable[[Floats], Floats]:

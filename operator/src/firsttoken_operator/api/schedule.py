@@ -19,12 +19,12 @@ from zoneinfo import ZoneInfo
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.quantities import decimal
-from firsttoken_operator.api.schedule_spec import Day, ScheduleWindow
+from firsttoken_operator.api.schedule_spec import ScheduleWindow, Weekday
 
 DAY_SECONDS = 86_400
 DAY_MINUTES = 1440
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_WEEK = tuple(Day)
+_WEEK = tuple(Weekday)
 _DAYS_BEHIND, _DAYS_AHEAD = 2, 1
 """A window that is open now began yesterday at the earliest; local dates differ from those of UTC by one at most."""
 

@@ -23,7 +23,7 @@ START_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 END_PATTERN = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
 
 
-class Day(StrEnum):
+class Weekday(StrEnum):
     """A day of the week, Monday first."""
 
     MON = "Mon"
@@ -91,8 +91,8 @@ class ScheduleWindow(ApiModel):
         described("Whose clock start and end are read from: a name of the IANA database such as Europe/Berlin."),
     ] = "UTC"
     days: Annotated[
-        tuple[Day, ...],
-        Field(max_length=len(Day)),
+        tuple[Weekday, ...],
+        Field(max_length=len(Weekday)),
         described("Days on which the window begins.", absent="every day"),
     ] = ()
     start: Annotated[

@@ -18,7 +18,7 @@ from firsttoken_operator.families import FAMILIES, NIM1
 
 if TYPE_CHECKING:
     from firsttoken_lab.emulate.fleet import ReplicaSpec
-    from firsttoken_lab.emulate.traffic import Traffic
+    from firsttoken_lab.emulate.traffic import ArrivalSchedule
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
     from firsttoken_sizing.request import SizingRequest
 
@@ -174,7 +174,7 @@ def _run_fleet(
     return _verdict(report.lateness_p99_seconds, report.in_time)
 
 
-def _traffic(args: argparse.Namespace, question: SizingRequest) -> Traffic:
+def _traffic(args: argparse.Namespace, question: SizingRequest) -> ArrivalSchedule:
     from firsttoken_lab.emulate.traffic import Lengths, Phase, PoissonTraffic, trace_traffic
     from firsttoken_sizing.errors import InvalidInput
 

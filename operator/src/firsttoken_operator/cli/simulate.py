@@ -24,7 +24,7 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.simulation.fleet import Settings
-from firsttoken_sizing.simulation.load import Load, Process, simulate_load
+from firsttoken_sizing.simulation.load import FleetLoad, Process, simulate_load
 from firsttoken_sizing.simulation.outcome import Outcome
 from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.simulation.simulate import simulate
@@ -178,7 +178,7 @@ def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.
     )
 
 
-def _load(args: argparse.Namespace, sizing: Sizing) -> Load:
+def _load(args: argparse.Namespace, sizing: Sizing) -> FleetLoad:
     """The load that was asked for; what was not said is as sized."""
     if args.arrivals is not None:
         process = Process(args.arrivals)
@@ -193,11 +193,11 @@ def _load(args: argparse.Namespace, sizing: Sizing) -> Load:
         concurrency = args.concurrency or round(sizing.replicas * sizing.concurrency_per_replica)
         if concurrency < 1:
             raise InvalidInput("--concurrency", "is missing, and no size says how many", "give --concurrency")
-        return Load(process, seconds, concurrency=concurrency, seed=args.seed)
+        return FleetLoad(process, seconds, concurrency=concurrency, seed=args.seed)
     rate = args.rate or sizing.peak_requests_per_second
     if not rate > 0:
         raise InvalidInput("--rate", "is missing, and the deployment declares no peak", "give --rate")
-    return Load(process, seconds, rate=rate, gap_variation=args.gap_variation or 2.0, seed=args.seed)
+    return FleetLoad(process, seconds, rate=rate, gap_variation=args.gap_variation or 2.0, seed=args.seed)
 
 
 def _replay(

@@ -31,7 +31,7 @@ _OTHER = {Arrivals.POISSON: Arrivals.CLOSED_LOOP, Arrivals.CLOSED_LOOP: Arrivals
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SizedDeployment:
     """One deployment's sizing, and the same under the other kind of arrivals (or why there is none)."""
 
     namespace: str
@@ -81,14 +81,14 @@ def _picture_format(file: Path) -> PictureFormat:
 
 def _answer(
     deployment: InferenceDeployment, sources: Sources, arrivals: Arrivals | None, percentile: Percentile | None
-) -> Answer:
+) -> SizedDeployment:
     request = sources.request(deployment, arrivals, percentile)
     sizing = size(request)
     windows = sized_windows(deployment, sizing)
     sizing = _within_bounds(sizing, windows, deployment, sources.documents)
     metadata = deployment.metadata
     other = _other_arrivals(request, sizing)
-    return Answer(metadata.namespace or "", metadata.name, title(deployment), sizing, other, windows)
+    return SizedDeployment(metadata.namespace or "", metadata.name, title(deployment), sizing, other, windows)
 
 
 def _other_arrivals(request: SizingRequest, sizing: Sizing) -> Sizing | str:
@@ -132,7 +132,7 @@ def _within_bounds(
     return replace(sizing, warnings=tuple(warnings))
 
 
-def _print_tables(answers: Iterable[Answer]) -> None:
+def _print_tables(answers: Iterable[SizedDeployment]) -> None:
     from rich.console import Console
 
     from firsttoken_sizing.report.table import sizing_table
@@ -144,7 +144,7 @@ def _print_tables(answers: Iterable[Answer]) -> None:
             console.print(window.sentence(), highlight=False)
 
 
-def _write_plot(answers: Iterable[Answer], file: Path, picture: PictureFormat) -> None:
+def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: PictureFormat) -> None:
     from firsttoken_sizing.report.sizing_figure import sizing_figure
 
     sizings = [
@@ -156,7 +156,7 @@ def _write_plot(answers: Iterable[Answer], file: Path, picture: PictureFormat) -
     write(draw(sizing_figure(sizings), picture), file, "--plot")
 
 
-def _print_documents(answers: list[Answer], output: str) -> None:
+def _print_documents(answers: list[SizedDeployment], output: str) -> None:
     documents: list[dict[str, Any]] = [
         {
             "namespace": a.namespace,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
-from firsttoken_sizing.engines.spec import EngineSpec, Settings, Setup, sixteen_bits
+from firsttoken_sizing.engines.spec import EngineSettings, EngineSpec, Setup, sixteen_bits
 from firsttoken_sizing.workload import Batching
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _ReserveForChunk:
         return gpu.memory_gib - self.other_gib(gpu) - weights_gib
 
 
-def _settings(setup: Setup) -> Settings:
+def _settings(setup: Setup) -> EngineSettings:
     """Names of `ServerArgs`. A chunk of -1 turns chunked prefill off."""
     return {
         "tp_size": setup.tensor_parallel,

@@ -16,7 +16,7 @@ from firsttoken_sizing.workload import Batching
 if TYPE_CHECKING:
     from firsttoken_sizing.catalog import Gpu, Model
 
-Settings = dict[str, str | int | float]
+EngineSettings = dict[str, str | int | float]
 """Options of an engine under its own names."""
 
 CURRENT = ""
@@ -103,7 +103,7 @@ class EngineSpec:
     memory: MemoryRule
     kv_cache_bits: Callable[[Model, str], int]
     """Bits of one number of the KV cache, by model and precision of the weights."""
-    settings: Callable[[Setup], Settings]
+    settings: Callable[[Setup], EngineSettings]
     """The options of a replica."""
     source: str
     """Of `scheduler` and `max_batch`."""

@@ -10,9 +10,9 @@ from firsttoken_sizing.engines.scheduler import PREFILL_TOKENS_PER_STEP, KvAdmis
 from firsttoken_sizing.engines.spec import (
     CURRENT,
     SIXTEEN_BITS,
+    EngineSettings,
     EngineSpec,
     Release,
-    Settings,
     Setup,
     ShareOfGpu,
 )
@@ -38,10 +38,10 @@ def _kv_cache_bits(model: Model, precision: str) -> int:
     return SIXTEEN_BITS // 2 if has_scale else SIXTEEN_BITS
 
 
-def _settings(setup: Setup) -> Settings:
+def _settings(setup: Setup) -> EngineSettings:
     """Names of the LLM API (`LlmArgs` and its `kv_cache_config`, `quant_config` and `scheduler_config`)."""
-    static: Settings = {"capacity_scheduler_policy": "STATIC_BATCH"}
-    narrow: Settings = {"kv_cache_quant_algo": setup.precision}
+    static: EngineSettings = {"capacity_scheduler_policy": "STATIC_BATCH"}
+    narrow: EngineSettings = {"kv_cache_quant_algo": setup.precision}
     return {
         "tensor_parallel_size": setup.tensor_parallel,
         "pipeline_parallel_size": setup.pipeline_parallel,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
-from firsttoken_sizing.engines.spec import CURRENT, EngineSpec, Release, Settings, Setup, ShareOfGpu, sixteen_bits
+from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, ShareOfGpu, sixteen_bits
 from firsttoken_sizing.workload import Batching
 
 RELEASE_0_15 = "0.15"
@@ -11,7 +11,7 @@ _USABLE_FRACTION = 0.90
 """Default of `gpu_memory_utilization`."""
 
 
-def _settings(setup: Setup) -> Settings:
+def _settings(setup: Setup) -> EngineSettings:
     """Names of `EngineArgs`."""
     return {
         "tensor_parallel_size": setup.tensor_parallel,

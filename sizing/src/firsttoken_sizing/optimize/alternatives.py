@@ -8,7 +8,7 @@ from firsttoken_sizing.optimize.disaggregation import disaggregated
 from firsttoken_sizing.optimize.evaluation import InfeasibleCandidate
 from firsttoken_sizing.optimize.plan import Plan, saving_in_doubt
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.optimize.search import Outcome
+from firsttoken_sizing.optimize.search import SearchResult
 from firsttoken_sizing.request import Alternative
 
 _SAME_COST = 1.005
@@ -16,7 +16,7 @@ _SAME_COST = 1.005
 _TIMES_PERCENT = 900
 
 
-def alternatives(question: Question, outcome: Outcome) -> tuple[Alternative, ...]:
+def alternatives(question: Question, outcome: SearchResult) -> tuple[Alternative, ...]:
     """Every candidate but the best plan of the outcome, with the reason it lost; and that plan in two pools."""
     plans = outcome.plans
     lost = (
@@ -42,7 +42,7 @@ def infeasible_alternatives(candidates: Iterable[InfeasibleCandidate]) -> tuple[
     )
 
 
-def _pruned(outcome: Outcome) -> Iterable[Alternative]:
+def _pruned(outcome: SearchResult) -> Iterable[Alternative]:
     best = outcome.plans[0]
     for p in sorted(outcome.pruned, key=lambda p: p.gpus):
         reason = f"needs at least {p.gpus} GPUs against {best.gpus}"

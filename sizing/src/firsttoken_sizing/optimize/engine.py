@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.engines.spec import Settings, Setup
+from firsttoken_sizing.engines.spec import EngineSettings, Setup
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.workload import Batching
@@ -38,7 +38,7 @@ def scheduler_for(engine: Engine, batching: Batching) -> Scheduler:
     return replace(engine.spec.scheduler, chunked_prefill=batching is Batching.CHUNKED_PREFILL)
 
 
-def engine_settings(engine: Engine, evaluation: Evaluation, *, prefix_caching: bool) -> Settings:
+def engine_settings(engine: Engine, evaluation: Evaluation, *, prefix_caching: bool) -> EngineSettings:
     """The engine settings that the answer assumes, under the option names of that engine.
 
     Beside them `engine` and `batching` in our own words. Units are the engine's: tokens, sequences, a share of memory.

@@ -33,7 +33,7 @@ _WIDEST_BAND_PERCENT = 90.0
 
 
 @dataclass(slots=True)
-class Outcome:
+class SearchResult:
     """Outcome of every candidate. `priced`: plans are compared by cost, since each has a price."""
 
     priced: bool
@@ -43,7 +43,7 @@ class Outcome:
     pruned: list[Pruned] = field(default_factory=list)
 
 
-def search(question: Question) -> Outcome:
+def search(question: Question) -> SearchResult:
     """Size every candidate that could be the best."""
     request = question.request
     bounds, infeasible = _bounds(question, question.candidates)
@@ -52,7 +52,7 @@ def search(question: Question) -> Outcome:
         bounds, infeasible = bounds + larger, infeasible + more
     # NB: where something is free, money compares nothing.
     priced = all(price_of_one(request, b) for b in bounds)
-    outcome = Outcome(priced, infeasible=infeasible)
+    outcome = SearchResult(priced, infeasible=infeasible)
     for bound in sorted(bounds, key=lambda b: (_trust(b), least_cost_of_capacity(request, b, priced=priced))):
         if outcome.plans and not bound.points:
             loser = pruned(question, bound, outcome.plans[0], priced=priced)
@@ -71,7 +71,7 @@ def search(question: Question) -> Outcome:
     return outcome
 
 
-def _checked(question: Question, bound: CandidateBound, sized: Plan, outcome: Outcome) -> Plan:
+def _checked(question: Question, bound: CandidateBound, sized: Plan, outcome: SearchResult) -> Plan:
     """The plan, and where it would win over a better known one, also what it carries if its error goes against it."""
     evaluation = sized.evaluation
     rivals = [p for p in outcome.plans if trust_of(p) < trust_of(sized)]

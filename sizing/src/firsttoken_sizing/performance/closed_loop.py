@@ -35,7 +35,7 @@ _SIMULATED_REQUESTS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class BenchmarkClients:
     """Clients of a benchmark tool: from empty, with every client sending again as soon as it is answered."""
 
     handover_seconds: float = 0.0025
@@ -48,7 +48,7 @@ class Clients:
     GenAI-Perf's default of three windows; those behind nim_dli.csv took 216 to 650 s (requests / requests a second)."""
 
 
-CLIENTS = Clients()
+CLIENTS = BenchmarkClients()
 
 
 def round_seconds(step: StepModel, lengths: Lengths, batch: float) -> float:
@@ -66,7 +66,7 @@ def throughput(step: StepModel, lengths: Lengths, concurrency: float) -> float:
 
 
 def predict(
-    step: StepModel, lengths: Lengths, concurrency: int, scheduler: Scheduler, clients: Clients = CLIENTS
+    step: StepModel, lengths: Lengths, concurrency: int, scheduler: Scheduler, clients: BenchmarkClients = CLIENTS
 ) -> Point:
     """The operating point at `concurrency` (>= 1), with every latency percentile.
 

@@ -22,7 +22,7 @@ from firsttoken_sizing.step.model import StepModel
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedGroup:
     """Requests that were sent, got their first token and finished at the same times (seconds)."""
 
     requests: int
@@ -83,7 +83,7 @@ class ClosedLoopBatches:
         self._computed = 0.0
         """Share of the next prompt that earlier steps computed (chunked prefill)."""
 
-    def serve(self) -> Iterator[Served]:
+    def serve(self) -> Iterator[ServedGroup]:
         """Groups in the order in which they finish, without end."""
         while True:
             budget = self._prompts_a_step()
@@ -159,7 +159,7 @@ class ClosedLoopBatches:
         self._batch += wanted
         self._begun += self._steps_done * wanted
 
-    def _finish(self, group: _Running) -> Iterator[Served]:
+    def _finish(self, group: _Running) -> Iterator[ServedGroup]:
         """A group is answered, and its clients send again."""
         size = group.size
         self._batch -= size
@@ -169,4 +169,4 @@ class ClosedLoopBatches:
         self._last_arrival = first + self._handover * (size - 1)
         later = self._other_stages
         for requests, sent in group.members:
-            yield Served(requests, sent, group.first_token + later, self._now + later)
+            yield ServedGroup(requests, sent, group.first_token + later, self._now + later)

@@ -15,7 +15,7 @@ from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.report.cells import configuration_name, parallelism
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series, Shape
-from firsttoken_sizing.report.quantity import Quantity, Replica
+from firsttoken_sizing.report.quantity import Quantity, ReplicaFacts
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Arrivals, Percentile, Sla
 
@@ -135,7 +135,7 @@ class _Plotter:
         self._name, self._color = styles.name(curve), styles.color(curve)
         self._x, self._y = ((q, view.statistic(q, sla)) for q in view.axes(sla))
         alone = curve.alone.ttft.mean
-        self._replica = Replica(curve.key.gpus_per_replica, curve.lengths.output_tokens, alone)
+        self._replica = ReplicaFacts(curve.key.gpus_per_replica, curve.lengths.output_tokens, alone)
 
     def series(self) -> Series:
         points = []

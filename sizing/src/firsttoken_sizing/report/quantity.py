@@ -87,7 +87,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaFacts:
     """Facts that turn a point of one replica into any quantity."""
 
     gpus: int

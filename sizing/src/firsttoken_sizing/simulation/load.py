@@ -37,7 +37,7 @@ class Process(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class FleetLoad:
     """A load on the whole fleet, for `seconds`, of which the first tenth is not measured: the fleet starts empty.
 
     `rate` (requests a second) is for open arrivals, `concurrency` for the closed loop; `gap_variation` is the
@@ -65,7 +65,7 @@ class Load:
         return f"{kind} at {self.rate:g} requests/s"
 
 
-def simulate_load(subject: Subject, settings: Settings, load: Load) -> tuple[Outcome, Settings]:
+def simulate_load(subject: Subject, settings: Settings, load: FleetLoad) -> tuple[Outcome, Settings]:
     """Simulate a load; busy time, batch and KV use count in its window, as the settings that come back say.
 
     Raises `InvalidInput` where it would be more than `MOST_REQUESTS`, or none at all in the window.
@@ -81,12 +81,12 @@ def simulate_load(subject: Subject, settings: Settings, load: Load) -> tuple[Out
     return outcome, settings
 
 
-def _nothing(load: Load) -> InvalidInput:
+def _nothing(load: FleetLoad) -> InvalidInput:
     start, end = load.window
     return InvalidInput("--seconds", f"no request comes between {start:g} and {end:g} s", "simulate longer")
 
 
-def _open(subject: Subject, settings: Settings, load: Load) -> Outcome:
+def _open(subject: Subject, settings: Settings, load: FleetLoad) -> Outcome:
     expected = load.rate * load.seconds
     # Six standard deviations more than expected, so that they hardly ever end too early.
     spread = max(1.0, load.gap_variation if load.process is Process.BURSTY else 1.0)
@@ -102,7 +102,7 @@ def _open(subject: Subject, settings: Settings, load: Load) -> Outcome:
     return simulate(subject.step, _fitting(drawn_requests(subject.lengths, arrival, rng), settings), settings)
 
 
-def _closed_loop(subject: Subject, settings: Settings, load: Load) -> Outcome:
+def _closed_loop(subject: Subject, settings: Settings, load: FleetLoad) -> Outcome:
     """The loop is as long as the window if its requests are; there are more of them until they are."""
     per_replica = max(1.0, load.concurrency / settings.replicas)
     rate = settings.replicas * throughput(subject.step, subject.lengths, per_replica)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from firsttoken_sizing.step.calibration import TERMS, Calibration
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.prior import Work
+from firsttoken_sizing.step.prior import StepWork
 from firsttoken_sizing.step.samples import Sample
 
 CONSTANT_SPREAD, SHAPE_SPREAD = 0.5, 0.1
@@ -61,13 +61,17 @@ class Fit:
     cost: float
     """What was minimized: of two priors the one with the smaller cost explains the points better."""
 
-    def step(self, work: Work) -> StepModel:
+    def step(self, work: StepWork) -> StepModel:
         """The step model of these constants."""
         return replace(work.step(self.constants), batch_shape=self.batch_shape)
 
 
 def fit_constants(
-    samples: Sequence[Sample], work_at: Callable[[float], Work], prior: Calibration, *, spread: float = CONSTANT_SPREAD
+    samples: Sequence[Sample],
+    work_at: Callable[[float], StepWork],
+    prior: Calibration,
+    *,
+    spread: float = CONSTANT_SPREAD,
 ) -> Fit:
     """Constants and batch shape of the configuration that was measured. Needs one sample or more.
 
@@ -97,7 +101,7 @@ def errors_percent(model: StepModel, samples: Sequence[Sample]) -> NDArray[np.fl
     return np.array(errors)
 
 
-def costs_of(samples: Sequence[Sample], work_at: Callable[[float], Work], prior: Calibration) -> Costs:
+def costs_of(samples: Sequence[Sample], work_at: Callable[[float], StepWork], prior: Calibration) -> Costs:
     """The measured times of the samples (rounds, and TTFT and ITL alone) and what each constant costs in them."""
     parts = []
     for prompt in sorted({s.input_tokens for s in samples}):

@@ -14,7 +14,7 @@ from typing import Any
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.prior import Work
+from firsttoken_sizing.step.prior import StepWork
 
 _SPARSE_INDEX_BITS = 2
 """Position of a kept weight among its four (NVIDIA A100 architecture whitepaper, sparse tensor cores)."""
@@ -54,7 +54,7 @@ def sparse_bytes_share(precision: str) -> float:
     return (bits + _SPARSE_INDEX_BITS) / (2 * bits)
 
 
-def sparse_2_4(work: Work, precision: str) -> Work:
+def sparse_2_4(work: StepWork, precision: str) -> StepWork:
     """The work of a model whose linear layers keep two of every four weights.
 
     Half of the weights are read, each with two bits of index: 9/16 of the bytes of 16 bits, 5/8 of 8 bits (NVIDIA

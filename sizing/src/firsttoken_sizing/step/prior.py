@@ -28,7 +28,7 @@ _GPUS_PER_SERVER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StepWork:
     """Work of one step on the fullest GPU of a replica, in seconds that ideal hardware would take.
 
     Bytes and FLOP at the rates of the data sheet, divided over tensor parallelism; `layers` counts.
@@ -111,7 +111,7 @@ def prior_step(
     return work_of(model, gpu, key, prompt_tokens=prompt_tokens).step(calibration)
 
 
-def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: float = TYPICAL_PROMPT_TOKENS) -> Work:
+def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: float = TYPICAL_PROMPT_TOKENS) -> StepWork:
     """The work of one step: bytes and FLOP of the architecture over the rates of the GPU, divided by TP."""
     ways, bandwidth = key.tensor_parallel, gpu.memory_bandwidth_gb_per_second * 1e9
     weights, experts = weight_bytes_read(model, key.precision)
@@ -134,7 +134,7 @@ def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: flo
     exchange = link(gpu, ways, gpu.gpus_per_server or _GPUS_PER_SERVER) if ways > 1 else None
     exchanges = _ALL_REDUCES_PER_LAYER * model.layers
     idle = 1 - (model.experts_per_token or 0) / model.experts if model.experts else 0.0
-    return Work(
+    return StepWork(
         layers=model.layers,
         stages=key.pipeline_parallel,
         weight_seconds=weights / (ways * bandwidth),

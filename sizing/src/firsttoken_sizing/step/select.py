@@ -22,7 +22,7 @@ from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.modifiers import transferred
-from firsttoken_sizing.step.prior import Work, prior_step, work_of
+from firsttoken_sizing.step.prior import StepWork, prior_step, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 from firsttoken_sizing.step.shipped import shipped_release, shipped_step, speed_key
 
@@ -161,7 +161,7 @@ def _fit_profiles(
 
 
 def _without_one(
-    samples: Sequence[Sample], works: tuple[tuple[float, Work], ...], prior: Calibration, asked: Work
+    samples: Sequence[Sample], works: tuple[tuple[float, StepWork], ...], prior: Calibration, asked: StepWork
 ) -> tuple[StepModel, ...]:
     """Fits without one of the measured pairs of lengths each; without the only one the prior is left."""
     pairs = {(s.input_tokens, s.output_tokens) for s in samples}
@@ -185,14 +185,16 @@ def _fit(
     return min(fits, key=lambda found: found[0].cost)
 
 
-def _works(model: Model, gpu: Gpu, key: ConfigurationKey, samples: Sequence[Sample]) -> tuple[tuple[float, Work], ...]:
+def _works(
+    model: Model, gpu: Gpu, key: ConfigurationKey, samples: Sequence[Sample]
+) -> tuple[tuple[float, StepWork], ...]:
     """The work of a step for each prompt length of the samples."""
     prompts = sorted({s.input_tokens for s in samples})
     return tuple((tokens, work_of(model, gpu, key, prompt_tokens=tokens)) for tokens in prompts)
 
 
 @lru_cache(maxsize=256)
-def _fit_once(samples: tuple[Sample, ...], works: tuple[tuple[float, Work], ...], prior: Calibration) -> Fit:
+def _fit_once(samples: tuple[Sample, ...], works: tuple[tuple[float, StepWork], ...], prior: Calibration) -> Fit:
     """The fit, kept: every configuration of a sizing that was not measured asks for that of the same sibling."""
     return fit_constants(samples, dict(works).__getitem__, prior)
 
