@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_operator.decide.ownership import (
-    UNSEEN_SECONDS,
     ForeignWrite,
     Ownership,
     Windows,
@@ -14,8 +13,11 @@ from firsttoken_operator.decide.ownership import (
     judge_target,
     wrote,
 )
+from firsttoken_operator.estimate import DEFAULT
 
 WINDOWS = Windows(foreign_seconds=600, quiet_seconds=300)
+
+UNSEEN_SECONDS = DEFAULT.decision.own_write_unseen_seconds
 
 
 def look(

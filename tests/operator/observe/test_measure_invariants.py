@@ -48,7 +48,15 @@ PODS = st.lists(
     ),
     unique_by=lambda pod: pod.name,
 )  # fmt: skip
-HEALTH = {Reason.PRESENT, Reason.IDLE, Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.RECOVERING}
+HEALTH = {
+    Reason.PRESENT,
+    Reason.IDLE,
+    Reason.MISSING,
+    Reason.STALE,
+    Reason.PARTIAL,
+    Reason.RECOVERING,
+    Reason.ERRORS_PRESENT,
+}
 HEALTHY = st.lists(st.builds(sample, rate=st.floats(0, 1000)), min_size=1, max_size=6)
 
 

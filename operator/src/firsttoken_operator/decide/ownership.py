@@ -12,11 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Target
-
-FOREIGN_WRITES_FOR_CONFLICT = 2
-UNSEEN_SECONDS = 90.0
-"""For so long after our own write the watch may still show the replicas from before it: a watch whose connection is
-half open delivers nothing until it times out. Not divided by the time scale."""
+from firsttoken_operator.estimate import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def judge_target(
         state = Ownership(target_uid=target_uid, replicas=replicas)
     state, foreign = _account(state, replicas, now_seconds)
     if foreign is not None:
-        kept = state.foreign_seconds[1 - FOREIGN_WRITES_FOR_CONFLICT :]
+        kept = state.foreign_seconds[1 - DEFAULT.decision.foreign_writes_for_conflict :]
         state = replace(state, foreign_seconds=(*kept, now_seconds))
     return _judge(state, rival, now_seconds, windows), foreign
 
@@ -117,7 +113,7 @@ def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Owner
     if state.replicas is None or replicas == state.written:
         return settled, None
     if replicas == state.replicas:
-        if state.written is None or now_seconds - state.written_seconds <= UNSEEN_SECONDS:
+        if state.written is None or now_seconds - state.written_seconds <= DEFAULT.decision.own_write_unseen_seconds:
             return state, None
         if not state.confirmed:
             return settled, None
@@ -133,7 +129,7 @@ def _judge(state: Ownership, rival: str, now_seconds: float, windows: Windows) -
         quiet = now_seconds - state.foreign_seconds[-1] >= windows.quiet_seconds
         return replace(state, foreign_seconds=(), conflict="") if quiet else state
     recent = tuple(at for at in state.foreign_seconds if now_seconds - at <= windows.foreign_seconds)
-    if len(recent) >= FOREIGN_WRITES_FOR_CONFLICT:
+    if len(recent) >= DEFAULT.decision.foreign_writes_for_conflict:
         text = "another writer keeps changing the replicas; stop it or set scaling.mode: Advisory"
         return replace(state, foreign_seconds=recent, conflict=text)
     return replace(state, foreign_seconds=recent)

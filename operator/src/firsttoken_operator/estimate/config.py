@@ -335,6 +335,11 @@ class DecisionConfig:
     low_resolution_mean_ratio: float = 1.2
     """Of the measured mean of TTFT, which is exact, to the predicted one, up to which the model is trusted there.
     Chosen."""
+    foreign_writes_for_conflict: int = 2
+    """Within the conflict window, from which on replicas have two writers. Chosen: one is a correction by hand."""
+    own_write_unseen_seconds: float = 90.0
+    """After our own write, for which the watch may still show the replicas from before it: one whose connection is half
+    open delivers nothing until it times out. Chosen above that time-out; not divided by the time scale."""
     rounding: float = 1e-9
     """Relative; a rate above the capacity by less is one at it. Chosen."""
     least_share_said: float = 0.05
