@@ -29,7 +29,8 @@ def test_the_releases_of_an_engine_are_those_that_were_calibrated(engine: Engine
     text = files("firsttoken_sizing.step").joinpath("data", "calibrations.json").read_text(encoding="utf-8")
     calibrated = {entry["release"] for entry in json.loads(text)["calibrations"] if entry["engine"] == engine.value}
 
-    assert {release.name for release in engine.spec.releases} == calibrated
+    # One that was never calibrated has the constants of the default engine.
+    assert {release.name for release in engine.spec.releases} == (calibrated or {CURRENT})
     assert engine.spec.releases[0].name == CURRENT
 
 
