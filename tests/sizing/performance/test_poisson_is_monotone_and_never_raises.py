@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 from statistics import median
 
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Routing, Sla, Workload
 from tests.fixtures.hypothesis_scale import examples
+from tests.fixtures.reference_core import reference_seconds
 
 STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
 steps = st.builds(
@@ -98,11 +98,11 @@ def test_a_looser_limit_never_carries_less(
 
 def test_a_prediction_takes_milliseconds() -> None:
     lengths = Lengths(2000, 2000, 200)
-    taken = []
-    for share in (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9):
-        start = time.process_time()
-        poisson.predict(STEP, lengths, share * poisson.saturation_rate(STEP, lengths))
-        taken.append(time.process_time() - start)
+    saturation = poisson.saturation_rate(STEP, lengths)
+    taken = [
+        reference_seconds(lambda rate=share * saturation: poisson.predict(STEP, lengths, rate), runs=3)
+        for share in (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9)
+    ]
 
     # About 4 ms on an idle core; a search over 8 candidates needs 150 of them in a second.
     assert median(taken) < 0.02
