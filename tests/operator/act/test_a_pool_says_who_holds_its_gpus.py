@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
-from firsttoken_operator.act.pool_status import PoolObject, PoolPublisher, pool_figures
+from firsttoken_operator.act.pool_status import PoolPublisher, pool_figures
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
@@ -18,7 +18,7 @@ from tests.operator.decide.builders import metrics, resource, target
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 REF = ObjectRef("firsttoken.dev/v1alpha1", "GPUPool", "", "h100")
 POOL = PoolSnapshot("h100", 20, 16, on_prem=True, scale_down_limit_percent=20, scale_down_limit_window_seconds=600,
-                    charged_elsewhere_gpus=2)  # fmt: skip
+                    charged_elsewhere_gpus=2, uid="uid-h100", generation=4)  # fmt: skip
 
 
 def member(name: str, replicas: int, **changes: Any) -> ResourceSnapshot:
@@ -40,12 +40,10 @@ class Pool:
         self.cluster = FakeCluster({REF: {"status": {}}})
         self.publisher = PoolPublisher(self.cluster)
 
-    async def tick(
-        self, *decisions: Decision, pool: PoolSnapshot = POOL, generation: int = 4, problem: str = "", minutes: int = 0
-    ) -> dict[str, Any]:
+    async def tick(self, *decisions: Decision, pool: PoolSnapshot = POOL, minutes: int = 0) -> dict[str, Any]:
         snapshot = FleetSnapshot(0, 15, (A, B, OTHER), {"h100": pool})
-        seen = PoolObject("uid-h100", generation, self.cluster.objects[REF]["status"], problem)
-        await self.publisher.publish(snapshot, decisions, {"h100": seen}, START + timedelta(minutes=minutes))
+        shown = {"h100": self.cluster.objects[REF]["status"]}
+        await self.publisher.publish(snapshot, decisions, shown, START + timedelta(minutes=minutes))
         status: dict[str, Any] = self.cluster.objects[REF]["status"]
         return status
 
@@ -96,7 +94,10 @@ async def test_an_unknown_budget_is_neither_available_nor_exhausted() -> None:
     unknown = replace(POOL, budget_gpus=None, inventory_gpus=None)
 
     assert condition(await Pool().tick(pool=unknown)) == ("Unknown", "PoolInventoryUnknown")
-    assert condition(await Pool().tick(pool=unknown, problem="spec.gpu: unknown")) == ("Unknown", "InvalidSpec")
+    assert condition(await Pool().tick(pool=replace(unknown, problem="spec.gpu: unknown"))) == (
+        "Unknown",
+        "InvalidSpec",
+    )
 
 
 async def test_it_is_written_on_change_only_also_after_a_restart() -> None:
@@ -107,7 +108,7 @@ async def test_it_is_written_on_change_only_also_after_a_restart() -> None:
     await pool.tick(asked(A), minutes=2)
     assert pool.cluster.writes() == ["replace_status"]
 
-    status = await pool.tick(asked(A), generation=5, minutes=3)
+    status = await pool.tick(asked(A), pool=replace(POOL, generation=5), minutes=3)
     assert pool.cluster.writes() == ["replace_status"] * 2
     assert status["observedGeneration"] == status["conditions"][0]["observedGeneration"] == 5
     assert status["conditions"][0]["lastTransitionTime"] == "2026-11-21T12:00:00Z"
@@ -128,9 +129,9 @@ async def test_the_real_api_server_takes_the_whole_status(api: KubernetesCluster
         "spec": {"location": "OnPrem", "gpu": "H100-SXM-80GB", "peakGPUs": 20},
     }  # fmt: skip
     live = await api.create(body)
-    seen = PoolObject(live["metadata"]["uid"], live["metadata"]["generation"])
-    snapshot = FleetSnapshot(0, 15, (A, B, OTHER), {"h100": POOL})
-    await PoolPublisher(api).publish(snapshot, (asked(A, 1, Reason.POOL_EXHAUSTED),), {"h100": seen}, START)
+    made = replace(POOL, uid=live["metadata"]["uid"], generation=live["metadata"]["generation"])
+    snapshot = FleetSnapshot(0, 15, (A, B, OTHER), {"h100": made})
+    await PoolPublisher(api).publish(snapshot, (asked(A, 1, Reason.POOL_EXHAUSTED),), {}, START)
     status = (await api.read(REF))["status"]
 
     assert condition(status) == ("False", "PoolExhausted")

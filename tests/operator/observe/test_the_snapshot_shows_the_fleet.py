@@ -20,9 +20,8 @@ from firsttoken_operator.domain import (
     Unsized,
 )
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot, fitting
+from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store
-from tests.operator.decide.builders import SIZED
 from tests.operator.observe.bodies import (
     EPOCH,
     at,
@@ -237,20 +236,6 @@ def test_a_rendered_deployment_that_another_controller_owns_is_a_conflict_even_i
     assert found.conflict.startswith("owned by NIMService x")
 
 
-def test_pods_with_another_number_of_gpus_than_was_sized_are_a_mismatch() -> None:
-    two = Target(uid="u", kind="Deployment", name="nim", replicas=1, ready=1, gpus_per_replica=2)
-    one = Target(uid="u", kind="Deployment", name="nim", replicas=1, ready=1, gpus_per_replica=1)
-
-    referred, rendered = (fitting(SIZED, two, is_rendered=is_rendered) for is_rendered in (False, True))
-
-    assert fitting(SIZED, one, is_rendered=False) is SIZED
-    assert isinstance(referred, Unsized)
-    assert isinstance(rendered, Unsized)
-    assert referred.reason is rendered.reason is Reason.TENSOR_PARALLEL_MISMATCH
-    assert "set hardware.tensorParallel" in referred.message
-    assert "set hardware.tensorParallel" not in rendered.message
-
-
 def pool_of(*objects: tuple[str, Any], **spec: Any) -> PoolSnapshot:
     return snapshot(cluster(("GPUPool", pool(**spec)), *objects)).pools["h100"]
 
@@ -289,8 +274,12 @@ def test_an_inventory_that_is_not_reported_is_unknown_not_zero(nodes: list[tuple
     assert (found.budget_gpus, found.inventory_gpus) == (None, None)
 
 
-def test_a_pool_that_does_not_parse_has_an_unknown_budget() -> None:
-    assert pool_of(*NODES, peakGPUs=-1).budget_gpus is None
+def test_a_pool_that_does_not_parse_has_an_unknown_budget_and_says_why() -> None:
+    unreadable = pool_of(*NODES, peakGPUs=-1)
+
+    assert unreadable.budget_gpus is None
+    assert unreadable.problem.startswith("spec.peakGPUs")
+    assert pool_of(*NODES).problem == ""
 
 
 def test_gpus_of_strangers_on_the_pool_s_nodes_are_charged() -> None:

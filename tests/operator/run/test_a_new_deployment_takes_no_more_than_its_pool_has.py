@@ -15,7 +15,6 @@ from firsttoken_operator.domain import (
     Reason,
     ResourceSnapshot,
     ScalingMode,
-    Sized,
     TargetMissing,
     Unsized,
 )
@@ -24,7 +23,6 @@ from firsttoken_operator.run.rendering import Rendered
 from tests.operator.act.objects import decision, infd
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
-from tests.operator.observe.bodies import pool
 
 ABSENT = TargetMissing(Reason.TARGET_NOT_FOUND, "not there")
 
@@ -63,15 +61,11 @@ def there(snapshot: FleetSnapshot) -> FleetSnapshot:
     return replace(snapshot, resources=tuple(replace(r, target=target(6)) for r in snapshot.resources))
 
 
-def sizings(snapshot: FleetSnapshot) -> dict[str, Sized | Unsized]:
-    return {resource.uid: resource.sized for resource in snapshot.resources}
-
-
 async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a")
     for _ in range(3):
-        await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
+        await rendered.reconcile(there(snapshot), store, ())
 
     assert renderer.asked == [("a", 6)]
 
@@ -79,8 +73,8 @@ async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> No
 async def test_a_deployment_that_went_missing_is_made_again() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a")
-    await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
-    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+    await rendered.reconcile(there(snapshot), store, ())
+    await rendered.reconcile(snapshot, store, ())
 
     assert len(renderer.asked) == 2
 
@@ -88,7 +82,7 @@ async def test_a_deployment_that_went_missing_is_made_again() -> None:
 async def test_two_new_deployments_share_what_the_pool_has() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", "b", budget=8)
-    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+    await rendered.reconcile(snapshot, store, ())
 
     assert renderer.asked == [("a", 6), ("b", 2)]
 
@@ -103,7 +97,7 @@ async def test_an_increase_granted_in_the_same_tick_takes_its_gpus_first(
         resource(target(8), metrics(60.0), pool="h100"), uid="old", name="old", policy=replace(POLICY, mode=mode)
     )
     snapshot = replace(snapshot, resources=(*snapshot.resources, growing))
-    await rendered.reconcile(snapshot, store, (decision(growing, 8, 13),), sizings(snapshot))
+    await rendered.reconcile(snapshot, store, (decision(growing, 8, 13),))
 
     assert renderer.asked == first
 
@@ -111,7 +105,7 @@ async def test_an_increase_granted_in_the_same_tick_takes_its_gpus_first(
 async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", budget=0)
-    results = await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+    results = await rendered.reconcile(snapshot, store, ())
     explained: ResourceSnapshot = rendered.explain(snapshot.resources[0])
 
     assert renderer.asked == []
@@ -123,7 +117,7 @@ async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
 async def test_a_window_that_is_open_is_part_of_the_first_replicas() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", scheduled_requests_per_second=55.0)
-    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+    await rendered.reconcile(snapshot, store, ())
 
     assert renderer.asked == [("a", 11)]
 
@@ -131,7 +125,7 @@ async def test_a_window_that_is_open_is_part_of_the_first_replicas() -> None:
 async def test_what_may_sleep_starts_awake() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", policy=replace(POLICY, min_replicas=0))
-    await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+    await rendered.reconcile(snapshot, store, ())
 
     assert renderer.asked == [("a", 6)]
 
@@ -140,7 +134,7 @@ async def test_what_is_scaled_to_zero_is_rendered_and_stays_there() -> None:
     rendered, _ = made()
     store, snapshot = fleet("a", policy=replace(POLICY, min_replicas=0), budget=0)
     scaled_to_zero = replace(snapshot, resources=tuple(replace(r, target=target(0)) for r in snapshot.resources))
-    results = await rendered.reconcile(scaled_to_zero, store, (), sizings(scaled_to_zero))
+    results = await rendered.reconcile(scaled_to_zero, store, ())
 
     assert results["a"].reason is Reason.RENDERED, "it needs no GPU of the pool to be rendered"
 
@@ -148,7 +142,7 @@ async def test_what_is_scaled_to_zero_is_rendered_and_stays_there() -> None:
 async def test_an_unknown_inventory_makes_nothing() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a", budget=None)
-    results = await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+    results = await rendered.reconcile(snapshot, store, ())
 
     assert (renderer.asked, results["a"].reason) == ([], Reason.POOL_INVENTORY_UNKNOWN)
 
@@ -156,18 +150,15 @@ async def test_an_unknown_inventory_makes_nothing() -> None:
 async def test_a_running_fleet_is_not_rolled_while_its_pool_cannot_be_read() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a")
-    document = infd("a", runtime=dict(MINIMAL), capacity={"pool": "h100"})
-    del document["spec"]["targetRef"]
-    document["metadata"] |= {"uid": "a", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    store.feed("InferenceDeployment", "MODIFIED", document)
-    pools = (pool(nodeSelector={"rack": "7"}), pool(location="Nowhere"))
-    for event, body in zip(("ADDED", "MODIFIED"), pools, strict=True):
-        store.feed("GPUPool", event, body)
-        await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
-    store.feed("GPUPool", "DELETED", pools[0])
-    await rendered.reconcile(there(snapshot), store, (), sizings(snapshot))
+    snapshot = there(snapshot)
+    known = replace(snapshot.pools["h100"], node_selector={"rack": "7"})
+    results = [
+        await rendered.reconcile(replace(snapshot, pools=pools), store, ())
+        for pools in ({"h100": known}, {"h100": replace(known, node_selector={}, problem="spec.location")}, {})
+    ]
 
     assert renderer.asked == [("a", 6)]
+    assert [list(told) for told in results] == [["a"], [], []], "it runs on, and that is no news"
 
 
 async def test_a_failed_rendering_is_tried_again() -> None:
@@ -175,15 +166,15 @@ async def test_a_failed_rendering_is_tried_again() -> None:
     renderer.answer = RenderResult(Reason.WRITE_FAILED, "503")
     store, snapshot = fleet("a")
     for _ in range(2):
-        await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+        await rendered.reconcile(snapshot, store, ())
 
     assert len(renderer.asked) == 2
 
 
 async def test_another_tensor_parallel_is_rendered_although_the_running_pods_do_not_fit_it() -> None:
     rendered, renderer = made()
-    store, snapshot = fleet("a", sized=Unsized(Reason.TENSOR_PARALLEL_MISMATCH, ""))
-    await rendered.reconcile(there(snapshot), store, (), {"a": SIZED})
+    store, snapshot = fleet("a", sized=Unsized(Reason.TENSOR_PARALLEL_MISMATCH, "", withheld=SIZED))
+    await rendered.reconcile(there(snapshot), store, ())
 
     assert renderer.asked == [("a", 6)]
 
@@ -196,6 +187,6 @@ async def test_paused_or_unsized_resources_are_not_rendered() -> None:
         {"conflict": "another controller"},
     ):
         store, snapshot = fleet("a", **changes)  # type: ignore[arg-type]
-        await rendered.reconcile(snapshot, store, (), sizings(snapshot))
+        await rendered.reconcile(snapshot, store, ())
 
     assert renderer.asked == []

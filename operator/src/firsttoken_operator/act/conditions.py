@@ -12,7 +12,7 @@ from datetime import datetime
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.decide import judge
-from firsttoken_operator.domain import ConditionType, Decision, Judgement, Reason, ResourceSnapshot
+from firsttoken_operator.domain import Decision, Judgement, ResourceSnapshot
 
 _LONGEST_MESSAGE = 1024
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -32,17 +32,12 @@ def conditions(
 
 
 def undecided(
-    previous: Iterable[Condition], resource: ResourceSnapshot, message: str, now: datetime
+    previous: Iterable[Condition], judgement: Judgement, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """The conditions of a resource on which the decision failed: not `Ready`, the others as they were last known.
-
-    NB: it reads none of what the decision read, which may be what made it fail.
-    """
-    kept = tuple(previous)
-    before = next((c for c in kept if c.type == ConditionType.READY.value), None)
-    judgement = Judgement(ConditionType.READY, False, Reason.DECISION_FAILED, message)
-    ready = condition(before, judgement, resource.generation, now)
-    return (ready, *(c for c in kept if c.type != ConditionType.READY.value))
+    """The conditions of a resource on which the decision failed: the one that says so, the others as last known."""
+    before = {condition.type: condition for condition in previous}
+    ready = condition(before.pop(judgement.kind.value, None), judgement, generation, now)
+    return (ready, *before.values())
 
 
 def condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:

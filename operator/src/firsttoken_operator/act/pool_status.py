@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,21 +15,11 @@ from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
 from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, Target
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
 
 logger = logging.getLogger(__name__)
 
 MAX_SHARES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class PoolObject:
-    """A GPUPool as the watch shows it. `problem`: why its spec cannot be read; empty: it can."""
-
-    uid: str
-    generation: int
-    status: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +42,29 @@ class PoolPublisher:
         self._written: dict[str, GPUPoolStatus] = {}
 
     async def publish(
-        self, snapshot: FleetSnapshot, decisions: Iterable[Decision], objects: Mapping[str, PoolObject], now: datetime
+        self,
+        snapshot: FleetSnapshot,
+        decisions: Iterable[Decision],
+        shown: Mapping[str, Mapping[str, Any]],
+        now: datetime,
     ) -> None:
-        """Write the statuses that changed; `objects` by name of the pool. Never raises `ClusterError`."""
+        """Write what changed; `shown` are the statuses by name that the watch shows. Never raises `ClusterError`."""
         decisions = tuple(decisions)
         for name, pool in snapshot.pools.items():
-            seen = objects[name]
-            previous = self._written.get(seen.uid) or _read(seen.status)
-            status = pool_status(previous, pool, seen, pool_figures(pool, snapshot, decisions), decisions, now)
+            previous = self._written.get(pool.uid) or _read(shown.get(name, {}))
+            status = pool_status(previous, pool, pool_figures(pool, snapshot, decisions), decisions, now)
             if previous == status:
                 continue
             ref = ObjectRef(GROUP_VERSION, "GPUPool", "", name)
             try:
                 document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-                await self._cluster.replace_status(ref, document, uid=seen.uid)
-                self._written[seen.uid] = status
+                await self._cluster.replace_status(ref, document, uid=pool.uid)
+                self._written[pool.uid] = status
             except NotFound:
                 continue
             except ClusterError as error:
                 logger.warning("status of pool %s not written: %s", name, error)
-        for gone in self._written.keys() - {seen.uid for seen in objects.values()}:
+        for gone in self._written.keys() - {pool.uid for pool in snapshot.pools.values()}:
             del self._written[gone]
 
 
@@ -95,17 +88,15 @@ def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterabl
 def pool_status(
     previous: GPUPoolStatus,
     pool: PoolSnapshot,
-    seen: PoolObject,
     figures: PoolFigures,
     decisions: Iterable[Decision],
     now: datetime,
 ) -> GPUPoolStatus:
     """The whole new status. Equal to `previous` where nothing is worth a write."""
-    short = {d.uid for d in decisions if d.limited_by is Reason.POOL_EXHAUSTED} & {r.uid for r in figures.members}
-    available = judge_pool(pool, seen.problem, len(short))
+    available = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid))
     before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
-        observed_generation=seen.generation,
+        observed_generation=pool.generation,
         inventory_gpus=pool.inventory_gpus,
         charged_gpus=figures.charged,
         free_gpus=figures.free,
@@ -119,7 +110,7 @@ def pool_status(
             )
             for r in sorted(figures.members, key=lambda r: (r.namespace, r.name))[:MAX_SHARES]
         ),
-        conditions=(condition(before.get(available.kind), available, seen.generation, now),),
+        conditions=(condition(before.get(available.kind), available, pool.generation, now),),
     )
 
 

@@ -19,15 +19,13 @@ from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
 from firsttoken_operator.act.status import Observed, document, is_change, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.decide import ForeignWrite
-from firsttoken_operator.domain import Reason, ResourceSnapshot
+from firsttoken_operator.decide import ForeignWrite, judge_undecided
+from firsttoken_operator.domain import ResourceSnapshot
 
 logger = logging.getLogger(__name__)
 
 UNCONFIRMED_TICKS = 3
 """For so many ticks our own last status counts, while the watch has not shown it yet."""
-
-UNDECIDED = "no decision could be made on this resource, its replicas stay; the operator's log has the error"
 
 
 class Publisher:
@@ -60,12 +58,12 @@ class Publisher:
 
     async def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
         """Say on the resource that its decision failed: its condition Ready, and an Event. Never raises."""
-        previous = self._previous(resource.uid, read_status(shown))
-        conditions = undecided(previous.conditions, resource, UNDECIDED, now)
+        previous, judgement = self._previous(resource.uid, read_status(shown)), judge_undecided()
+        conditions = undecided(previous.conditions, judgement, resource.generation, now)
         current = previous.model_copy(update={"conditions": conditions})
         if current != previous:
             await self._write(resource, current)
-        await self._recorder.record(resource, Reason.DECISION_FAILED, UNDECIDED)
+        await self._recorder.record(resource, judgement.reason, judgement.message)
         # NB: last, because it reads what the decision read, which may make it fail too.
         self._count(previous, Look(now, resource, None))
 

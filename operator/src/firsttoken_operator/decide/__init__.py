@@ -1,8 +1,9 @@
 """The decision: pure, the same for operator, replay and tests. No clock, no randomness, no I/O.
 
 `decide` = `propose` (one resource by itself) -> `arbitrate` (one pool, one transaction) -> `explain`. Before it
-`judge_owners` says whose the replicas are, after it `admit` which new deployments are made and `judge` what the
-conditions say. Other packages import from here only.
+`withhold_unfit` takes out the sizings that are not about the pods that run, and `judge_owners` says whose the replicas
+are; after it `admit` says which deployments are rendered, and `judge` what the conditions say. Other packages import
+from here only.
 """
 
 from types import MappingProxyType
@@ -10,8 +11,9 @@ from types import MappingProxyType
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together, free_gpus
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds
-from firsttoken_operator.decide.conditions import calibration_state, judge, judge_pool
+from firsttoken_operator.decide.conditions import calibration_state, judge, judge_pool, judge_undecided
 from firsttoken_operator.decide.explain import explain
+from firsttoken_operator.decide.fit import withhold_unfit
 from firsttoken_operator.decide.initial import initial_replicas
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, intends, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
@@ -38,6 +40,8 @@ __all__ = [
     "judge",
     "judge_owners",
     "judge_pool",
+    "judge_undecided",
+    "withhold_unfit",
     "wrote",
 ]
 

@@ -1,12 +1,13 @@
-"""Which new deployments their pools admit, and with how many replicas: a new one takes GPUs as a scale-up does.
+"""Which deployments are rendered, and with how many first replicas: a new one takes GPUs as a scale-up does.
 
-Where its pool cannot hold the first replicas it gets fewer, and where it cannot hold one it waits.
+Where its pool cannot hold the first replicas it gets fewer, and where it cannot hold one it waits. So does a running
+one whose pool cannot be read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firsttoken_operator.decide.arbitrate import free_gpus, priority_order, unknown_budget
@@ -19,7 +20,6 @@ from firsttoken_operator.domain import (
     ScalingMode,
     Sized,
     TargetMissing,
-    Unsized,
 )
 
 
@@ -35,21 +35,19 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A new deployment that its pool does not admit yet, and why."""
+    """A deployment that its pool does not admit yet, and why. One that is not new runs on as it is."""
 
     resource: ResourceSnapshot
+    is_new: bool
     reason: Reason
     message: str
 
 
-def admit(
-    snapshot: FleetSnapshot, decisions: Iterable[Decision], sized_by_uid: Mapping[str, Sized | Unsized]
-) -> list[Admission | Waiting]:
+def admit(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> list[Admission | Waiting]:
     """Everything that may be rendered at this tick, in the order in which it takes GPUs.
 
     `decisions` are those of the same tick: what they grant is not in the snapshot yet and is taken all the same.
-    `sized_by_uid` are the sizings as they were made. NB: those of the snapshot are withheld while the running pods have
-    another number of GPUs, which rendering is there to change.
+    NB: a sizing that is withheld because the running pods have another number of GPUs counts: rendering changes them.
     """
     granted = _granted_gpus(snapshot, decisions)
     free: dict[str, int] = {}
@@ -59,9 +57,9 @@ def admit(
             free[name] = gpus - granted[name]
     admitted: list[Admission | Waiting] = []
     for resource in sorted(snapshot.resources, key=priority_order):
-        sized = sized_by_uid.get(resource.uid)
+        sized = resource.sized if isinstance(resource.sized, Sized) else resource.sized.withheld
         may_be_made = resource.policy.mode is not ScalingMode.PAUSED and not resource.conflict
-        if resource.claims.is_rendered and may_be_made and isinstance(sized, Sized):
+        if resource.claims.is_rendered and may_be_made and sized is not None:
             admitted.append(_admit_one(resource, sized, snapshot, free))
     return admitted
 
@@ -76,12 +74,16 @@ def _admit_one(
     replicas = initial_replicas(resource.policy, sized, scheduled, on_prem=pool is not None and pool.on_prem)
     if is_new and name is not None:
         if name not in free:
-            return Waiting(resource, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
+            return Waiting(resource, is_new, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
         replicas = min(replicas, max(0, free[name]) // gpus)
         if replicas == 0:
             text = f"pool {name} has no {gpus} free GPUs for a replica"
-            return Waiting(resource, Reason.POOL_EXHAUSTED, text)
+            return Waiting(resource, is_new, Reason.POOL_EXHAUSTED, text)
         free[name] -= replicas * gpus
+    elif name is not None and (pool is None or pool.problem):
+        # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
+        why = Reason.POOL_NOT_FOUND if pool is None else Reason.INVALID_SPEC
+        return Waiting(resource, is_new, why, f"pool {name} cannot be read; what runs stays as it is")
     return Admission(resource, sized, is_new, replicas)
 
 

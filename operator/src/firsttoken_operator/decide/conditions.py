@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from firsttoken_operator.decide.bounds import resource_bounds
@@ -49,15 +50,21 @@ def judge(resource: ResourceSnapshot, decision: Decision) -> tuple[Judgement, ..
     )
 
 
-def judge_pool(pool: PoolSnapshot, problem: str, short: int) -> Judgement:
-    """Whether a pool has what is asked of it. `problem`: why its spec cannot be read; `short`: who wants more."""
+def judge_undecided() -> Judgement:
+    """What is said of a resource that makes the decision fail. It reads nothing that may have made it fail."""
+    text = "no decision could be made on this resource, its replicas stay; the operator's log has the error"
+    return Judgement(ConditionType.READY, False, Reason.DECISION_FAILED, text)
+
+
+def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Judgement:
+    """Whether a pool has what is asked of it in the decisions on its members."""
     kind = ConditionType.CAPACITY_AVAILABLE
-    if problem:
-        return Judgement(kind, None, Reason.INVALID_SPEC, problem)
+    if pool.problem:
+        return Judgement(kind, None, Reason.INVALID_SPEC, pool.problem)
     if pool.budget_gpus is None:
         text = "no budget is declared and no matching node reports its GPUs: nothing grows"
         return Judgement(kind, None, Reason.POOL_INVENTORY_UNKNOWN, text)
-    if short:
+    if short := sum(decision.limited_by is Reason.POOL_EXHAUSTED for decision in decisions):
         return Judgement(kind, False, Reason.POOL_EXHAUSTED, f"{short} deployments want more GPUs than are free")
     return Judgement(kind, True, Reason.AVAILABLE, "no GPU is missing")
 

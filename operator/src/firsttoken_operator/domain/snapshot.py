@@ -5,6 +5,7 @@ Times are seconds of one monotonic clock; durations in a policy are already divi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -66,10 +67,12 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class Unsized:
-    """No sizing, and why: nothing is scaled."""
+    """No sizing to decide by, and why: nothing is scaled."""
 
     reason: Reason
     message: str
+    withheld: Sized | None = None
+    """One that was made and does not fit the pods that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,8 @@ class PoolSnapshot:
 
     `budget_gpus` is what may be charged: `peakGPUs` where declared, else base + burst, else the inventory of matching
     nodes; None: unknown, which freezes growth. `charged_elsewhere_gpus`: GPUs in use by pods that no resource of this
-    snapshot owns.
+    snapshot owns. `node_selector`: labels of its nodes, where declared. `problem`: why its spec cannot be read; empty:
+    it can.
     """
 
     name: str
@@ -222,6 +226,10 @@ class PoolSnapshot:
     scale_down_limit_percent: int
     scale_down_limit_window_seconds: float
     charged_elsewhere_gpus: int = 0
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""
+    generation: int = 0
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

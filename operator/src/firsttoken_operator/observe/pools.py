@@ -27,7 +27,8 @@ def pool_snapshot(
     if pool.parsed is None:
         return PoolSnapshot(
             name=pool.name, budget_gpus=None, inventory_gpus=None, on_prem=True, scale_down_limit_percent=1,
-            scale_down_limit_window_seconds=scale_down_limit_window_seconds,
+            scale_down_limit_window_seconds=scale_down_limit_window_seconds, uid=pool.uid, generation=pool.generation,
+            problem=pool.problem,
         )  # fmt: skip
     spec = pool.parsed.spec
     members = [node for node in nodes if belongs(node, pool.parsed)]
@@ -41,6 +42,9 @@ def pool_snapshot(
         scale_down_limit_percent=spec.scale_down_limit_percent,
         scale_down_limit_window_seconds=scale_down_limit_window_seconds,
         charged_elsewhere_gpus=sum(pod.gpus for pod in pods if pod.node in names and pod.uid not in own_pod_uids),
+        node_selector=spec.node_selector,
+        uid=pool.uid,
+        generation=pool.generation,
     )
 
 

@@ -67,7 +67,8 @@ def build_snapshot(
 ) -> FleetSnapshot:
     """The fleet at one tick; both mappings are by the uid of the InferenceDeployment.
 
-    Owners and autoscalers of a target are found here; whose its replicas are is judged elsewhere.
+    Owners and autoscalers of a target are found here; whose its replicas are is judged elsewhere, and so is whether a
+    sizing fits the pods that run.
     Resources that are being deleted are left out: their targets stay as they are.
     """
     builder = _Builder(store, metrics_by_uid, sized_by_uid, times)
@@ -114,7 +115,6 @@ class _Builder:
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
         resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
-        sized = self._sized.get(stored.uid, NOT_SIZED)
         policy = scaling_policy(resource, self._pool(pool_name), time_scale=self._times.time_scale)
         target = target_of(
             self._store, resource, wall_seconds=self._times.wall_seconds, time_scale=self._times.time_scale
@@ -127,7 +127,7 @@ class _Builder:
             name=stored.name,
             generation=stored.generation,
             policy=policy,
-            sized=fitting(sized, target, is_rendered=resource.spec.runtime is not None),
+            sized=self._sized.get(stored.uid, NOT_SIZED),
             target=target,
             metrics=metrics,
             pool=pool_name,
@@ -155,20 +155,3 @@ class _Builder:
     def _time_to_ready_seconds(self, target: Target | TargetMissing) -> float | None:
         starts = self._store.starts(target.uid) if isinstance(target, Target) else None
         return None if starts is None else starts.next_p90_seconds
-
-
-def fitting(sized: Sized | Unsized, target: Target | TargetMissing, *, is_rendered: bool) -> Sized | Unsized:
-    """The sizing, unless the pods of the target have another number of GPUs than it was made for.
-
-    A Deployment that is rendered gets the new number with the next rendering, which must not wait for this to fit.
-    """
-    if isinstance(sized, Unsized) or isinstance(target, TargetMissing):
-        return sized
-    wanted = sized.configuration.gpus_per_replica
-    if wanted == target.gpus_per_replica:
-        return sized
-    way_out = "the Deployment is to be updated first" if is_rendered else "set hardware.tensorParallel to what they run"
-    return Unsized(
-        Reason.TENSOR_PARALLEL_MISMATCH,
-        f"sized for {wanted} GPUs a replica, the pods of {target.name} have {target.gpus_per_replica}; {way_out}",
-    )

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from firsttoken_operator.act.events import EventRecorder
-from firsttoken_operator.act.pool_status import PoolObject, PoolPublisher
+from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Observed
-from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, intends, judge_owners, wrote
+from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, intends, judge_owners, withhold_unfit, wrote
 from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
 from firsttoken_operator.observe.store import Store
@@ -118,7 +118,7 @@ class Loop:
             time_scale=self._timing.scale,
         )
         sized = {uid: answer.sized for uid, answer in answers.items()}
-        snapshot = self._prepare(build_snapshot(parts.store, measured, sized, times))
+        snapshot = withhold_unfit(self._prepare(build_snapshot(parts.store, measured, sized, times)))
         owned = judge_owners(snapshot, self._ownerships, self._timing.foreign_write_window_seconds)
         snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)
         memory = self._restoring.seeded(self._memory, snapshot, parts.store, wall)
@@ -160,12 +160,11 @@ class Loop:
         )
         try:
             if parts.rendered is not None and not self._settings.advisory:
-                sized = {uid: answer.sized for uid, answer in tick.answers.items()}
-                results = await parts.rendered.reconcile(snapshot, parts.store, decided.decisions, sized)
+                results = await parts.rendered.reconcile(snapshot, parts.store, decided.decisions)
                 for uid, rendered in results.items():
                     await parts.recorder.record(resources[uid], rendered.reason, rendered.message)
-            pools = {p.name: PoolObject(p.uid, p.generation, p.status, p.problem) for p in parts.store.pools.values()}
-            await parts.pools.publish(snapshot, decided.decisions, pools, tick.now)
+            shown = {pool.name: pool.status for pool in parts.store.pools.values()}
+            await parts.pools.publish(snapshot, decided.decisions, shown, tick.now)
         except Exception:
             logger.exception("rendering or pool status failed")
 

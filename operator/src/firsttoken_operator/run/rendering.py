@@ -14,7 +14,7 @@ from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor
 from firsttoken_operator.act.render import Renderer, RenderResult
 from firsttoken_operator.api import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit
-from firsttoken_operator.domain import Decision, FleetSnapshot, Reason, ResourceSnapshot, Sized, TargetMissing, Unsized
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
 from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL
 from firsttoken_operator.observe.store import Store
 from firsttoken_sizing.catalog import resolve_gpu
@@ -42,23 +42,20 @@ class Rendered:
         return replace(resource, target=TargetMissing(problem.reason, problem.message))
 
     async def reconcile(
-        self,
-        snapshot: FleetSnapshot,
-        store: Store,
-        decisions: Iterable[Decision],
-        sized_by_uid: Mapping[str, Sized | Unsized],
+        self, snapshot: FleetSnapshot, store: Store, decisions: Iterable[Decision]
     ) -> dict[str, RenderResult]:
         """Render what is due and admitted, one after the other; the results by uid."""
         results: dict[str, RenderResult] = {}
-        for admitted in admit(snapshot, decisions, sized_by_uid):
+        for admitted in admit(snapshot, decisions):
             uid = admitted.resource.uid
             stored = store.resources.get(uid)
             if stored is None or stored.parsed is None:
                 continue  # Deleted, or made unreadable, while others were rendered.
             if isinstance(admitted, Waiting):
-                result: RenderResult | None = RenderResult(admitted.reason, admitted.message)
+                result = RenderResult(admitted.reason, admitted.message) if admitted.is_new else None
             else:
-                result = await self._reconcile_one(admitted, stored.parsed, store)
+                pool = snapshot.pools.get(admitted.resource.pool or "")
+                result = await self._reconcile_one(admitted, stored.parsed, pool)
             if result is None:
                 continue
             results[uid] = result
@@ -72,13 +69,10 @@ class Rendered:
         return results
 
     async def _reconcile_one(
-        self, admitted: Admission, parsed: InferenceDeployment, store: Store
+        self, admitted: Admission, parsed: InferenceDeployment, pool: PoolSnapshot | None
     ) -> RenderResult | None:
         uid, configuration = admitted.resource.uid, admitted.sized.configuration
-        if not admitted.is_new and not _is_pool_known(parsed, store):
-            # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
-            return None
-        selector = self._node_selector(parsed, configuration.gpu, store)
+        selector = _node_selector(parsed, configuration.gpu, pool)
         rendering = Rendering(parsed, configuration, selector, self._monitor_labels)
         wanted = self._fingerprint(rendering)
         if not admitted.is_new and self._applied.get(uid) == wanted:
@@ -93,19 +87,13 @@ class Rendered:
         monitor = pod_monitor(rendering, self._scrape_interval_seconds)
         return json.dumps([deployment(rendering), service(rendering), monitor], sort_keys=True)
 
-    def _node_selector(self, parsed: InferenceDeployment, gpu: str, store: Store) -> dict[str, str]:
-        """The resource's own, else the pool's, else the label that GPU feature discovery puts on the GPU's nodes."""
-        runtime = parsed.spec.runtime
-        if runtime is not None and runtime.node_selector:
-            return dict(runtime.node_selector)
-        for pool in store.pools.values():
-            if pool.name == parsed.spec.capacity.pool and pool.parsed is not None and pool.parsed.spec.node_selector:
-                return dict(pool.parsed.spec.node_selector)
-        label = resolve_gpu(gpu).node_label
-        return {GPU_PRODUCT_LABEL: label} if label else {}
 
-
-def _is_pool_known(parsed: InferenceDeployment, store: Store) -> bool:
-    """Whether the pool that is named, if any, exists and can be read."""
-    name = parsed.spec.capacity.pool
-    return not name or any(pool.name == name and pool.parsed is not None for pool in store.pools.values())
+def _node_selector(parsed: InferenceDeployment, gpu: str, pool: PoolSnapshot | None) -> Mapping[str, str]:
+    """The resource's own, else the pool's, else the label that GPU feature discovery puts on the GPU's nodes."""
+    runtime = parsed.spec.runtime
+    if runtime is not None and runtime.node_selector:
+        return runtime.node_selector
+    if pool is not None and pool.node_selector:
+        return pool.node_selector
+    label = resolve_gpu(gpu).node_label
+    return {GPU_PRODUCT_LABEL: label} if label else {}

@@ -1,0 +1,115 @@
+"""`decide` alone decides: what concludes something about replicas, owners or readiness to act stands there.
+
+Other packages tell facts (what a source answered, what is not there, what became of a write) or compare with what was
+decided. So each may name few reasons, and each of them is listed here with why it is no decision. A reason that is
+needed in another package, or a value of a decision that is made there, is a decision that strays.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cache
+
+import pytest
+
+from tests.fixtures.source import modules
+
+FACTS = {
+    "estimate": {"a proof of no demand is read": "IDLE"},
+    "observe": {
+        "why a number is not known": """
+            BAD_RESPONSE NOT_A_NUMBER NOT_ENOUGH_SAMPLES NO_READY_PODS NO_SERIES OUT_OF_RANGE PARTIAL_RESPONSE
+            SERVER_ERROR SOURCE_MISCONFIGURED SOURCE_UNREACHABLE THROTTLED UNAUTHORIZED
+            """,
+        "how far the data can be trusted; what that allows is `domain.health`": """
+            ERRORS_PRESENT IDLE MISSING PARTIAL PRESENT RECOVERING STALE
+            """,
+        "what is not there, cannot be read or was not sized yet": "INVALID_SPEC TARGET_NOT_FOUND UNKNOWN",
+    },
+    "run": {
+        "why a source was not read": "BAD_RESPONSE SOURCE_NOT_CONFIGURED",
+        "why the sizing model gave no size": "INVALID_SPEC UNKNOWN_GPU UNKNOWN_MODEL",
+        "what became of a rendering is read": "RENDERED",
+        "a decision that raised is counted": "DECISION_FAILED",
+    },
+    "act": {
+        "what became of a write, or which live object forbids it": """
+            CONFLICT RENDERED TARGET_NOT_FOUND WRITE_CONFLICT WRITE_FAILED
+            """,
+        "which Event tells of a change that was decided or seen": """
+            FOREIGN_WRITE METRICS_LOST METRICS_RECOVERED SCALED_DOWN SCALED_UP
+            """,
+        "a judgement is read, to show it or not": "AS_SIZED ERRORS_PRESENT MISSING SCALED_TO_ZERO UNKNOWN",
+        "its Event is a warning": "DECISION_FAILED INVALID_SPEC POOL_EXHAUSTED",
+    },
+    "api": {},
+    "cli": {},
+    "families": {},
+    "runtimes": {},
+}
+"""Of each package beside `decide` and `domain`: the reasons that it may name, by why naming them decides nothing."""
+
+CONCLUSIONS = {"Admission", "Decision", "ForeignWrite", "Judgement", "Owned", "Proposal", "Unscalable", "Waiting"}
+"""Values that only a decision makes."""
+
+JUDGED = {"conflict", "sized"}
+"""Of a resource's snapshot: what is judged after it was observed."""
+
+
+def package_of(module: str) -> str:
+    name, _, rest = module.partition("/")
+    return rest.partition("/")[0] if name == "firsttoken_operator" else name
+
+
+@cache
+def named() -> dict[str, set[str]]:
+    """The reasons that the source of each package names."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Reason":
+                found[package_of(module)].add(node.attr)
+    return found
+
+
+def made(node: ast.Call) -> set[str]:
+    """What a call concludes: a value of a decision, or a field of a snapshot that is judged."""
+    if not isinstance(node.func, ast.Name):
+        return set()
+    name, words = node.func.id, {keyword.arg for keyword in node.keywords if keyword.arg}
+    return words & JUDGED if name == "replace" else {name} & CONCLUSIONS
+
+
+@pytest.mark.parametrize("package", FACTS)
+def test_a_package_names_the_reasons_of_facts_only(package: str) -> None:
+    listed = [name for names in FACTS[package].values() for name in names.split()]
+
+    assert len(listed) == len(set(listed)), "one why for each"
+    assert named()[package] == set(listed), "move the decision, or say here why it is none"
+
+
+def test_every_package_of_the_operator_is_listed() -> None:
+    packages = {package_of(module) for module, _ in modules() if module.startswith("firsttoken_operator/")}
+
+    assert packages - {"decide", "domain", "__init__.py"} == FACTS.keys()
+
+
+def test_conclusions_are_made_in_decide() -> None:
+    strays = {
+        (module, name)
+        for module, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for name in made(node)
+        if package_of(module) != "decide"
+    }
+
+    assert strays == set()
+
+
+def test_the_check_finds_a_conclusion_elsewhere() -> None:
+    text = "replace(resource, sized=none)\nJudgement(kind, None, reason, '')\nreplace(resource, target=other)"
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+
+    assert sorted(name for call in calls for name in made(call)) == ["Judgement", "sized"]
