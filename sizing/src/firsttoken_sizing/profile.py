@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from firsttoken_sizing.workload import Percentile
 
+STATISTICS = tuple(percentile.key for percentile in Percentile)
+"""Names of the fields of `Latency`, in their order."""
 MIXED_UNITS_FACTOR = 20.0
 """How far throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or more, and a
 window 20 times shorter than its own queue has measured next to nothing."""
@@ -37,9 +41,34 @@ class Latency:
         value: float | None = getattr(self, percentile.key)
         return value
 
+    def combined(self, others: Sequence[Latency], combine: Combine) -> Latency:
+        """Each statistic from those of this latency and the others, None for one that was not reported."""
+        return Latency(*(combine([getattr(latency, name) for latency in (self, *others)]) for name in STATISTICS))
+
+
+Combine = Callable[[Sequence[float | None]], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """The three latencies that an SLA may limit: what a point, a row of a table, a sizing and a simulation report."""
+
+    ttft: Latency = Latency()
+    itl: Latency = Latency()
+    end_to_end: Latency = Latency()
+
+    def combined(self, others: Sequence[Latencies], combine: Combine) -> Self:
+        """The same with each statistic from those of these latencies and the others."""
+        return replace(
+            self,
+            ttft=self.ttft.combined([other.ttft for other in others], combine),
+            itl=self.itl.combined([other.itl for other in others], combine),
+            end_to_end=self.end_to_end.combined([other.end_to_end for other in others], combine),
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Point(Latencies):
     """One measured operating point of one replica.
 
     `requests_per_second` is what completed. `concurrency` is set for a closed loop, `offered_requests_per_second` for
@@ -49,9 +78,6 @@ class Point:
     requests_per_second: float
     concurrency: float | None = None
     offered_requests_per_second: float | None = None
-    ttft: Latency = Latency()
-    itl: Latency = Latency()
-    end_to_end: Latency = Latency()
 
     def completed(self, output_tokens: float) -> Point:
         """Fill in what follows from the rest: `E2E = TTFT + ITL * (OSL - 1)`, concurrency by Little's law."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.performance.table import CapacityTable
-from firsttoken_sizing.profile import ConfigurationKey, Latency, Profile
+from firsttoken_sizing.profile import ConfigurationKey, Latencies, Profile
 from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
@@ -144,8 +144,8 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizing:
-    """The answer.
+class Sizing(Latencies):
+    """The answer. The latencies are those of the operating point.
 
     Where `feasible` is False `cause` says why, `table` and `basis` are None, and sizes, rates and the error band are 0
     and stand for nothing; `configuration` is then the one that came nearest.
@@ -168,10 +168,6 @@ class Sizing:
     """Largest rate of one replica inside the SLA."""
     requests_per_second_per_server: float
     concurrency_per_replica: float
-    ttft: Latency
-    """At the operating point; milliseconds, as are the next two."""
-    itl: Latency
-    end_to_end: Latency
     binding_constraint: str
     basis: Basis | None
     error_band_percent: float

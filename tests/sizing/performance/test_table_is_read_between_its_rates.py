@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_sizing.performance.table import STATISTICS, CapacityTable
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.profile import STATISTICS
 
 
 def table(rates: list[float], *, unknown: tuple[int, ...] = (), sized_replicas: int = 1) -> CapacityTable:

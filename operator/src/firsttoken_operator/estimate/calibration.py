@@ -11,7 +11,7 @@ from firsttoken_operator.estimate.error_budget import ErrorBudget
 from firsttoken_operator.estimate.irreducible_misses import IrreducibleMisses
 from firsttoken_operator.estimate.replica_speed import ReplicaSpeed
 from firsttoken_operator.estimate.tail_capacity import TailCapacity
-from firsttoken_sizing.performance.table import STATISTICS
+from firsttoken_sizing.profile import STATISTICS
 from firsttoken_sizing.workload import Sla
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
 from firsttoken_sizing.benchmarks.runs import Run
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model, resolve_precision
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
+from firsttoken_sizing.profile import ConfigurationKey, Load, Point, Profile
 
 MAX_SOURCE_LENGTH = 480
 """Characters of `Profile.source`: a BenchmarkProfile holds 512, and one file a point (vLLM) makes many names."""
@@ -194,34 +194,17 @@ def _source(runs: Sequence[Run]) -> str:
 
 def _averaged(points: Sequence[Point]) -> Point:
     """One point from repeated measurements of it; a statistic that one of them lacks is left out."""
-    return Point(
+    return replace(
+        points[0].combined(points[1:], _mean_if_complete),
         requests_per_second=_rounded(fmean(point.requests_per_second for point in points)),
-        concurrency=_rounded_if_known(points[0].concurrency),
-        offered_requests_per_second=_rounded_if_known(points[0].offered_requests_per_second),
-        ttft=_averaged_latency([point.ttft for point in points]),
-        itl=_averaged_latency([point.itl for point in points]),
-        end_to_end=_averaged_latency([point.end_to_end for point in points]),
+        concurrency=_mean_if_complete([points[0].concurrency]),
+        offered_requests_per_second=_mean_if_complete([points[0].offered_requests_per_second]),
     )
 
 
-def _averaged_latency(latencies: Sequence[Latency]) -> Latency:
-    return Latency(
-        mean=_mean_if_complete(latency.mean for latency in latencies),
-        p50=_mean_if_complete(latency.p50 for latency in latencies),
-        p90=_mean_if_complete(latency.p90 for latency in latencies),
-        p95=_mean_if_complete(latency.p95 for latency in latencies),
-        p99=_mean_if_complete(latency.p99 for latency in latencies),
-    )
-
-
-def _mean_if_complete(values: Iterable[float | None]) -> float | None:
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return _rounded(fmean(known)) if known and len(known) == len(found) else None
-
-
-def _rounded_if_known(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
+def _mean_if_complete(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _rounded(fmean(known)) if len(known) == len(values) else None
 
 
 def _rounded(value: float) -> float:

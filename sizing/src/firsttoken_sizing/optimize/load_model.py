@@ -6,7 +6,7 @@ One small set of questions for all four, so that the search asks them and knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from firsttoken_sizing.performance import closed_loop, poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import tightest
 from firsttoken_sizing.performance.offline import full_throughput
-from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.profile import Point
 from firsttoken_sizing.rounding import ceiling
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Arrivals, Batching, Routing, Sla
@@ -133,26 +133,13 @@ def _through(points: Iterable[Point], largest: Point) -> tuple[Point, ...]:
     that the largest load keeps.
     """
     return (
-        *(_no_slower(p, largest) if p.requests_per_second < largest.requests_per_second else p for p in points),
+        *(p.combined([largest], _least) if p.requests_per_second < largest.requests_per_second else p for p in points),
         largest,
     )
 
 
-def _no_slower(point: Point, than: Point) -> Point:
-    return replace(
-        point,
-        ttft=_least(point.ttft, than.ttft),
-        itl=_least(point.itl, than.itl),
-        end_to_end=_least(point.end_to_end, than.end_to_end),
-    )
-
-
-def _least(one: Latency, other: Latency) -> Latency:
-    def least(statistic: str) -> float | None:
-        known = [v for v in (getattr(one, statistic), getattr(other, statistic)) if v is not None]
-        return min(known, default=None)
-
-    return Latency(**{f.name: least(f.name) for f in fields(Latency)})
+def _least(values: Iterable[float | None]) -> float | None:
+    return min((v for v in values if v is not None), default=None)
 
 
 def load_model_of(bound: CandidateBound, lengths: Lengths, arrivals: Arrivals) -> LoadModel:

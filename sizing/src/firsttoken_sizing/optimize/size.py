@@ -14,7 +14,6 @@ from firsttoken_sizing.optimize.question import Question, check
 from firsttoken_sizing.optimize.search import search
 from firsttoken_sizing.optimize.warnings import warnings_of
 from firsttoken_sizing.performance.table import CapacityTable
-from firsttoken_sizing.profile import Latency
 from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingRequest
 
 
@@ -151,9 +150,6 @@ def _infeasible(
         requests_per_second_per_replica=0.0,
         requests_per_second_per_server=0.0,
         concurrency_per_replica=0.0,
-        ttft=Latency(),
-        itl=Latency(),
-        end_to_end=Latency(),
         binding_constraint=cause.value,
         basis=None,
         error_band_percent=0.0,

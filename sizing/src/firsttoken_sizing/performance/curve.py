@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.performance.table import STATISTICS, CapacityTable
-from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.performance.table import CapacityTable
+from firsttoken_sizing.profile import STATISTICS, Latency, Point
 from firsttoken_sizing.rounding import NOISE
 
 

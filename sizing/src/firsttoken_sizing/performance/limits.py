@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol
 
-from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.profile import Latencies, Latency
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _ABOVE_MEAN = {Percentile.P90, Percentile.P95, Percentile.P99}
@@ -26,25 +25,6 @@ class MissingPercentile(Enum):
     JUDGED_BY_MEAN = auto()
     """By the mean: for a table whose capacity holds the percentile inside its limit already, so that only the mean can
     still contradict it."""
-
-
-class Latencies(Protocol):
-    """A measured point or a row of a table."""
-
-    @property
-    def ttft(self) -> Latency:
-        """Time to first token."""
-        ...
-
-    @property
-    def itl(self) -> Latency:
-        """Inter-token latency."""
-        ...
-
-    @property
-    def end_to_end(self) -> Latency:
-        """Time to the last token."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from firsttoken_sizing.performance.limits import bounds, meets
-from firsttoken_sizing.performance.table import STATISTICS
-from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
+from firsttoken_sizing.profile import STATISTICS, ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.step.shipped import speed_key
 from firsttoken_sizing.workload import Sla
 
@@ -165,16 +164,11 @@ def _average(points: Sequence[Point]) -> Point:
         known = [v for v in values if v is not None]
         return sum(known) / len(known) if known else None
 
-    def latency(metric: str) -> Latency:
-        return Latency(**{s: mean(getattr(getattr(p, metric), s) for p in points) for s in STATISTICS})
-
-    return Point(
+    return replace(
+        points[0].combined(points[1:], mean),
         requests_per_second=sum(p.requests_per_second for p in points) / len(points),
         concurrency=mean(p.concurrency for p in points),
         offered_requests_per_second=mean(p.offered_requests_per_second for p in points),
-        ttft=latency("ttft"),
-        itl=latency("itl"),
-        end_to_end=latency("end_to_end"),
     )
 
 
@@ -215,19 +209,15 @@ def _ordered(latency: Latency, statistic: str, value: float) -> float:
 
 
 def _between(left: Point, right: Point, share: float) -> Point:
-    def log_mean(a: float | None, b: float | None) -> float | None:
+    def log_mean(values: Sequence[float | None]) -> float | None:
+        a, b = values
         if a is None or b is None:
             return None
         return float(a ** (1 - share) * b**share) if a > 0 and b > 0 else a + share * (b - a)
 
-    def latency(a: Latency, b: Latency) -> Latency:
-        return Latency(**{s: log_mean(getattr(a, s), getattr(b, s)) for s in STATISTICS})
-
-    return Point(
-        requests_per_second=log_mean(left.requests_per_second, right.requests_per_second) or 0.0,
-        concurrency=log_mean(left.concurrency, right.concurrency),
-        offered_requests_per_second=log_mean(left.offered_requests_per_second, right.offered_requests_per_second),
-        ttft=latency(left.ttft, right.ttft),
-        itl=latency(left.itl, right.itl),
-        end_to_end=latency(left.end_to_end, right.end_to_end),
+    return replace(
+        left.combined([right], log_mean),
+        requests_per_second=log_mean((left.requests_per_second, right.requests_per_second)) or 0.0,
+        concurrency=log_mean((left.concurrency, right.concurrency)),
+        offered_requests_per_second=log_mean((left.offered_requests_per_second, right.offered_requests_per_second)),
     )

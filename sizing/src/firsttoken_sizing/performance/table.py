@@ -15,24 +15,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.profile import STATISTICS, Latencies, Latency
 from firsttoken_sizing.rounding import ceiling
 
 if TYPE_CHECKING:
     # NB: a step model is made from a request, and a request may carry a table.
     from firsttoken_sizing.performance.work import Work
 
-STATISTICS = ("mean", "p50", "p90", "p95", "p99")
-
 
 @dataclass(frozen=True, slots=True)
-class Operating:
-    """Performance of one replica at one rate. Latencies in milliseconds; a statistic that is not known is None."""
+class Operating(Latencies):
+    """Performance of one replica at one rate."""
 
     requests_per_second: float
-    ttft: Latency
-    itl: Latency
-    end_to_end: Latency
     kv_percent: float
     saturated: bool
     """The rate is above all that the table covers: latencies grow without bound, the ones shown are lower bounds."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from firsttoken_sizing.performance.table import STATISTICS
-from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.profile import STATISTICS, Latency, Point
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.document import configuration_json, rounded
 from firsttoken_sizing.workload import Arrivals

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from firsttoken_sizing.engines.memory import Memory
-from firsttoken_sizing.performance.table import STATISTICS
-from firsttoken_sizing.profile import ConfigurationKey, Latency
+from firsttoken_sizing.profile import STATISTICS, ConfigurationKey, Latency
 from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.request import Alternative, Cost, Job, Sizing
 

@@ -11,8 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from firsttoken_sizing.performance.limits import Bound, bounds
-from firsttoken_sizing.performance.table import STATISTICS
-from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.profile import STATISTICS, Latency
 from firsttoken_sizing.report.document import latency_json
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.outcome import Outcome
@@ -47,9 +46,7 @@ class Simulated:
     @property
     def limits(self) -> tuple[Bound, ...]:
         """The limits of the SLA against what was simulated."""
-        summary = self.summary
-        point = Point(summary.requests_per_second, ttft=summary.ttft, itl=summary.itl, end_to_end=summary.end_to_end)
-        return tuple(bounds(point, self.sla))
+        return tuple(bounds(self.summary, self.sla))
 
 
 def simulation_json(simulated: Simulated) -> dict[str, Any]:

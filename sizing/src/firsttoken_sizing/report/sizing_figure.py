@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from firsttoken_sizing.performance.table import STATISTICS
+from firsttoken_sizing.profile import STATISTICS
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Percentile

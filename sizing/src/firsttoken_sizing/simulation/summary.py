@@ -8,23 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.performance.statistics import latency_of
-from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.profile import Latencies, Latency
 from firsttoken_sizing.simulation.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Latencies in milliseconds of the requests that were sent in a window, and the fleet in that window."""
+class Summary(Latencies):
+    """Latencies in milliseconds of the requests that were sent in a window, and the fleet in that window.
+
+    `itl` is over requests, of each (E2E - TTFT) / (output tokens - 1); those of one token have none.
+    """
 
     requests: int
     """Sent in the window."""
     window_seconds: float
     requests_per_second: float
     """Answered in the window."""
-    ttft: Latency
-    itl: Latency
-    """Over requests, of each (E2E - TTFT) / (output tokens - 1); those of one token have none."""
-    end_to_end: Latency
     busy_percent: float
     """Share of the time of all replicas with a step running."""
     mean_batch: float
