@@ -68,6 +68,23 @@ class ExportedPod:
 
 
 @dataclass
+class HostilePod(ExportedPod):
+    """Exposes everything once more for each of `labels` and each of two values of it, as any tenant may."""
+
+    labels: tuple[str, ...] = ()
+
+    def render(self, seconds: float) -> str:
+        lines = []
+        for line in super().render(seconds).splitlines():
+            name, _, rest = line.partition("{")
+            lines += [line, *(f"{name}{{{more},{rest}" for more in self._more(rest))]
+        return "\n".join(lines) + "\n"
+
+    def _more(self, there: str) -> list[str]:
+        return [f'{label}="{value}"' for label in self.labels for value in ("1", "2") if f"{label}=" not in there]
+
+
+@dataclass
 class ExportedGateway:
     """A gateway that counts the requests for each backend; `code` is a label that has to be added up."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -27,6 +28,7 @@ from tests.operator.observe.exporter import (
     ExportedGateway,
     ExportedPod,
     Exporter,
+    HostilePod,
 )
 from tools.cluster import Prometheus, PrometheusOptions
 
@@ -36,6 +38,25 @@ LIMIT = Limit(200.0, Percentile.P95)
 SETTINGS = MeasureSettings(window_seconds=2.0, scrape_interval_seconds=0.25)
 PATIENCE_SECONDS = 30.0
 """Prometheus hands a changed list of targets on only every 2.5 to 7.5 s."""
+
+COUNTER = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
+QUERIES = [
+    *(family.query(signal, SETTINGS.window_seconds) for family in FAMILIES for signal in Signal),
+    COUNTER.query(SETTINGS.window_seconds),
+    UP_QUERY,
+]
+LABELS = tuple(
+    sorted(
+        {
+            label
+            for pattern in (r"(?:by|without) \(([^)]*)\)", r', "(\w+)", "', r"[{,](\w+)!?=")
+            for query in QUERIES
+            for names in re.findall(pattern, query)
+            for label in names.split(", ")
+        }
+    )
+)
+"""Every label that a query names or makes."""
 
 LOOKS = 5
 NIM = ("nim-0", "nim-1")
@@ -50,6 +71,9 @@ def exporter() -> Iterator[Exporter]:
         "vllm-new": ExportedPod("vllm:", 40.0, engines=2, kv_metric="kv_cache_usage_perc", failed_per_second=0.2),
         "vllm-old": ExportedPod("vllm:", 30.0),
         "idle": ExportedPod("", 0.0, running=0.0),
+        # Every other test is also one of what these two do to it.
+        "hostile-nim": HostilePod("", 10.0, labels=LABELS),
+        "hostile-vllm": HostilePod("vllm:", 10.0, failed_per_second=1.0, labels=LABELS),
     }
     with Exporter(pods, ExportedGateway({"nim": 12.0, "asleep": 0.0})) as exporter:
         yield exporter
@@ -112,6 +136,10 @@ async def test_every_template_is_answered_with_values_and_without_warnings(
         assert isinstance(answer, Vector), (signal, answer)
         assert answer.samples, signal
         assert not answer.warnings
+
+
+def test_the_hostile_pods_use_every_label_of_the_queries() -> None:
+    assert {"outcome", "part", gateway.PART, "le", "engine", "finished_reason", "reason", "pod"} <= set(LABELS)
 
 
 def test_a_family_costs_at_most_fourteen_queries() -> None:
@@ -179,10 +207,9 @@ async def test_mean_tokens_are_those_of_the_requests(source: PrometheusSource, p
 
 
 async def test_a_gateways_requests_are_counted_once_and_zero_is_proven(source: PrometheusSource) -> None:
-    counter = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
     await until(lambda: look(source, *NIM), Reason.PRESENT)
 
-    reading = await gateway.ask(source, counter, SETTINGS.window_seconds)
+    reading = await gateway.ask(source, COUNTER, SETTINGS.window_seconds)
     busy, asleep, unknown = (
         gateway.arrivals(reading, (NAMESPACE, name), SETTINGS) for name in ("nim", "asleep", "unknown")
     )

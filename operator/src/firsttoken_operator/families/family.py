@@ -14,13 +14,13 @@ from functools import cache
 from firsttoken_operator.families.promql import (
     age,
     fullest,
-    labelled,
     rate,
     samples,
     selector,
     slope,
     start_age,
     summed,
+    told_apart,
     windowed,
 )
 from firsttoken_operator.families.signals import Signal, TokenPart
@@ -88,8 +88,8 @@ class MetricFamily:
     """What one engine publishes, in its order, as far as anything here reads it."""
     dimensions: str
     """Labels that tell apart the series of one pod which must be added up."""
-    ended: str
-    """Rates of requests that ended, with the label `outcome`."""
+    ended: Mapping[str, str]
+    """Rates of requests that ended, by outcome."""
     ended_dimensions: str
     kv_usage: str
     tokens: Mapping[TokenPart, str]
@@ -139,7 +139,8 @@ def token_bounds(largest: int) -> tuple[float, ...]:
 def _templates(family: MetricFamily) -> Mapping[Signal, str]:
     ttft, waiting, running = (family.series(m).name for m in (Metric.TTFT, Metric.WAITING, Metric.RUNNING))
     dimensions = family.dimensions
-    parts = " or ".join(labelled(rate(name), "part", part) for part, name in family.tokens.items())
+    ended = {outcome: summed(rates, family.ended_dimensions) for outcome, rates in family.ended.items()}
+    parts = {part: summed(rate(name), dimensions) for part, name in family.tokens.items()}
     return {
         Signal.AGE: age(running),
         Signal.START_AGE: start_age(running),
@@ -147,11 +148,11 @@ def _templates(family: MetricFamily) -> Mapping[Signal, str]:
         Signal.FIRST_TOKENS: summed(rate(f"{ttft}_count"), dimensions),
         Signal.TTFT_BUCKETS: summed(rate(f"{ttft}_bucket"), dimensions, by="le"),
         Signal.TTFT_SUM: summed(rate(f"{ttft}_sum"), dimensions),
-        Signal.ENDED: summed(family.ended, family.ended_dimensions, by="outcome"),
+        Signal.ENDED: told_apart("outcome", ended.items()),
         Signal.WAITING: summed(selector(waiting), dimensions),
         Signal.WAITING_SLOPE: summed(slope(waiting), dimensions),
         Signal.RUNNING: summed(selector(running), dimensions),
         Signal.RUNNING_SLOPE: summed(slope(running), dimensions),
         Signal.KV_USAGE: fullest(family.kv_usage),
-        Signal.TOKENS: summed(parts, dimensions, by="part"),
+        Signal.TOKENS: told_apart("part", parts.items()),
     }

@@ -7,8 +7,8 @@ certain. Names, labels and buckets: docs/design/runtimes.md 1.1.
 """
 
 from firsttoken_operator.families.family import Metric, MetricFamily, counter, gauge, histogram, token_bounds
-from firsttoken_operator.families.promql import outcomes, rate, selector
-from firsttoken_operator.families.signals import TokenPart
+from firsttoken_operator.families.promql import rate, selector
+from firsttoken_operator.families.signals import FAILED, SERVED, TokenPart
 
 _TTFT_SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 _ITL_SECONDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
@@ -16,7 +16,7 @@ _END_TO_END_SECONDS = (1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 _TOKENS = token_bounds(100_000)
 _KV_USAGE = "gpu_cache_usage_perc"
 _PROMPT, _OUTPUT = "request_prompt_tokens", "request_generation_tokens"
-_SUCCEEDED, _FAILED = "request_success_total", "request_failure_total"
+_SUCCEEDED, _FAILURES = "request_success_total", "request_failure_total"
 
 NIM1 = MetricFamily(
     name="NIM 1.x",
@@ -35,10 +35,10 @@ NIM1 = MetricFamily(
         histogram(Metric.REQUEST_GENERATION_TOKENS, _OUTPUT, _TOKENS),
         counter(Metric.FINISHED, "request_finish_total", label="finished_reason"),
         counter(Metric.SUCCEEDED, _SUCCEEDED),
-        counter(Metric.FAILED, _FAILED),
+        counter(Metric.FAILED, _FAILURES),
     ),
     dimensions="model_name",
-    ended=outcomes(rate(_SUCCEEDED), rate(_FAILED)),
+    ended={SERVED: rate(_SUCCEEDED), FAILED: rate(_FAILURES)},
     ended_dimensions="model_name",
     kv_usage=selector(_KV_USAGE),
     tokens={

@@ -7,7 +7,7 @@ tenant gets here.
 
 from __future__ import annotations
 
-from firsttoken_operator.families.signals import FAILED, SERVED
+from collections.abc import Iterable
 
 
 def windowed(template: str, window_seconds: float) -> str:
@@ -41,14 +41,13 @@ def slope(metric: str) -> str:
     return f"deriv({selector(metric)}[WINDOW])"
 
 
-def labelled(inner: str, label: str, value: str) -> str:
-    """The same vector with one more label, so that two vectors can be joined by `or` and stay apart."""
-    return f'label_replace({inner}, "{label}", "{value}", "pod", ".*")'
+def told_apart(label: str, vectors: Iterable[tuple[str, str]]) -> str:
+    """Vectors that were aggregated, joined into one: a label says which of them an element is from.
 
-
-def outcomes(served: str, *failed: str) -> str:
-    """Rates of requests that ended, told apart by the label `outcome`."""
-    return " or ".join([labelled(served, "outcome", SERVED), *(labelled(one, "outcome", FAILED) for one in failed)])
+    NB: never of bare series. They have labels of a tenant's choice, and where one of them is overwritten here two
+    series can become alike, which makes Prometheus refuse the query for everybody.
+    """
+    return " or ".join(f'label_replace({vector}, "{label}", "{value}", "pod", ".*")' for value, vector in vectors)
 
 
 def age(metric: str) -> str:

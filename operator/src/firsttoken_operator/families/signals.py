@@ -21,7 +21,7 @@ class Signal(StrEnum):
     TTFT_SUM = "TTFT sum"
     """Seconds of TTFT a second: divided by the first-token rate, the mean TTFT."""
     ENDED = "ended requests"
-    """Requests a second that ended, by `outcome`: `served` or `failed` (rejected included)."""
+    """Requests a second that ended, by `outcome`: `served`, `failed` or `rejected`."""
     WAITING = "waiting requests"
     WAITING_SLOPE = "slope of waiting requests"
     """Requests a second by which the queue grew over the window; negative while it drains."""
@@ -51,5 +51,5 @@ UP_QUERY = 'max by (namespace, pod) (up{pod!=""})'
 SUPPLEMENTS = frozenset({Signal.TOKENS})
 """What refines a decision that is complete without it: where it is not known the other data are as good."""
 
-SERVED, FAILED = "served", "failed"
-"""Outcomes of a request that ended."""
+SERVED, FAILED, REJECTED = "served", "failed", "rejected"
+"""Outcomes of a request that ended; all but the first are failures."""

@@ -10,8 +10,8 @@ Names, labels and buckets: docs/design/runtimes.md 1.4 (vLLM 0.33).
 """
 
 from firsttoken_operator.families.family import Metric, MetricFamily, counter, gauge, histogram
-from firsttoken_operator.families.promql import outcomes, rate, selector
-from firsttoken_operator.families.signals import TokenPart
+from firsttoken_operator.families.promql import rate, selector
+from firsttoken_operator.families.signals import FAILED, REJECTED, SERVED, TokenPart
 
 _TTFT_SECONDS = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
@@ -75,11 +75,11 @@ VLLM = MetricFamily(
         gauge(Metric.KV_CONFIG, "vllm:cache_config_info"),
     ),
     dimensions="engine, model_name",
-    ended=outcomes(
-        rate(_FINISHED, 'finished_reason!="error"'),
-        rate(_FINISHED, 'finished_reason="error"'),
-        rate("vllm:admission_rejections_total"),
-    ),
+    ended={
+        SERVED: rate(_FINISHED, 'finished_reason!="error"'),
+        FAILED: rate(_FINISHED, 'finished_reason="error"'),
+        REJECTED: rate("vllm:admission_rejections_total"),
+    },
     ended_dimensions="engine, model_name, finished_reason, reason",
     kv_usage=f"{selector(_KV_USAGE)} or {selector(_KV_USAGE_BEFORE_RENAMING)}",
     tokens={

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from firsttoken_operator.domain import Missing, Reason
-from firsttoken_operator.families import DETECTION, FAILED, FAMILIES, UP_QUERY, MetricFamily, Signal
+from firsttoken_operator.families import DETECTION, FAMILIES, SERVED, UP_QUERY, MetricFamily, Signal
 from firsttoken_operator.observe.source import MetricsSource, Vector
 
 PodKey = tuple[str, str]
@@ -44,7 +44,7 @@ class PodSample:
     @property
     def failed_rate(self) -> float | None:
         """Requests a second that failed; 0 where the runtime counts ended requests and shows no failure counter."""
-        return self.ended.get(FAILED, 0.0) if self.ended else None
+        return sum(rate for outcome, rate in self.ended.items() if outcome != SERVED) if self.ended else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Joined:
             if signal is Signal.TTFT_BUCKETS:
                 self._buckets[family.name][pod][_bound(labels)] = value
             elif signal is Signal.ENDED:
-                self._ended[family.name][pod][labels.get("outcome", FAILED)] = value
+                self._ended[family.name][pod][labels.get("outcome", "")] = value
             elif signal is Signal.TOKENS:
                 self._tokens[family.name][pod][labels.get("part", "")] = value
             else:

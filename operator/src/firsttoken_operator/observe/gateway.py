@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
 from firsttoken_operator.domain.snapshot import NO_GATEWAY
-from firsttoken_operator.families.promql import labelled, windowed
+from firsttoken_operator.families.promql import told_apart, windowed
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.source import MetricsSource
 
@@ -71,7 +71,7 @@ class GatewayCounter:
             Part.START_AGE: f"min {by} (time() - timestamp({series} offset WINDOW))",
             Part.SAMPLES: f"max {by} (count_over_time({series}[WINDOW]))",
         }
-        return windowed(" or ".join(labelled(inner, PART, part) for part, inner in parts.items()), window_seconds)
+        return windowed(told_apart(PART, parts.items()), window_seconds)
 
 
 @dataclass(frozen=True, slots=True)
