@@ -17,7 +17,8 @@ import yaml
 from kubernetes import client
 
 from firsttoken_operator.domain import Reason
-from firsttoken_operator.observe import MeasureSettings, PrometheusSource, SourceConfig, Store, collect, measure
+from firsttoken_operator.observe import MeasureSettings, Store, collect, measure
+from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
 from firsttoken_sizing.workload import Limit, Percentile
 from tools.cluster import Cluster
 from tools.cluster.waiting import wait_until

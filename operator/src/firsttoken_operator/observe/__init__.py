@@ -2,12 +2,14 @@
 
 One tick: `collect` each source once and `gateway.ask` it for the counter of its gateway, `measure` each resource from
 the reading and the store's live pods, then `build_snapshot`. Nothing is decided and nothing is written here.
+
+What is named here needs no package but those of the base install: replay judges by the same `measure`. The adapters
+that speak HTTP are `observe.prometheus` and `observe.history`.
 """
 
 from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure, nothing
-from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
 from firsttoken_operator.observe.readiness import TimeToReady
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
@@ -19,10 +21,8 @@ __all__ = [
     "LivePod",
     "MeasureSettings",
     "MetricsSource",
-    "PrometheusSource",
     "Sample",
     "SnapshotTimes",
-    "SourceConfig",
     "SourceReading",
     "Store",
     "Stored",
@@ -32,7 +32,6 @@ __all__ = [
     "collect",
     "measure",
     "nothing",
-    "query_deadline_seconds",
     "target_name",
     "unavailable",
 ]
