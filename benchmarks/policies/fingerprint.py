@@ -23,6 +23,8 @@ _LAB, _OPERATOR, _SIZING = (
 _HERE = Path(__file__).resolve().parent
 _SHOWN_ONLY = {"report.py", "picture.py", "history.py"}
 """Of `replay`: what no play depends on."""
+_OURS_ONLY = tuple(_LAB / "replay" / name for name in ("policies/ours.py", "observed.py", "rates.py"))
+"""What only our policy looks through."""
 _STAGE = ("playing.py", "contenders.py", "traffic.py", "deployment.yaml")
 """Of this folder: what every play depends on."""
 
@@ -35,11 +37,7 @@ def fingerprint(cell: Cell) -> str:
 
 @cache
 def _stage() -> str:
-    replay = [
-        file
-        for file in sources(_LAB / "replay")
-        if file.name not in _SHOWN_ONLY and file.relative_to(_LAB) != Path("replay/policies/ours.py")
-    ]
+    replay = [file for file in sources(_LAB / "replay") if file.name not in _SHOWN_ONLY and file not in _OURS_ONLY]
     sizing = [file for file in sources(_SIZING) if file.relative_to(_SIZING).parts[0] not in {"report", "benchmarks"}]
     shared = (_OPERATOR / name for name in ("decide/bounds.py", "decide/initial.py"))
     # What is declared, and what is taken where nothing is.
@@ -49,9 +47,9 @@ def _stage() -> str:
 
 @cache
 def _law() -> str:
-    files = [_LAB / "replay/policies/ours.py", _OPERATOR / "observe/ttft.py"]
-    own = [file for package in ("decide", "estimate", "domain") for file in sources(_OPERATOR / package)]
-    return f"{_stage()}\n{digest([*own, *files])}"
+    packages = ("decide", "estimate", "domain", "families", "observe")
+    own = [file for package in packages for file in sources(_OPERATOR / package)]
+    return f"{_stage()}\n{digest([*own, *_OURS_ONLY])}"
 
 
 def sources(folder: Path) -> Iterator[Path]:

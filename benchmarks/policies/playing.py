@@ -92,10 +92,10 @@ def _factor_after_an_hour(policy: Policy) -> float | None:
 
 def _first_hour(played: Played, scene: Scene) -> tuple[Span, Span]:
     """The first hour of the traffic, and the rest of it (the same again where there is none)."""
-    inside, course = inside_sla(played, scene.sla), played.course
+    inside, trajectory = inside_sla(played, scene.sla), played.trajectory
     early = played.arrival_seconds < HOUR_SECONDS
     hours = scene.gpus_per_replica / HOUR_SECONDS
-    billed = float(np.interp(HOUR_SECONDS, course.at_seconds, course.replica_seconds))
+    billed = float(np.interp(HOUR_SECONDS, trajectory.at_seconds, trajectory.replica_seconds))
     first = Span(100 * float(inside[early].mean()), billed * hours)
     if early.all():
         return first, first

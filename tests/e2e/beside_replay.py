@@ -141,8 +141,7 @@ def replay(inputs: Inputs, first_tick_seconds: float = 0.0) -> Replayed:
         scrape_seconds=scrape_seconds,
         # Pods are scraped at moments of their own: their samples are half an interval old on average.
         scrape_lag_seconds=scrape_seconds / 2,
-        # Prometheus makes a rate of the samples inside the window, which span one interval less.
-        window_seconds=scenario.scaled(scenario.rate_window_seconds) - scrape_seconds,
+        window_seconds=scenario.scaled(scenario.rate_window_seconds),
     )
     # A replay ticks at whole intervals; its traffic begins as long after one as the cluster's does.
     shift = -first_tick_seconds % tick_seconds

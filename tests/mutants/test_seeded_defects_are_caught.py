@@ -68,6 +68,12 @@ DEFECTS = {
         "    return 1.0\n",
         ("tests/operator/estimate/test_late_first_tokens_correct_the_capacity.py",),
     ),
+    "an idle fleet is one whose rate is 0, also where it is replayed": Defect(
+        "observe/measure.py",
+        "    idle = not findings and _proven_idle(seen)\n",
+        "    idle = False\n",
+        ("tests/lab/replay/test_samples_are_what_prometheus_would_know.py",),
+    ),
     "the write carries no resourceVersion": Defect(
         "act/kubernetes.py",
         '{"uid": uid, "resourceVersion": resource_version}',

@@ -15,6 +15,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.t
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 OPERATOR = ("operator/src/firsttoken_operator/", "tests/operator/")
 SIZING = ("sizing/", "tests/sizing/")
+REPLAY = ("operator/src/firsttoken_lab/replay/", "tests/lab/replay/", "benchmarks/policies/")
 ESTIMATE = ("operator/src/firsttoken_operator/estimate/", "tests/operator/estimate/")
 OUTSIDE = (*SIZING, "benchmarks/", "tests/benchmarks/", "demo/", "tests/demo/", "tools/", "tests/tools/", "docs/")
 
@@ -36,7 +37,7 @@ class Retired:
 
 
 RETIRED = (
-    Retired("nobody|somebody|whoever", "the thing itself: no replica, another controller", OUTSIDE),
+    Retired("nobody|somebody|whoever", "the thing itself: no replica, another controller", (*OUTSIDE, *REPLAY)),
     Retired("prospects?|prospect_of", "candidate bound"),
     Retired("hopeless", "pruned"),
     Retired("cautions?", "warning"),
@@ -48,7 +49,7 @@ RETIRED = (
     Retired("agitation", "variance amplification"),
     Retired("(after_)?company", "batch co-arrivals", SIZING),
     Retired("players?|knobs?|sheets?", "contender, tuning parameter, table", ("benchmarks/policies/",)),
-    Retired("courses?", "trajectory", ("tests/e2e/",)),
+    Retired("courses?", "trajectory", ("tests/e2e/", *REPLAY)),
     Retired("objections?", "veto", OPERATOR),
     Retired("(?<!DOWN_)brakes?", "scale-down rate limit"),
     Retired("broom|sweep(s|ing)?", "resync", OPERATOR[:1]),

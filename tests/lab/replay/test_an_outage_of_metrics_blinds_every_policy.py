@@ -67,7 +67,11 @@ def test_after_an_outage_the_rate_window_fills_anew() -> None:
     # Scrapes are at 10 + 15 n seconds: the first one after the outage is that of 505 s.
     after = {view.now_seconds: view for view in views(dark(), interval_seconds=1.0)}
     assert all(after[at].is_blind for at in range(500, 505))
-    assert all(after[at].metrics.health is Reason.RECOVERING for at in range(505, 565))
+    assert all(not after[at].is_blind for at in range(505, 565))
+    # One sample makes no rate.
+    assert all(after[at].metrics.health is Reason.MISSING for at in range(505, 520))
+    assert all(after[at].metrics.health is Reason.RECOVERING for at in range(520, 565))
+    assert isinstance(after[505].metrics.running, Value)
     assert after[505].running_requests is not None
     assert after[565].metrics.health is Reason.PRESENT
 

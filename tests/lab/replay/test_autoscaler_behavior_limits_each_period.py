@@ -10,25 +10,25 @@ from firsttoken_lab.replay.policies.behavior import KUBERNETES_DOWN, KUBERNETES_
 
 def test_without_a_behavior_it_doubles_or_adds_four_every_sync() -> None:
     behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, 100)
-    replicas, course = 1, []
+    replicas, trajectory = 1, []
     for sync in range(1, 6):
         replicas = behavior.limited(15.0 * sync, replicas, 70)
-        course.append(replicas)
+        trajectory.append(replicas)
 
-    assert course == [5, 10, 20, 40, 70]
+    assert trajectory == [5, 10, 20, 40, 70]
 
 
 def test_without_a_behavior_it_goes_down_at_once_when_five_minutes_agree() -> None:
     behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, 100)
-    replicas, course = 9, []
+    replicas, trajectory = 9, []
     for sync in range(1, 42):
         # One look of the tenth minute that wants more keeps what is there for five minutes.
         replicas = behavior.limited(15.0 * sync, replicas, 5 if sync == 20 else 2)
-        course.append(replicas)
+        trajectory.append(replicas)
 
-    assert course[19] == 9  # 300 s: the 9 of 15 s is in the window
-    assert course[20:39] == [5] * 19
-    assert course[39] == 2
+    assert trajectory[19] == 9  # 300 s: the 9 of 15 s is in the window
+    assert trajectory[20:39] == [5] * 19
+    assert trajectory[39] == 2
 
 
 def test_between_two_windows_that_disagree_nothing_happens() -> None:
@@ -41,12 +41,12 @@ def test_between_two_windows_that_disagree_nothing_happens() -> None:
 
 def test_what_a_period_took_away_it_does_not_take_twice() -> None:
     behavior = Behavior(KUBERNETES_UP, Rule(1, None, 60.0, 0.0), 1, 100)
-    replicas, course = 5, []
+    replicas, trajectory = 5, []
     for sync in range(1, 10):
         replicas = behavior.limited(15.0 * sync, replicas, 1)
-        course.append(replicas)
+        trajectory.append(replicas)
 
-    assert course == [4, 4, 4, 4, 3, 3, 3, 3, 2]
+    assert trajectory == [4, 4, 4, 4, 3, 3, 3, 3, 2]
 
 
 @given(

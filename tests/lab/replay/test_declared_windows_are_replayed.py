@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,16 +13,18 @@ import yaml
 
 from firsttoken_lab.replay.calendar import MONDAY_EPOCH_SECONDS, Calendar
 from firsttoken_lab.replay.compare import scene_of
+from firsttoken_lab.replay.observed import Observed
 from firsttoken_lab.replay.play import Played, play
 from firsttoken_lab.replay.policies.ours import TICK_SECONDS, Ours
 from firsttoken_lab.replay.policies.view import View
-from firsttoken_lab.replay.replicas import ColdStart, Replicas
+from firsttoken_lab.replay.replicas import ColdStart, Pods, Replicas, SimulatedPod
 from firsttoken_lab.replay.setting import Setting, setting_of
 from firsttoken_lab.replay.traffic import Traffic
 from firsttoken_operator.api.documents import parse_documents
 from firsttoken_operator.api.schedule import Window
 from firsttoken_operator.cli import main
 from firsttoken_operator.domain import Idle, Reason, Value
+from firsttoken_operator.observe import MeasureSettings
 from firsttoken_sizing.simulation.fleet import Fleet
 from tests.lab.replay.worlds import STEP, stage, traffic, view
 
@@ -52,20 +55,20 @@ def played(
     return ours, play(ours, traffic(rates), found.stage(120, COLD_START_SECONDS, 0.0, 1))
 
 
-def ready_at(course: Played, seconds: float) -> int:
-    at = int(np.searchsorted(course.course.at_seconds, seconds, side="right")) - 1
-    return int(course.course.ready[at])
+def ready_at(whole: Played, seconds: float) -> int:
+    at = int(np.searchsorted(whole.trajectory.at_seconds, seconds, side="right")) - 1
+    return int(whole.trajectory.ready[at])
 
 
 def test_a_window_is_staffed_before_it_opens_and_left_after_it_closes() -> None:
     found = setting(schedule=(window(30, 60, 60.0),))
     needed = found.sized.table.replicas_for(60.0)
-    ours, course = played(found, [(110 * MINUTE, 5.0)])
+    ours, whole = played(found, [(110 * MINUTE, 5.0)])
 
-    assert ready_at(course, 20 * MINUTE) < needed
-    assert ready_at(course, 30 * MINUTE) >= needed
-    assert min(ready_at(course, minute * MINUTE) for minute in range(30, 60)) >= needed
-    assert ready_at(course, 110 * MINUTE) < needed
+    assert ready_at(whole, 20 * MINUTE) < needed
+    assert ready_at(whole, 30 * MINUTE) >= needed
+    assert min(ready_at(whole, minute * MINUTE) for minute in range(30, 60)) >= needed
+    assert ready_at(whole, 110 * MINUTE) < needed
     assert Reason.SCHEDULED_PEAK in {decision.reason for decision in ours.decisions}
 
 
@@ -73,8 +76,8 @@ def test_the_days_of_a_window_are_those_of_the_trace() -> None:
     tuesdays = (window(30, 60, 60.0, days=frozenset({1})),)
     needed = setting().sized.table.replicas_for(60.0)
     for start, staffed in ((MONDAY_EPOCH_SECONDS, False), (MONDAY_EPOCH_SECONDS + 86_400, True)):
-        _, course = played(setting(schedule=tuesdays), [(45 * MINUTE, 5.0)], start)
-        assert (ready_at(course, 40 * MINUTE) >= needed) is staffed
+        _, whole = played(setting(schedule=tuesdays), [(45 * MINUTE, 5.0)], start)
+        assert (ready_at(whole, 40 * MINUTE) >= needed) is staffed
 
 
 def test_a_replay_begins_for_a_window_that_opens_before_a_pod_could_be_ready() -> None:
@@ -93,21 +96,21 @@ def test_on_prem_it_begins_with_the_replicas_for_the_peak() -> None:
 
 def test_between_windows_it_sleeps_and_requests_wait_for_the_next_one() -> None:
     found = setting(minimum=0, schedule=(window(90, 150, 10.0),))
-    ours, course = played(found, [(20 * MINUTE, 5.0), (50 * MINUTE, 0.0), (40 * MINUTE, 0.05), (10 * MINUTE, 5.0)])
-    asked = dict(course.changes)
+    ours, whole = played(found, [(20 * MINUTE, 5.0), (50 * MINUTE, 0.0), (40 * MINUTE, 0.05), (10 * MINUTE, 5.0)])
+    asked = dict(whole.changes)
 
     assert 0 in asked.values()
-    assert ready_at(course, 75 * MINUTE) == 0
-    assert ready_at(course, 90 * MINUTE) >= found.sized.table.replicas_for(10.0)
-    assert not np.isnan(course.ttft_seconds).any(), "what waited for the window is answered in it"
+    assert ready_at(whole, 75 * MINUTE) == 0
+    assert ready_at(whole, 90 * MINUTE) >= found.sized.table.replicas_for(10.0)
+    assert not np.isnan(whole.ttft_seconds).any(), "what waited for the window is answered in it"
     woken = next(d for d in ours.decisions if d.from_replicas == 0)
     assert woken.reason is Reason.SCHEDULED_PEAK
 
 
 def test_without_windows_nothing_tells_of_requests_at_zero_and_one_replica_stays() -> None:
-    _, course = played(setting(minimum=0), [(20 * MINUTE, 5.0), (50 * MINUTE, 0.0), (MINUTE, 1.0)])
+    _, whole = played(setting(minimum=0), [(20 * MINUTE, 5.0), (50 * MINUTE, 0.0), (MINUTE, 1.0)])
 
-    assert ready_at(course, 70 * MINUTE) == 1
+    assert ready_at(whole, 70 * MINUTE) == 1
 
 
 def test_the_scene_lets_every_policy_use_what_the_largest_window_allows() -> None:
@@ -159,13 +162,15 @@ def test_without_a_ready_replica_idleness_was_not_observed() -> None:
 
 
 def idle(now_seconds: float, ready: int) -> View:
-    """Six replicas, of which so many are ready, as the scraper of a simulated fleet shows them."""
+    """Six replicas, of which all are ready or none is, as the operator reads a simulated fleet."""
     seen = view(now_seconds, 6, running=0.0, ready=ready)
     nothing_came = replace(
         seen.metrics, health=Reason.IDLE, arrivals=Idle(), first_tokens=Idle(), waiting=Value(0), running=Value(0),
         error_share=Idle(),
     )  # fmt: skip
-    return replace(seen, metrics=nothing_came)
+    starting = Pods(tuple(SimulatedPod(number, number, 0.0, math.inf) for number in range(1, 7)), (), ())
+    nothing_is_ready = Observed(now_seconds, starting, (), None, MeasureSettings(60.0, 15.0))
+    return replace(seen, read_metrics=(lambda: nothing_came) if ready else nothing_is_ready.metrics)
 
 
 @pytest.mark.parametrize(

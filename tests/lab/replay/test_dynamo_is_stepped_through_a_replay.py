@@ -17,7 +17,6 @@ from firsttoken_lab.replay.policies import dynamo
 from firsttoken_lab.replay.policies.dynamo import Dynamo, Engine, planner_command
 from firsttoken_lab.replay.policies.view import Unavailable, View
 from firsttoken_operator.domain import Metrics, Missing, Reason
-from firsttoken_operator.observe.measure import nothing
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.step.model import StepModel
 from peers.environment import environment_of, python_of
@@ -57,7 +56,7 @@ class Traffic:
 
 
 def view(tick: int, replicas: int, gateway: Traffic | None) -> View:
-    return View(180.0 * tick, replicas, replicas, 0, 0, 0.0, 0.0, METRICS, gateway)
+    return View(180.0 * tick, replicas, replicas, 0, 0, 0.0, 0.0, lambda: METRICS, gateway)
 
 
 @pytest.fixture
@@ -119,8 +118,7 @@ def test_it_needs_a_gateway(policy: Dynamo) -> None:
 
 
 def test_while_metrics_are_out_the_planner_is_not_asked(policy: Dynamo, log: Path) -> None:
-    unknown = nothing(Missing(Reason.SOURCE_UNREACHABLE), 60.0)
-    assert policy.desired(replace(view(1, 7, None), metrics=unknown)) == 7
+    assert policy.desired(replace(view(1, 7, None), is_blind=True)) == 7
     assert policy.reasons == [None]
     assert not log.exists()
 

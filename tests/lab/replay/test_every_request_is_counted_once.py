@@ -59,8 +59,8 @@ def test_a_replica_that_dies_loses_its_requests_and_they_count_as_misses() -> No
     assert 0 < lost.sum() < len(TRAFFIC) / 4
     assert not inside_sla(played, SLA)[lost].any()
     # Every replica that died was replaced at once.
-    assert (played.course.asked == 4).all()
-    assert played.course.ready.min() < 4
+    assert (played.trajectory.asked == 4).all()
+    assert played.trajectory.ready.min() < 4
 
 
 def test_random_routing_favors_no_replica_of_a_fleet_that_is_not_full() -> None:

@@ -44,9 +44,9 @@ def test_a_replica_is_billed_while_it_starts() -> None:
 
     assert played.changes == ((0.0, 3), (300.0, 4))
     assert played.replica_seconds == pytest.approx(3 * END + (END - 300))
-    starting = (played.course.at_seconds > 300) & (played.course.at_seconds < 300 + 0.8 * 400)
-    assert (played.course.living[starting] == 4).all()
-    assert (played.course.ready[starting] == 3).all()
+    starting = (played.trajectory.at_seconds > 300) & (played.trajectory.at_seconds < 300 + 0.8 * 400)
+    assert (played.trajectory.living[starting] == 4).all()
+    assert (played.trajectory.ready[starting] == 3).all()
 
 
 def test_a_replica_that_is_removed_is_billed_until_its_last_answer() -> None:

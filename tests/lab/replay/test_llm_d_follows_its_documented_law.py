@@ -31,7 +31,7 @@ class Latencies:
 
 def view(now: float, replicas: int, gateway: Latencies | None, ready: int | None = None) -> View:
     ready = replicas if ready is None else ready
-    return View(now, replicas, ready, replicas - ready, 0, 0.0, 0.0, METRICS, gateway)
+    return View(now, replicas, ready, replicas - ready, 0, 0.0, 0.0, lambda: METRICS, gateway)
 
 
 def changes(policy: LlmD, gateway: Latencies, until: float) -> list[tuple[float, int]]:

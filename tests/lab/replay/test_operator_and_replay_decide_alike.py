@@ -149,7 +149,7 @@ class Cluster:
         return View(
             now_seconds=self.now_seconds, replicas=self.replicas, ready=len(self.ready), starting=len(self.starting),
             terminating=sum(p.going_seconds is not None for p in self.pods), running_requests=None,
-            waiting_requests=None, metrics=seen,
+            waiting_requests=None, read_metrics=lambda: seen,
             time_to_ready_seconds=percentiles(self.starts_seconds[-KEPT:]).p90_seconds if self.starts_seconds else None,
         )  # fmt: skip
 

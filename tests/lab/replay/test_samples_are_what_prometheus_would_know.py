@@ -45,17 +45,19 @@ def arrivals(metrics: Metrics) -> float:
 def test_nothing_is_known_before_the_rate_window_is_full() -> None:
     views = watched(traffic([(300, 3.0)]), 4)
 
-    assert [view.metrics.health for view in views[:4]] == [Reason.RECOVERING] * 4
+    # One sample makes no rate.
+    assert [view.metrics.health for view in views[:4]] == [Reason.MISSING, *[Reason.RECOVERING] * 3]
     assert views[4].now_seconds == 75
     assert {view.metrics.health for view in views[4:]} == {Reason.PRESENT}
 
 
 def test_a_sample_is_as_old_as_the_lag_says() -> None:
-    # Traffic ends at 300 s. The look at 300 s sees the samples of 235 to 295 s, the one at 330 s those of 265 to 325 s.
+    # Traffic ends at 300 s. The look at 300 s sees the samples of 250 to 295 s, the one at 330 s those of 280 to 325 s,
+    # of which 20 s have traffic.
     views = {view.now_seconds: view for view in watched(traffic([(300, 8.0), (300, 0.0), (60, 1.0)]), 8)}
 
     assert arrivals(views[300.0].metrics) == pytest.approx(8, rel=0.2)
-    assert arrivals(views[330.0].metrics) == pytest.approx(4.5, rel=0.3)
+    assert arrivals(views[330.0].metrics) == pytest.approx(8 * 20 / 45, rel=0.3)
     assert isinstance(views[375.0].metrics.arrivals, Idle)
 
 
@@ -76,12 +78,12 @@ def test_a_percentile_is_known_by_its_bucket() -> None:
     mean = watched(requests, 4, Percentile.MEAN)[-1].metrics.ttft
     played = play(Watcher(4), requests, stage())
     at = played.arrival_seconds + played.ttft_seconds
-    # The last look is at 285 s, and sees the samples of 220 to 280 s.
-    ttft = 1000 * played.ttft_seconds[(at > 220) & (at <= 280)]
+    # The last look is at 285 s, and sees the samples of 235 to 280 s; the rate is extended to all 60 s of the window.
+    ttft = 1000 * played.ttft_seconds[(at > 235) & (at <= 280)]
 
     assert seen is not None
     assert mean is not None
-    assert seen.requests == len(ttft)
+    assert seen.requests == pytest.approx(len(ttft) * 60 / 45)
     assert (seen.low_milliseconds, seen.high_milliseconds) in ((250, 500), (500, 750))
     assert seen.high_milliseconds is not None
     assert seen.low_milliseconds < np.quantile(ttft, 0.95, method="inverted_cdf") <= seen.high_milliseconds

@@ -63,6 +63,6 @@ def view(
         terminating=0,
         running_requests=running,
         waiting_requests=waiting,
-        metrics=metrics,
+        read_metrics=lambda: metrics,
         requests_in_pods=lambda: held,
     )

@@ -78,9 +78,9 @@ def _load(scene: Scene) -> Series:
 
 def _replicas(result: Result) -> tuple[Floats, Floats]:
     """The mean of every window, from what was billed in it."""
-    course = result.played.course
-    edges = np.append(np.arange(0, course.at_seconds[-1], WINDOW_SECONDS), course.at_seconds[-1])
-    billed = np.interp(edges, course.at_seconds, course.replica_seconds)
+    trajectory = result.played.trajectory
+    edges = np.append(np.arange(0, trajectory.at_seconds[-1], WINDOW_SECONDS), trajectory.at_seconds[-1])
+    billed = np.interp(edges, trajectory.at_seconds, trajectory.replica_seconds)
     return _hours(len(edges) - 1), np.diff(billed) / np.maximum(np.diff(edges), 1e-9)
 
 
@@ -104,9 +104,9 @@ def _misses(result: Result, scene: Scene) -> tuple[Floats, Floats]:
 
 
 def _gpu_hours(result: Result, scene: Scene) -> tuple[Floats, Floats]:
-    course = result.played.course
-    at = np.append(np.arange(0, course.at_seconds[-1], WINDOW_SECONDS), course.at_seconds[-1])
-    spent = np.interp(at, course.at_seconds, course.replica_seconds) * scene.gpus_per_replica
+    trajectory = result.played.trajectory
+    at = np.append(np.arange(0, trajectory.at_seconds[-1], WINDOW_SECONDS), trajectory.at_seconds[-1])
+    spent = np.interp(at, trajectory.at_seconds, trajectory.replica_seconds) * scene.gpus_per_replica
     return at / HOUR_SECONDS, spent / HOUR_SECONDS
 
 

@@ -1,23 +1,23 @@
 """One policy under one traffic: the fleet is simulated from tick to tick, and the policy looks and asks in between.
 
 GPU time is billed up to the last arrival. What is in the fleet then is still answered, so that a late answer counts as
-late and not as none, but no policy looks any more. While metrics are out, nobody scrapes anything, and what a policy
-is shown of them says that they are unknown.
+late and not as none, but no policy looks any more. While metrics are out nothing is scraped, and what a policy is
+shown of them says that they are unknown.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_lab.replay.gateway import FleetGateway
+from firsttoken_lab.replay.observed import Observed
 from firsttoken_lab.replay.policies.view import Policy, View
 from firsttoken_lab.replay.replicas import ColdStart, Replicas
 from firsttoken_lab.replay.scrape import Scraper
-from firsttoken_operator.domain import Metrics, Missing, Reason
-from firsttoken_operator.observe.measure import nothing
+from firsttoken_operator.observe import MeasureSettings
 from firsttoken_sizing.simulation.fleet import Fleet, Settings
 from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.step.model import StepModel
@@ -44,9 +44,9 @@ class Stage:
     scrape_seconds: float = 15.0
     """Between two scrapes."""
     window_seconds: float = 60.0
-    """Rate window: four scrapes."""
+    """Range of every rate: four scrapes."""
     metric_outages: tuple[tuple[float, float], ...] = ()
-    """From when to when (seconds, the end excluded) nothing is scraped and nobody who looks gets an answer.
+    """From when to when (seconds, the end excluded) nothing is scraped and no query is answered.
     NB: what a gateway counted meanwhile is there at the next scrape."""
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class Trajectory:
     """The fleet over time: one entry a scrape in each array, the first at 0, the last at the end."""
 
     at_seconds: NDArray[np.float64]
@@ -89,7 +89,7 @@ class Played:
     replica_seconds: float
     changes: tuple[tuple[float, int], ...]
     """When the policy asked for how many replicas, the first at 0."""
-    course: Course
+    trajectory: Trajectory
 
 
 def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
@@ -98,13 +98,13 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
     starts, deaths = (np.random.default_rng(seed) for seed in np.random.SeedSequence(stage.seed).spawn(2))
     replicas = Replicas(fleet, stage.cold_start, starts)
     scraper = Scraper(fleet, stage.settings.kv_cache_tokens, stage.window_seconds)
+    settings = MeasureSettings(stage.window_seconds, stage.scrape_seconds)
     gateway = FleetGateway(fleet)
     replicas.begin(policy.initial())
-    changes, course = [(0.0, replicas.asked)], [_moment(0.0, replicas)]
+    changes, trajectory = [(0.0, replicas.asked)], [_moment(0.0, replicas)]
     end = float(requests.arrival_s[-1])
     death_probability = stage.failures_per_day * stage.scrape_seconds / _SECONDS_A_DAY
     next_scrape = stage.scrape_seconds - stage.scrape_lag_seconds
-    unknown = nothing(Missing(Reason.SOURCE_UNREACHABLE, "metrics are out"), stage.window_seconds)
     is_out = False
     next_look = policy.interval_seconds
     while min(next_scrape, next_look) <= end:
@@ -114,24 +114,22 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
                 replicas.fail(death_probability, deaths)
             is_out = stage.is_blind(next_scrape)
             if not is_out:
-                scraper.scrape(next_scrape, replicas.serving_slots)
-            course.append(_moment(next_scrape, replicas))
+                scraper.scrape(next_scrape, replicas.pods)
+            trajectory.append(_moment(next_scrape, replicas))
             next_scrape += stage.scrape_seconds
             continue
         # What a policy sees of the requests is as old as the last scrape: they are simulated further when it acts.
         replicas.look(next_look)
         before = replicas.asked
         # NB: after an outage nothing is known before the next scrape: the last one is from before it.
-        if is_out or stage.is_blind(next_look):
-            view = _blind_view(next_look, replicas, unknown)
-        else:
-            view = _view(next_look, replicas, scraper, gateway, stage.ttft_limit)
+        known = None if is_out or stage.is_blind(next_look) else scraper.scrapes
+        view = _view(Observed(next_look, replicas.pods, known, stage.ttft_limit, settings), replicas, gateway)
         replicas.scale(policy.desired(view), next_look)
         if replicas.asked != before:
             changes.append((next_look, replicas.asked))
         next_look += policy.interval_seconds
     replicas.advance(end)
-    course.append(_moment(end, replicas))
+    trajectory.append(_moment(end, replicas))
     billed = replicas.billed_replica_seconds()
     replicas.finish()
     work = fleet.requests
@@ -144,7 +142,7 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
         output_tokens=requests.output_tokens,
         replica_seconds=billed,
         changes=tuple(changes),
-        course=_course(course),
+        trajectory=_trajectory(trajectory),
     )
 
 
@@ -156,31 +154,16 @@ def _moment(now_seconds: float, replicas: Replicas) -> _Moment:
     return now_seconds, replicas.asked, replicas.serving, replicas.living, billed
 
 
-def _course(moments: list[_Moment]) -> Course:
+def _trajectory(moments: list[_Moment]) -> Trajectory:
     at, *counts, billed = zip(*moments, strict=True)
     asked, ready, living = (np.array(column, np.int64) for column in counts)
-    return Course(np.array(at), asked, ready, living, np.array(billed))
+    return Trajectory(np.array(at), asked, ready, living, np.array(billed))
 
 
-def _view(
-    now_seconds: float,
-    replicas: Replicas,
-    scraper: Scraper,
-    gateway: FleetGateway,
-    ttft_limit: Limit | None,
-) -> View:
-    last = scraper.last
-    return replace(
-        _blind_view(now_seconds, replicas, scraper.metrics(ttft_limit)),
-        running_requests=float(last.running) if last else None,
-        waiting_requests=float(last.waiting) if last else None,
-        requests_in_pods=lambda: replicas.requests_held(now_seconds),
-        gateway=gateway.look(last.at_seconds if last else 0.0),
-    )
-
-
-def _blind_view(now_seconds: float, replicas: Replicas, metrics: Metrics) -> View:
-    """Pods as Kubernetes shows them, and what the operator knows of metrics; nobody else knows any."""
+def _view(observed: Observed, replicas: Replicas, gateway: FleetGateway) -> View:
+    """Pods as Kubernetes shows them. While metrics are out nothing else is seen, whatever a policy brings along."""
+    is_blind, now_seconds = observed.scrapes is None, observed.now_seconds
+    last = observed.scrapes[-1] if observed.scrapes else None
     return View(
         now_seconds=now_seconds,
         replicas=replicas.asked,
@@ -188,7 +171,10 @@ def _blind_view(now_seconds: float, replicas: Replicas, metrics: Metrics) -> Vie
         starting=replicas.starting,
         terminating=replicas.terminating,
         time_to_ready_seconds=replicas.time_to_ready_seconds,
-        running_requests=None,
-        waiting_requests=None,
-        metrics=metrics,
+        running_requests=last.running_requests if last else None,
+        waiting_requests=last.waiting_requests if last else None,
+        read_metrics=observed.metrics,
+        requests_in_pods=None if is_blind else lambda: replicas.requests_held(now_seconds),
+        gateway=None if is_blind else gateway.look(last.at_seconds if last else 0.0),
+        is_blind=is_blind,
     )

@@ -13,6 +13,9 @@ import numpy as np
 from firsttoken_operator.observe.readiness import KEPT, percentiles
 from firsttoken_sizing.simulation.fleet import Fleet
 
+_LONG_READY_SECONDS = 86400.0
+"""Of the replicas that are there when a replay starts: longer than any rate window."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
@@ -27,11 +30,30 @@ class ColdStart:
         return self.seconds * rng.uniform(1 - spread, 1 + spread)
 
 
-@dataclass(slots=True)
-class _Pod:
+@dataclass(frozen=True, slots=True)
+class SimulatedPod:
+    """One replica from its creation until it is gone."""
+
+    number: int
+    """No other pod of the replay has it; 1 and more."""
     slot: int
+    """Its place in the simulated fleet, which another pod gets after it."""
     created_seconds: float
     ready_at_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """All that live at one moment."""
+
+    starting: tuple[SimulatedPod, ...]
+    serving: tuple[SimulatedPod, ...]
+    draining: tuple[SimulatedPod, ...]
+
+    @property
+    def answering(self) -> tuple[SimulatedPod, ...]:
+        """Those whose server is up."""
+        return self.serving + self.draining
 
 
 class Replicas:
@@ -47,10 +69,11 @@ class Replicas:
         # NB: a view of the column, made once: looking a field of a record array up takes longer than reading it.
         self._outstanding = fleet.replicas.view(np.ndarray)["outstanding"]
         self._free = list(range(len(fleet.replicas)))[::-1]
-        self._starting: list[_Pod] = []
-        self._serving: list[_Pod] = []
-        self._draining: list[_Pod] = []
+        self._starting: list[SimulatedPod] = []
+        self._serving: list[SimulatedPod] = []
+        self._draining: list[SimulatedPod] = []
         self._starts_seconds: deque[float] = deque(maxlen=KEPT)
+        self._created = 0
         self._now_seconds = 0.0
         self._billed_seconds = 0.0
 
@@ -80,9 +103,9 @@ class Replicas:
         return len(self._serving)
 
     @property
-    def serving_slots(self) -> list[int]:
-        """The fleet's numbers of the replicas that are ready."""
-        return [pod.slot for pod in self._serving]
+    def pods(self) -> Pods:
+        """Those that live now."""
+        return Pods(tuple(self._starting), tuple(self._serving), tuple(self._draining))
 
     @property
     def time_to_ready_seconds(self) -> float | None:
@@ -95,9 +118,9 @@ class Replicas:
         return self._billed_seconds + sum(self._now_seconds - pod.created_seconds for pod in living)
 
     def begin(self, replicas: int) -> None:
-        """The fleet that is there when the replay starts: ready at once."""
+        """The fleet that is there when the replay starts, and has been ready for long."""
         for _ in range(replicas):
-            self._serve(_Pod(self._free.pop(), 0.0, 0.0))
+            self._serve(self._new_pod(0.0, -_LONG_READY_SECONDS))
 
     def scale(self, replicas: int, now_seconds: float) -> None:
         """Ask for so many. Never more than there are slots."""
@@ -124,7 +147,7 @@ class Replicas:
     def requests_held(self, now_seconds: float) -> float:
         """Requests in the replicas that serve at `now_seconds`, as a proxy in each would count them."""
         self.advance(now_seconds)
-        return float(self._outstanding[self.serving_slots].sum())
+        return float(self._outstanding[[pod.slot for pod in self._serving]].sum())
 
     def advance(self, until_seconds: float) -> None:
         """Let time pass: starts are completed, requests are served, drained replicas go."""
@@ -153,7 +176,11 @@ class Replicas:
 
     def _create(self) -> None:
         ready_at = self._now_seconds + self._cold_start.draw(self._rng)
-        self._starting.append(_Pod(self._free.pop(), self._now_seconds, ready_at))
+        self._starting.append(self._new_pod(self._now_seconds, ready_at))
+
+    def _new_pod(self, created_seconds: float, ready_at_seconds: float) -> SimulatedPod:
+        self._created += 1
+        return SimulatedPod(self._created, self._free.pop(), created_seconds, ready_at_seconds)
 
     def _advance(self, until_seconds: float) -> None:
         self._fleet.advance(until_seconds)
@@ -162,11 +189,11 @@ class Replicas:
         for pod in [pod for pod in self._draining if not self._outstanding[pod.slot]]:
             self._remove(self._draining, pod)
 
-    def _serve(self, pod: _Pod) -> None:
+    def _serve(self, pod: SimulatedPod) -> None:
         self._fleet.open(pod.slot, max(self._now_seconds, pod.ready_at_seconds))
         self._serving.append(pod)
 
-    def _remove(self, pods: list[_Pod], pod: _Pod) -> None:
+    def _remove(self, pods: list[SimulatedPod], pod: SimulatedPod) -> None:
         pods.remove(pod)
         self._billed_seconds += self._now_seconds - pod.created_seconds
         self._free.append(pod.slot)

@@ -38,8 +38,8 @@ def score(played: Played, sla: Sla, gpus_per_replica: int, from_seconds: float =
     hours = shares(arrival, inside, HOUR_SECONDS, _FEWEST_IN_AN_HOUR)
     windows = shares(arrival, inside, WINDOW_SECONDS, 1)
     overall = 100 * float(inside.mean())
-    course = played.course
-    before = float(np.interp(from_seconds, course.at_seconds, course.replica_seconds))
+    trajectory = played.trajectory
+    before = float(np.interp(from_seconds, trajectory.at_seconds, trajectory.replica_seconds))
     return Score(
         policy=played.policy,
         requests=len(inside),

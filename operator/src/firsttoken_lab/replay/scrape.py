@@ -1,160 +1,82 @@
-"""What Prometheus would know of the simulated fleet: counters and gauges at scrape times, and rates over a window.
+"""What the pods of a simulated fleet expose when they are scraped: counters that begin with a pod, and gauges.
 
-The signals are those of `observe`, computed the same way: arrivals are first tokens plus the slope of the queue, never
-the true arrivals; TTFT is known by its buckets. A scrape sees the ready replicas; every sample is late by the lag.
+Pods answer from the moment that they are ready until they are gone, draining ones too. All are scraped at one moment.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_operator.domain import Idle, Measurement, Metrics, Missing, Reason, TtftInterval, Value
+from firsttoken_lab.replay import exposition
+from firsttoken_lab.replay.replicas import Pods
 from firsttoken_operator.families import VLLM, Metric
-from firsttoken_operator.observe.ttft import MINIMUM_REQUESTS, interval_of
 from firsttoken_sizing.simulation.fleet import Fleet
-from firsttoken_sizing.simulation.kernel import NONE
-from firsttoken_sizing.workload import Limit
 
-TTFT_BOUNDS_SECONDS = VLLM.series(Metric.TTFT).bounds
-_BUCKETS = (*TTFT_BOUNDS_SECONDS, math.inf)
+BOUNDS = (*VLLM.series(Metric.TTFT).bounds, math.inf)
+MILLISECONDS = 3
+"""Decimals of the times that Prometheus keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Sums over the fleet at one scrape; counters since the beginning."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Scrape:
+    """One round of scrapes. Columns are the fleet's slots; those in which no pod was scraped mean nothing."""
 
     at_seconds: float
-    first_tokens: int
-    input_tokens: int
-    """Of the prompts that got their first token."""
-    ttft_seconds: float
-    ttft_buckets: NDArray[np.int64]
-    ended: int
-    output_tokens: int
-    """Of the requests that ended."""
-    waiting: int
-    running: int
-    kv_percent: float
+    since: Mapping[int, float]
+    """When each of the pods that were scraped, by number, was scraped for the first time."""
+    counters: NDArray[np.float64]
+    gauges: NDArray[np.float64]
+    waiting_requests: float
+    """In the pods that are ready."""
+    running_requests: float
 
 
 class Scraper:
-    """Scrapes a fleet and answers with the metrics of a rate window."""
+    """Scrapes a fleet and keeps what a rate window needs: the scrapes inside it and the last one before."""
 
     def __init__(self, fleet: Fleet, kv_cache_tokens: int | None, window_seconds: float) -> None:
-        """`kv_cache_tokens`: of one replica, None where its use is not known."""
-        self._fleet, self._kv_cache_tokens, self._window_seconds = fleet, kv_cache_tokens, window_seconds
-        # NB: views of the columns, made once: looking a field of a record array up takes longer than summing it.
-        self._replica, requests = (records.view(np.ndarray) for records in (fleet.replicas, fleet.requests))
-        self._arrival, self._first_token, self._finish = (requests[n] for n in ("arrival", "first_token", "finish"))
-        self._prompt, self._output = requests["input"], requests["output"]
-        self._samples: deque[Sample] = deque()
-        self._metrics: Metrics | None = None
-        self._without_first_token = np.empty(0, np.int64)
+        """`kv_cache_tokens`: of one replica, None where nothing limits it."""
+        # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
+        from firsttoken_sizing.simulation.compiled import compiled
+
+        self._count, self._show = compiled(exposition.count), compiled(exposition.show)
+        self._fleet, self._window_seconds = fleet, window_seconds
+        self._kv_cache_tokens = kv_cache_tokens or math.inf
+        self._replicas, self._requests = (records.view(np.ndarray) for records in (fleet.replicas, fleet.requests))
+        self._bounds = np.array(BOUNDS)
+        self._pending = np.empty(0, np.int64)
         self._running = np.empty(0, np.int64)
         self._sent = 0
-        self._first_tokens, self._input_tokens, self._ttft_seconds = 0, 0, 0.0
-        self._ended, self._output_tokens = 0, 0
-        self._buckets = np.zeros(len(TTFT_BOUNDS_SECONDS) + 1, np.int64)
+        self._since: dict[int, float] = {}
+        self._counters = np.zeros((exposition.BUCKETS + len(BOUNDS), len(fleet.replicas)))
+        self._scrapes: deque[Scrape] = deque()
 
     @property
-    def last(self) -> Sample | None:
-        """The newest sample."""
-        return self._samples[-1] if self._samples else None
+    def scrapes(self) -> tuple[Scrape, ...]:
+        """Newest last."""
+        return tuple(self._scrapes)
 
-    def scrape(self, now_seconds: float, serving: list[int]) -> None:
-        """Sample the replicas `serving`; the fleet stands at `now_seconds`."""
-        self._metrics = None
-        self._count_first_tokens(now_seconds)
-        fleet = self._replica[serving]
-        running = int(fleet["running"].sum())
-        outstanding = int(fleet["outstanding"].sum())
-        kv = 0.0
-        if self._kv_cache_tokens and serving:
-            kv = 100 * float(fleet["reserved"].max()) / self._kv_cache_tokens
-        # Requests whose prompt is in the running step count as running, as engines count them.
-        fresh = int(fleet["fresh"].sum() + (fleet["partial"] != NONE).sum())
-        waiting = max(0, outstanding - running - fresh)
-        self._samples.append(
-            Sample(
-                at_seconds=now_seconds,
-                first_tokens=self._first_tokens,
-                input_tokens=self._input_tokens,
-                ttft_seconds=self._ttft_seconds,
-                ttft_buckets=self._buckets.copy(),
-                ended=self._ended,
-                output_tokens=self._output_tokens,
-                waiting=waiting,
-                running=running + fresh,
-                kv_percent=kv,
-            )
+    def scrape(self, now_seconds: float, living: Pods) -> None:
+        """Sample the pods that answer; the fleet stands at `now_seconds`."""
+        at_seconds = round(now_seconds, MILLISECONDS)
+        for pod in living.answering:
+            if pod.number not in self._since:
+                self._counters[:, pod.slot] = 0
+        self._since = {pod.number: self._since.get(pod.number, at_seconds) for pod in living.answering}
+        sent, self._sent = self._sent, self._fleet.sent
+        pending = np.concatenate((self._pending, np.arange(sent, self._sent)))
+        opens = self._replicas["opens"]
+        self._pending, self._running = self._count(
+            self._requests, opens, self._bounds, pending, self._running, self._counters, now_seconds
         )
-        while self._samples[0].at_seconds < now_seconds - self._window_seconds - 1e-6:
-            self._samples.popleft()
-
-    def metrics(self, limit: Limit | None) -> Metrics:
-        """What the operator would read now: nothing new until the next scrape."""
-        if self._metrics is None:
-            self._metrics = self._read(limit)
-        return self._metrics
-
-    def _read(self, limit: Limit | None) -> Metrics:
-        first, last = (self._samples[0], self._samples[-1]) if self._samples else (None, None)
-        if first is None or last is None or last.at_seconds - first.at_seconds < 0.99 * self._window_seconds:
-            why = Missing(Reason.NOT_ENOUGH_SAMPLES, "the rate window is not filled yet")
-            return Metrics(Reason.RECOVERING, why.detail, why, why, why, why, why, why, None, self._window_seconds)
-        seconds = last.at_seconds - first.at_seconds
-        served = (last.first_tokens - first.first_tokens) / seconds
-        arrivals = max(0.0, served + (last.waiting - first.waiting) / seconds)
-        idle = not (served or last.waiting or last.running)
-        return Metrics(
-            health=Reason.IDLE if idle else Reason.PRESENT,
-            detail="replayed",
-            arrivals=Idle() if idle else Value(arrivals),
-            first_tokens=Idle() if idle else Value(served),
-            waiting=Value(float(last.waiting)),
-            running=Value(float(last.running)),
-            error_share=Idle() if idle else Value(0.0),
-            kv_percent=Value(last.kv_percent),
-            ttft=_interval(first, last, limit),
-            window_seconds=self._window_seconds,
-            input_tokens=_mean(last.input_tokens - first.input_tokens, last.first_tokens - first.first_tokens),
-            output_tokens=_mean(last.output_tokens - first.output_tokens, last.ended - first.ended),
-        )
-
-    def _count_first_tokens(self, now_seconds: float) -> None:
-        sent = self._fleet.sent
-        pending = np.concatenate((self._without_first_token, np.arange(self._sent, sent)))
-        self._sent = sent
-        first = self._first_token[pending]
-        made = (first > 0) & (first <= now_seconds)
-        ttft = first[made] - self._arrival[pending[made]]
-        self._without_first_token = pending[~made]
-        self._first_tokens += len(ttft)
-        self._input_tokens += int(self._prompt[pending[made]].sum())
-        self._count_ended(np.concatenate((self._running, pending[made])), now_seconds)
-        self._ttft_seconds += float(ttft.sum())
-        self._buckets += np.bincount(np.searchsorted(TTFT_BOUNDS_SECONDS, ttft), minlength=len(self._buckets))
-
-    def _count_ended(self, running: NDArray[np.int64], now_seconds: float) -> None:
-        finish = self._finish[running]
-        done = (finish > 0) & (finish <= now_seconds)
-        self._running = running[~done]
-        self._ended += int(done.sum())
-        self._output_tokens += int(self._output[running[done]].sum())
-
-
-def _mean(total: int, requests: int) -> Measurement:
-    return Value(total / requests) if requests else Missing(Reason.NOT_ENOUGH_SAMPLES, "no request in the window")
-
-
-def _interval(first: Sample, last: Sample, limit: Limit | None) -> TtftInterval | None:
-    requests = last.first_tokens - first.first_tokens
-    if requests < MINIMUM_REQUESTS:
-        return None
-    mean = 1000 * (last.ttft_seconds - first.ttft_seconds) / requests
-    return interval_of(_BUCKETS, np.cumsum(last.ttft_buckets - first.ttft_buckets).tolist(), mean, limit)
+        gauges = self._show(self._replicas, self._kv_cache_tokens)
+        waiting, running, _ = gauges.take([pod.slot for pod in living.serving], axis=1).sum(axis=1).tolist()
+        self._scrapes.append(Scrape(at_seconds, self._since, self._counters.copy(), gauges, waiting, running))
+        while len(self._scrapes) > 1 and self._scrapes[1].at_seconds <= at_seconds - self._window_seconds:
+            self._scrapes.popleft()

@@ -7,7 +7,7 @@ What is named here needs no package but those of the base install: replay judges
 that speak HTTP are `observe.prometheus` and `observe.history`.
 """
 
-from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
+from firsttoken_operator.observe.collect import PodSample, SourceReading, collect, unavailable
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure, nothing
 from firsttoken_operator.observe.readiness import TimeToReady
@@ -21,6 +21,7 @@ __all__ = [
     "LivePod",
     "MeasureSettings",
     "MetricsSource",
+    "PodSample",
     "Sample",
     "SnapshotTimes",
     "SourceReading",

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import PodSample, SourceReading
@@ -20,12 +21,13 @@ PROMETHEUS_DISCOVERY_SECONDS = 7.5
 """Prometheus passes a changed list of targets on to its scraper every 5 s, half of that earlier or later."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeasureSettings:
     """Times that say what is current and what is complete, already divided by the time scale.
 
     `discovery_seconds`: how long a new pod may stay unknown to Prometheus. `margin_seconds` is added to the age limit
     for the journey from the scrape to the query. Neither is scaled: they are Prometheus' own.
+    NB: without slots, so that what follows from the times is computed once and not for every pod.
     """
 
     window_seconds: float
@@ -33,22 +35,22 @@ class MeasureSettings:
     discovery_seconds: float = PROMETHEUS_DISCOVERY_SECONDS
     margin_seconds: float = 0.5
 
-    @property
+    @cached_property
     def maximum_age_seconds(self) -> float:
         """A sample older than this is stale: two scrapes were missed."""
         return 2.5 * self.scrape_interval_seconds + self.margin_seconds
 
-    @property
+    @cached_property
     def expected_samples(self) -> float:
         """Samples of a full window."""
         return self.window_seconds / self.scrape_interval_seconds
 
-    @property
+    @cached_property
     def complete_samples(self) -> int:
         """Samples that a window needs after its start. A third may be missing: counters lose nothing in a gap."""
         return max(2, math.ceil(2 / 3 * math.floor(self.expected_samples)))
 
-    @property
+    @cached_property
     def warm_up_seconds(self) -> float:
         """How long after Ready a pod needs to fill its first window."""
         return (

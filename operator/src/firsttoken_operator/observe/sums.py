@@ -12,8 +12,7 @@ the short ones, and the mean output reads low until a long answer had the time t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
 from firsttoken_operator.families import Signal, TokenPart
@@ -35,15 +34,11 @@ SCALABLE_SAMPLES = 3
 """A young pod's rate is scaled to the time that it covers only with this many samples."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One pod's part of a sum. With a `doubt` the value is a lower bound, or None where nothing is known."""
+Term = tuple[float | None, Reason | None]
+"""One pod's part of a sum, and a doubt: with one the value is a lower bound, or None where nothing is known.
 
-    value: float | None
-    doubt: Reason | None = None
-
-
-Read = Callable[[SeenPod], Term]
+NB: a plain tuple, because a tick makes a dozen of them for every pod of the cluster.
+"""
 
 
 class Sums:
@@ -57,30 +52,29 @@ class Sums:
         self._age_seconds = max((abs(pod.sample.values[Signal.AGE]) for pod in self._current), default=0.0)
         self.doubts: list[Reason] = []
         """Why numbers of current pods were not believed, in the order in which they were met."""
-
-    @property
-    def possible_coverage(self) -> float:
+        self.possible_coverage = self._coverage(self._current)
         """Coverage of a sum that every current pod contributes to: less than 1 where pods or samples are missing."""
-        return self._coverage(self._current)
 
     def arrivals(self) -> Measurement:
         """Requests a second that arrived. Failed and rejected ones are demand, whether or not they had a token."""
-        ways = (_arrivals_by_first_tokens, _arrivals_by_ended)
-        certain = [sum(way(pod).doubt is None for pod in self._current) for way in ways]
+        terms = [_arrivals_by_first_tokens(pod) for pod in self._current]
         # First tokens unless the other way knows more pods: they tell of a request seconds before its end does.
-        return self._total(ways[1] if certain[1] > certain[0] else ways[0])
+        if doubtful := _doubtful(terms):
+            others = [_arrivals_by_ended(pod) for pod in self._current]
+            terms = others if _doubtful(others) < doubtful else terms
+        return self._total(terms)
 
     def first_tokens(self) -> Measurement:
         """Requests a second that got their first token."""
-        return self._total(_first_tokens)
+        return self._total(map(_first_tokens, self._current))
 
     def gauge(self, signal: Signal) -> Measurement:
         """Requests now."""
-        return self._total(lambda pod: _term(pod.sample.values.get(signal)))
+        return self._total(_term(pod.sample.values.get(signal)) for pod in self._current)
 
     def error_share(self) -> Measurement:
         """Failed / ended requests of the window, 0..1; 0 where the counters exist and nothing ended."""
-        ended, failed = self._total(_ended), self._total(_failed)
+        ended, failed = (self._total(map(read, self._current)) for read in (_ended, _failed))
         if not (isinstance(ended, Value) and isinstance(failed, Value)):
             return ended if isinstance(ended, Missing) else failed
         share = min(1.0, failed.value / ended.value) if ended.value else 0.0
@@ -88,7 +82,7 @@ class Sums:
 
     def kv_percent(self) -> Measurement:
         """KV cache use of the fullest pod, percent."""
-        return self._fold(_kv_usage, lambda values: 100 * max(values))
+        return self._fold(map(_kv_usage, self._current), lambda values: 100 * max(values))
 
     def input_tokens(self) -> Measurement:
         """Mean prompt in tokens, cached ones included, of the requests that the family counts prompts of."""
@@ -100,11 +94,9 @@ class Sums:
 
     def _mean(self, tokens: TokenPart, requests: TokenPart) -> Measurement:
         """Tokens / requests over the pods that say both; never 0 / 0, and never less than one token."""
-
-        def of(part: TokenPart, other: TokenPart) -> Read:
-            return lambda pod: _paired(_tokens(pod, part), _tokens(pod, other))
-
-        total, count = self._total(of(tokens, requests)), self._total(of(requests, tokens))
+        terms = [(_tokens(pod, tokens), _tokens(pod, requests)) for pod in self._current]
+        total = self._total(_paired(term, other) for term, other in terms)
+        count = self._total(_paired(other, term) for term, other in terms)
         if not (isinstance(total, Value) and isinstance(count, Value)):
             return total if isinstance(total, Missing) else count
         if not count.value:
@@ -115,18 +107,24 @@ class Sums:
             return Missing(Reason.OUT_OF_RANGE, f"{mean:.2g} {tokens} a request")
         return measured(mean, self._age_seconds, count.coverage)
 
-    def _total(self, read: Read) -> Measurement:
+    def _total(self, terms: Iterable[Term]) -> Measurement:
         # A draining backlog makes a slope negative; what arrives cannot be.
-        return self._fold(read, lambda values: max(0.0, math.fsum(values)))
+        return self._fold(terms, lambda values: max(0.0, math.fsum(values)))
 
-    def _fold(self, read: Read, fold: Callable[[list[float]], float]) -> Measurement:
-        terms = [(pod, read(pod)) for pod in self._current]
-        self.doubts += [term.doubt for _, term in terms if term.doubt is not None]
-        values = [term.value for _, term in terms if term.value is not None]
+    def _fold(self, terms: Iterable[Term], fold: Callable[[list[float]], float]) -> Measurement:
+        """One number of the terms of the current pods, in their order."""
+        values, certain, doubts = [], [], []
+        for pod, (value, doubt) in zip(self._current, terms, strict=True):
+            if value is not None:
+                values.append(value)
+            if doubt is None:
+                certain.append(pod)
+            else:
+                doubts.append(doubt)
+        self.doubts += doubts
         if not values:
-            why = next((term.doubt for _, term in terms if term.doubt is not None), Reason.NO_SERIES)
-            return Missing(why, f"no pod of {len(self._current)} says it")
-        coverage = self._coverage([pod for pod, term in terms if term.doubt is None])
+            return Missing(doubts[0] if doubts else Reason.NO_SERIES, f"no pod of {len(self._current)} says it")
+        coverage = self._coverage(certain) if doubts else self.possible_coverage
         return Value(fold(values), self._age_seconds, min(coverage, self._cap))
 
     def _coverage(self, certain: Sequence[SeenPod]) -> float:
@@ -140,15 +138,17 @@ class Sums:
         return math.fsum(covered) / len(self._asked) if self._asked else 0.0
 
 
+def _doubtful(terms: Iterable[Term]) -> int:
+    return sum(doubt is not None for _, doubt in terms)
+
+
 def _term(value: float | None, *, signed: bool = False, maximum: float = PLAUSIBLE_MAXIMUM) -> Term:
     """A number as far as it can be believed."""
     if value is None:
-        return Term(None, Reason.NO_SERIES)
-    if math.isnan(value):
-        return Term(None, Reason.NOT_A_NUMBER)
-    if abs(value) > maximum or (value < 0 and not signed):
-        return Term(None, Reason.OUT_OF_RANGE)
-    return Term(value)
+        return None, Reason.NO_SERIES
+    if (-maximum if signed else 0) <= value <= maximum:
+        return value, None
+    return None, Reason.NOT_A_NUMBER if math.isnan(value) else Reason.OUT_OF_RANGE
 
 
 def _rate(pod: SeenPod, value: float | None, *, maximum: float = PLAUSIBLE_MAXIMUM) -> Term:
@@ -159,11 +159,11 @@ def _rate(pod: SeenPod, value: float | None, *, maximum: float = PLAUSIBLE_MAXIM
     their rates still hold what they served before, and those requests would count twice after every scale-up.
     """
     term = _term(value, maximum=maximum)
-    count = pod.sample.values.get(Signal.SAMPLES, 0.0)
-    scalable = SCALABLE_SAMPLES <= count < math.inf
-    if term.value is None or not pod.warming or pod.trust is not Trust.SHORT or not scalable:
+    if pod.trust is not Trust.SHORT or not pod.warming or term[0] is None:
         return term
-    return Term(term.value * max(1.0, pod.served / pod.filled))
+    if not SCALABLE_SAMPLES <= pod.sample.values.get(Signal.SAMPLES, 0.0) < math.inf:
+        return term
+    return term[0] * max(1.0, pod.served / pod.filled), term[1]
 
 
 def _first_tokens(pod: SeenPod) -> Term:
@@ -184,7 +184,7 @@ def _tokens(pod: SeenPod, part: TokenPart) -> Term:
 
 def _paired(term: Term, other: Term) -> Term:
     """A term that means something only beside another one."""
-    return Term(None, other.doubt) if other.value is None else term
+    return (None, other[1]) if other[0] is None else term
 
 
 def _kv_usage(pod: SeenPod) -> Term:
@@ -193,20 +193,21 @@ def _kv_usage(pod: SeenPod) -> Term:
 
 def _slope(pod: SeenPod, signal: Signal) -> Term:
     if pod.trust is not Trust.COMPLETE:
-        return Term(0.0)
+        return 0.0, None
     return _term(pod.sample.values.get(signal), signed=True)
 
 
 def _added(first: Term, *others: Term) -> Term:
     """The sum; unknown with its first term, a lower bound without one of the others."""
-    if first.value is None:
+    if first[0] is None:
         return first
-    doubt = next((term.doubt for term in (first, *others) if term.doubt is not None), None)
-    return Term(math.fsum(term.value for term in (first, *others) if term.value is not None), doubt)
+    terms = (first, *others)
+    doubts = [doubt for _, doubt in terms if doubt is not None]
+    return math.fsum([value for value, _ in terms if value is not None]), doubts[0] if doubts else None
 
 
 def _arrivals_by_first_tokens(pod: SeenPod) -> Term:
-    failed = _failed(pod) if pod.sample.ended else Term(0.0)
+    failed = _failed(pod) if pod.sample.ended else (0.0, None)
     return _added(_first_tokens(pod), _slope(pod, Signal.WAITING_SLOPE), failed)
 
 

@@ -7,10 +7,12 @@ Layouts that differ between pods are not merged: their sum is no distribution.
 
 from __future__ import annotations
 
-import itertools
 import math
+import operator
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from firsttoken_operator.domain import LateShare, TtftInterval
 from firsttoken_operator.domain.measurement import LARGEST_VALUE
@@ -38,10 +40,11 @@ def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...],
     """The pods of the bucket layout that saw most requests, and how many layouts there are."""
     groups: dict[tuple[float, ...], list[PodSample]] = defaultdict(list)
     for sample in samples:
-        if _usable(sample.buckets):
-            groups[tuple(sorted(sample.buckets))].append(sample)
-    if not groups:
-        return (), 0
+        bounds = _layout(tuple(sample.buckets))
+        if bounds and _rises([sample.buckets[bound] for bound in bounds]):
+            groups[bounds].append(sample)
+    if len(groups) < 2:
+        return tuple(*groups.values()), len(groups)
     order = sorted(groups, key=lambda layout: (_requests(groups[layout]), len(groups[layout]), layout))
     return tuple(groups[order[-1]]), len(groups)
 
@@ -52,30 +55,25 @@ def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: 
     The mean is exact (`_sum / _count`) and is the interval itself where the SLA is about the mean. Without a limit the
     percentile is `UNLIMITED_PERCENTILE` and nothing is late. Numbers beyond `LARGEST_VALUE` are a broken exporter's.
     """
-    requests = _requests(samples) * window_seconds
+    bounds = _layout(tuple(samples[0].buckets))
+    rates = zip(*([sample.buckets[bound] for bound in bounds] for sample in samples), strict=True)
+    cumulative = [window_seconds * sum(of_pods) for of_pods in rates]
+    requests = cumulative[-1]
     sums = [sample.values.get(Signal.TTFT_SUM, math.nan) for sample in samples]
     counts = [sample.values.get(Signal.FIRST_TOKENS, math.nan) for sample in samples]
-    if requests < MINIMUM_REQUESTS or not all(math.isfinite(x) and x >= 0 for x in (*sums, *counts)) or not sum(counts):
+    # NB: a NaN fails the comparison.
+    if requests < MINIMUM_REQUESTS or not all(0 <= x < math.inf for x in (*sums, *counts)) or not sum(counts):
         return None
-    bounds = sorted(samples[0].buckets)
-    cumulative = [window_seconds * sum(sample.buckets[bound] for sample in samples) for bound in bounds]
-    return interval_of(bounds, cumulative, 1000 * sum(sums) / sum(counts), limit)
-
-
-def interval_of(
-    bounds_seconds: Sequence[float], cumulative: Sequence[float], mean_milliseconds: float, limit: Limit | None
-) -> TtftInterval | None:
-    """The same from one histogram: `cumulative` requests up to each bound, the last bound is infinity."""
-    requests = cumulative[-1]
+    mean_milliseconds = 1000 * sum(sums) / sum(counts)
     if max(mean_milliseconds, requests) > LARGEST_VALUE:
         return None
     share = (limit.percentile if limit else UNLIMITED_PERCENTILE).share
     if share is None:
         return TtftInterval(mean_milliseconds, mean_milliseconds, mean_milliseconds, requests)
-    low, high = _bucket_of(share, bounds_seconds, cumulative)
+    low, high = _bucket_of(share, bounds, cumulative)
     if 1000 * low > LARGEST_VALUE:
         return None
-    late = late_share(bounds_seconds, cumulative, limit.milliseconds / 1000) if limit else None
+    late = late_share(bounds, cumulative, limit.milliseconds / 1000) if limit else None
     return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean_milliseconds, requests, late)
 
 
@@ -92,7 +90,7 @@ def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], lim
     if not _is_histogram(bounds_seconds, cumulative) or not 0 < limit_seconds < math.inf:
         return None
     total = cumulative[-1]
-    at = next(i for i, bound in enumerate(bounds_seconds) if bound >= limit_seconds * (1 - ROUNDING))
+    at = bisect_left(bounds_seconds, limit_seconds * (1 - ROUNDING))
     bound = bounds_seconds[at]
     certain = _above(cumulative[at], total)
     if bound <= limit_seconds * (1 + ROUNDING):
@@ -128,23 +126,26 @@ def _requests(samples: Iterable[PodSample]) -> float:
     return sum(sample.buckets[math.inf] for sample in samples)
 
 
-def _usable(buckets: Mapping[float, float]) -> bool:
-    """Whether buckets are a histogram, empty ones included."""
+@lru_cache(maxsize=64)
+def _layout(bounds: tuple[float, ...]) -> tuple[float, ...]:
+    """The bounds of a histogram, ascending; empty where they are none."""
     # NB: a NaN bound breaks sorting, and comes from a label that is no number. No wait is negative.
-    if math.inf not in buckets or not all(bound >= 0 for bound in buckets):
-        return False
-    return _rises([buckets[bound] for bound in sorted(buckets)])
+    return tuple(sorted(bounds)) if math.inf in bounds and all(bound >= 0 for bound in bounds) else ()
 
 
 def _is_histogram(bounds: Sequence[float], cumulative: Sequence[float]) -> bool:
     """Whether there are requests, and as many bounds as counts, that ascend from 0 to infinity."""
     if len(bounds) != len(cumulative) or not bounds or bounds[-1] != math.inf or not bounds[0] >= 0:
         return False
-    return all(low < high for low, high in itertools.pairwise(bounds)) and _rises(cumulative) and cumulative[-1] > 0
+    return all(map(operator.lt, bounds, bounds[1:])) and _rises(cumulative) and cumulative[-1] > 0
 
 
 def _rises(cumulative: Sequence[float]) -> bool:
     """Whether counts are finite, not negative, and never fall by more than rounding."""
-    return all(math.isfinite(count) and count >= 0 for count in cumulative) and all(
-        low <= high * (1 + ROUNDING) for low, high in itertools.pairwise(cumulative)
-    )
+    low, slack = 0.0, 1 + ROUNDING
+    for count in cumulative:
+        # NB: a NaN fails every comparison; `low` is never negative.
+        if not low <= count * slack:
+            return False
+        low = count
+    return low < math.inf

@@ -8,9 +8,6 @@ from firsttoken_operator.decide import Memory, decide, initial_replicas
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
-    Metrics,
-    Missing,
-    Reason,
     ResourceSnapshot,
     ScalingPolicy,
     Sized,
@@ -19,7 +16,6 @@ from firsttoken_operator.domain import (
     ready_seconds,
 )
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
-from firsttoken_operator.observe.measure import nothing
 
 TICK_SECONDS = 15.0
 _UID = "replayed"
@@ -79,7 +75,7 @@ class Ours:
         )  # fmt: skip
         resource = ResourceSnapshot(
             uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,
-            metrics=_metrics(view), time_to_ready_seconds=start_seconds,
+            metrics=view.metrics, time_to_ready_seconds=start_seconds,
             scheduled_requests_per_second=self._scheduled(view.now_seconds, start_seconds),
             has_schedule=bool(self._calendar.windows),
         )  # fmt: skip
@@ -94,10 +90,3 @@ class Ours:
 
     def _scheduled(self, now_seconds: float, time_to_ready_seconds: float) -> float | None:
         return self._calendar.scheduled_peak(now_seconds, lead_seconds(time_to_ready_seconds, self.interval_seconds))
-
-
-def _metrics(view: View) -> Metrics:
-    """Without a ready pod there is nothing to scrape; that is not idleness."""
-    if view.ready:
-        return view.metrics
-    return nothing(Missing(Reason.NO_READY_PODS, "no replica is ready"), view.metrics.window_seconds)

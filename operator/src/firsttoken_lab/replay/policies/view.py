@@ -1,7 +1,7 @@
 """What a policy sees at one of its ticks, and what a policy is. True arrivals are not here; only a gateway counts them.
 
 Every policy gets the same: pods as Kubernetes shows them, and samples as Prometheus scraped them, late by the lag.
-While metrics are out (`Stage.metric_outages`) they are out for all of them, whoever brings them along.
+While metrics are out (`Stage.metric_outages`) they are out for all of them, whatever a policy brings along.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firsttoken_lab.replay.gateway import Gateway
-from firsttoken_operator.domain import Metrics, Reason
+from firsttoken_operator.domain import Metrics
 from firsttoken_sizing.errors import SizingError
 
 
@@ -31,8 +31,8 @@ class View:
     terminating: int
     running_requests: float | None
     waiting_requests: float | None
-    metrics: Metrics
-    """The same samples as the operator reads them: rates, backlog, TTFT, with their health."""
+    read_metrics: Callable[[], Metrics]
+    """The same samples as the operator reads them. NB: nothing is queried before a policy asks."""
     gateway: Gateway | None = None
     """For the policies of those who put one in front of the engines; as late as the samples."""
     requests_in_pods: Callable[[], float] | None = None
@@ -41,10 +41,13 @@ class View:
     time_to_ready_seconds: float | None = None
     """90th percentile of the last starts of this deployment, from created to Ready; None: none was seen yet."""
 
+    is_blind: bool = False
+    """Metrics are out: nothing that is measured is known, only what Kubernetes shows."""
+
     @property
-    def is_blind(self) -> bool:
-        """Metrics are out: nothing that is measured is known, only what Kubernetes shows."""
-        return self.metrics.health is Reason.MISSING
+    def metrics(self) -> Metrics:
+        """Rates, backlog and TTFT of the rate window, with their health."""
+        return self.read_metrics()
 
 
 class Policy(Protocol):

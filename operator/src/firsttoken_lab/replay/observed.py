@@ -1,0 +1,142 @@
+"""The operator's reading of a simulated fleet: pods as the API server shows them, and what Prometheus answers of each.
+
+Here ends what is simulated. What it means is for `observe.measure` to say, as in a cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from firsttoken_lab.replay.exposition import (
+    BUCKETS,
+    ENDED,
+    FIRST_TOKENS,
+    OUTPUT_TOKENS,
+    PROMPT_TOKENS,
+    RUNNING,
+    TTFT_SECONDS,
+    WAITING,
+)
+from firsttoken_lab.replay.rates import deriv, rate
+from firsttoken_lab.replay.replicas import Pods, SimulatedPod
+from firsttoken_lab.replay.scrape import BOUNDS, MILLISECONDS, Scrape
+from firsttoken_operator.domain import Metrics, Reason
+from firsttoken_operator.families import FAILED, SERVED, VLLM, Signal, TokenPart
+from firsttoken_operator.observe import (
+    LivePod,
+    MeasureSettings,
+    PodSample,
+    SourceReading,
+    measure,
+    unavailable,
+)
+from firsttoken_operator.observe.collect import PodKey
+from firsttoken_sizing.workload import Limit
+
+_NAMESPACE = "replay"
+_GAUGES = (Signal.WAITING, Signal.RUNNING, Signal.KV_USAGE)
+_OUTAGE = unavailable(Reason.SOURCE_UNREACHABLE, "metrics are out")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """One moment, kept to be read when a policy asks."""
+
+    now_seconds: float
+    pods: Pods
+    scrapes: Sequence[Scrape] | None
+    """None: Prometheus does not answer."""
+    limit: Limit | None
+    """On TTFT."""
+    settings: MeasureSettings
+
+    def metrics(self) -> Metrics:
+        """What the operator would make of it."""
+        return measure(self.reading(), self._live_pods(), self.limit, self.settings)
+
+    def reading(self) -> SourceReading:
+        """What Prometheus would answer, of the pods that live."""
+        if self.scrapes is None:
+            return _OUTAGE
+        end = round(self.now_seconds, MILLISECONDS)
+        begin = round(end - self.settings.window_seconds, MILLISECONDS)
+        inside = [scrape for scrape in self.scrapes if scrape.at_seconds > begin]
+        if not inside:
+            return SourceReading()
+        before = next((s.at_seconds for s in reversed(self.scrapes) if s.at_seconds <= begin), -math.inf)
+        answers: dict[PodKey, PodSample] = {}
+        for since, pods in _by_first_sample(inside[-1], before, self.pods.answering).items():
+            samples = [scrape for scrape in inside if scrape.at_seconds >= since]
+            answers |= _answers(samples, pods, begin, end, None if since > before else end - since)
+        return SourceReading(answers, up=dict.fromkeys(answers, 1.0))
+
+    def _live_pods(self) -> list[LivePod]:
+        # Condition times are whole seconds.
+        return [
+            *(LivePod(*_key(pod), None) for pod in self.pods.starting),
+            *(
+                LivePod(*_key(pod), self.now_seconds - math.floor(pod.ready_at_seconds), terminating)
+                for pods, terminating in ((self.pods.serving, False), (self.pods.draining, True))
+                for pod in pods
+            ),
+        ]
+
+
+def _key(pod: SimulatedPod) -> PodKey:
+    return _NAMESPACE, f"replica-{pod.number}"
+
+
+def _by_first_sample(
+    last: Scrape, before_seconds: float, pods: Iterable[SimulatedPod]
+) -> dict[float, list[SimulatedPod]]:
+    """Pods that were there at the last scrape, by the time of their first sample, or of the last before the window."""
+    found: dict[float, list[SimulatedPod]] = defaultdict(list)
+    for pod in pods:
+        if pod.number in last.since:
+            found[max(before_seconds, last.since[pod.number])].append(pod)
+    return found
+
+
+def _answers(
+    scrapes: Sequence[Scrape], pods: Sequence[SimulatedPod], begin: float, end: float, start_age: float | None
+) -> dict[PodKey, PodSample]:
+    """What the queries over (begin, end] find of pods that all these scrapes found."""
+    slots, at_seconds = np.array([pod.slot for pod in pods]), [scrape.at_seconds for scrape in scrapes]
+    known = {Signal.AGE: end - at_seconds[-1], Signal.SAMPLES: float(len(scrapes))}
+    if start_age is not None:
+        known[Signal.START_AGE] = start_age
+    gauges = [scrape.gauges.take(slots, axis=1) for scrape in scrapes]
+    values = [known | dict(zip(_GAUGES, row, strict=True)) for row in gauges[-1].T.tolist()]
+    if len(scrapes) < 2:
+        return {_key(pod): PodSample(VLLM.name, value) for pod, value in zip(pods, values, strict=True)}
+    first, last = (scrape.counters.take(slots, axis=1) for scrape in (scrapes[0], scrapes[-1]))
+    rates = rate(at_seconds, first, last, begin, end).T.tolist()
+    slopes = deriv(at_seconds, gauges).T.tolist()
+    return {_key(pod): _sample(*of_pod) for pod, *of_pod in zip(pods, values, slopes, rates, strict=True)}
+
+
+def _sample(values: dict[Signal, float], slopes: list[float], rates: list[float]) -> PodSample:
+    """What the series of one pod say that was scraped twice or more."""
+    values |= {
+        Signal.FIRST_TOKENS: rates[FIRST_TOKENS],
+        Signal.TTFT_SUM: rates[TTFT_SECONDS],
+        Signal.WAITING_SLOPE: slopes[WAITING],
+        Signal.RUNNING_SLOPE: slopes[RUNNING],
+    }
+    return PodSample(
+        VLLM.name,
+        values,
+        buckets=dict(zip(BOUNDS, rates[BUCKETS:], strict=True)),
+        ended={SERVED: rates[ENDED], FAILED: 0.0},
+        tokens={
+            TokenPart.PROMPT_TOKENS: rates[PROMPT_TOKENS],
+            TokenPart.PROMPTS: rates[FIRST_TOKENS],
+            TokenPart.OUTPUT_TOKENS: rates[OUTPUT_TOKENS],
+            TokenPart.OUTPUTS: rates[ENDED],
+        },
+    )
