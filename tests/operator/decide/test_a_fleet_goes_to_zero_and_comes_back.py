@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, Value
+from firsttoken_operator.domain import Idle, Metrics, Missing, Outcome, Reason, ScalingMode, Value
 from tests.operator.decide.builders import POLICY, Fleet, idle, lost, metrics
 
 TO_ZERO = replace(POLICY, min_replicas=0)
@@ -112,6 +112,32 @@ def test_a_fleet_that_was_taken_out_of_service_stays_out_of_service(signal: Metr
 
     assert fleet.replicas == 0
     assert decisions[-1].reason is Reason.TARGET_AT_ZERO
+
+
+@pytest.mark.parametrize("mode", list(ScalingMode))
+def test_a_minimum_that_is_raised_wakes_up_what_slept(mode: ScalingMode) -> None:
+    fleet = small(replicas=1)
+    fleet.run(QUIET, 600)
+    assert fleet.replicas == 0
+    fleet.policy = replace(fleet.policy, mode=mode)
+    fleet.run(scaled_to_zero(gateway_arrivals=Value(0.0)), 600)
+    fleet.policy = replace(fleet.policy, mode=ScalingMode.ACTIVE, min_replicas=3)
+
+    decision = fleet.tick(scaled_to_zero(gateway_arrivals=Value(0.0)))
+
+    assert (decision.to_replicas, decision.reason) == (3, Reason.BELOW_MINIMUM)
+
+
+def test_taken_out_of_service_after_it_was_woken_up_it_stays_out() -> None:
+    fleet = small(replicas=0)
+    fleet.run(scaled_to_zero(gateway_arrivals=Value(0.0)), 60)
+    fleet.policy = replace(fleet.policy, min_replicas=3)
+    fleet.tick(scaled_to_zero(gateway_arrivals=Value(0.0)))
+    fleet.run(QUIET, 60)
+    fleet.replicas = 0
+    decision = fleet.tick(scaled_to_zero(gateway_arrivals=Value(50.0)))
+
+    assert (decision.to_replicas, decision.reason) == (0, Reason.TARGET_AT_ZERO)
 
 
 def test_it_sleeps_again_after_it_was_woken_up_for_nothing() -> None:

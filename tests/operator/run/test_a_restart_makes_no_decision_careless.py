@@ -146,6 +146,17 @@ def test_an_outage_of_the_metrics_goes_on_where_it_was() -> None:
     assert (second.to_replicas, second.reason) == (40, Reason.DECLARED_PEAK)
 
 
+@pytest.mark.parametrize(("minimum", "wakes_up"), [(0, True), (2, False)])
+def test_a_minimum_raised_during_a_restart_wakes_up_what_slept_and_nothing_else(minimum: int, wakes_up: bool) -> None:
+    asleep = replace(lost(), gateway_arrivals=Value(0.0))
+    life = Life(0, policy=replace(POLICY, min_replicas=minimum))
+    life.tick(asleep)
+    life.policy = replace(POLICY, min_replicas=3)
+    life.memory = life.successor(asleep)
+
+    assert life.tick(asleep).to_replicas == (3 if wakes_up else 0)
+
+
 def test_the_last_advice_is_repeated_while_there_are_no_metrics() -> None:
     advisory = replace(POLICY, mode=ScalingMode.ADVISORY)
     seen = resource(target(10), lost(), policy=advisory)

@@ -86,7 +86,7 @@ def _decide(case: Case) -> Proposal:
 def _at_zero(base: Proposal) -> Proposal:
     """Wake up for requests that a gateway counts, or for a declared window."""
     case, policy, metrics = base.case, base.resource.policy, base.resource.metrics
-    if policy.min_replicas > 0:
+    if policy.min_replicas > 0 and not case.memory.sleeps:
         # The deployment was taken out of service; who did so has to bring it back.
         return replace(base, outcome=Outcome.HELD, reason=Reason.TARGET_AT_ZERO)
     memory = case.memory

@@ -53,7 +53,9 @@ def estimate(
     if memory.sized_key != key:
         # What was learned is not about the new sizing: another SLA, other lengths, another capacity.
         memory = replace(memory, sized_key=key, calibration=Calibration(), demand=DemandState(), miss_rate=None)
-    memory = _with_health(_with_size(memory, target, tick, config), resource, target, tick)
+    sleeps = target.replicas == 0 and (resource.policy.min_replicas == 0 or memory.sleeps)
+    memory = replace(_with_size(memory, target, tick, config), sleeps=sleeps)
+    memory = _with_health(memory, resource, target, tick)
     cost = demands.update(memory.demand, resource.metrics, sized.table, tick.interval_seconds, config.demand)
     memory = replace(memory, demand=cost)
     demand = demands.demand(memory.demand, resource.metrics, resource.policy)
@@ -92,6 +94,7 @@ def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> Reso
         demand=memory.demand,
         calibration=memory.calibration,
         forecast=memory.forecast,
+        sleeps=memory.sleeps,
     )
 
 

@@ -52,6 +52,8 @@ class ResourceMemory:
     forecast: ForecastState | None = None
     miss_rate: float | None = None
     """First tokens that were late, 0..1, smoothed over the stabilization window; None: none were counted yet."""
+    sleeps: bool = False
+    """Whether the target is at 0 replicas because `minReplicas: 0` allowed that, also if it no longer does."""
     advised_replicas: int | None = None
     """The last size that rested on data: what whoever scales on our advice must go on reading when data is lost."""
 

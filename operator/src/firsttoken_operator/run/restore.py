@@ -23,6 +23,7 @@ from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import (
     ConditionType,
     FleetSnapshot,
+    Reason,
     ResourceSnapshot,
     ScalingMode,
     Sized,
@@ -100,6 +101,7 @@ def restored(
         lost_since_seconds=_lost_since(status, times),
         decreases=_decreases(status, target, times),
         calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
+        sleeps=_slept(status),
         advised_replicas=status.desired_replicas if advisory else None,
     )
 
@@ -218,6 +220,12 @@ def _lost_since(status: InferenceDeploymentStatus, times: RestoreTimes) -> float
         return None
     # NB: without a ready pod there was nothing to measure; that is a start, not a loss of metrics.
     return times.earliest(healthy.last_transition_time) if status.ready_replicas else None
+
+
+def _slept(status: InferenceDeploymentStatus) -> bool:
+    """Whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
+    ready = _condition(status.conditions, ConditionType.READY)
+    return ready is not None and ready.reason in (Reason.SCALED_TO_ZERO, Reason.NO_WAKE_UP_SIGNAL)
 
 
 def _condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
