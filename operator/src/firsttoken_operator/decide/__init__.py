@@ -17,10 +17,12 @@ from firsttoken_operator.decide.fit import withhold_unfit
 from firsttoken_operator.decide.initial import initial_replicas
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, intends, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
+from firsttoken_operator.decide.zero import SLEEPING
 from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, Memory
 
 __all__ = [
+    "SLEEPING",
     "Admission",
     "Bounds",
     "ForeignWrite",

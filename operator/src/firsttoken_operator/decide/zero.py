@@ -8,6 +8,9 @@ from __future__ import annotations
 from firsttoken_operator.domain import Measurement, Missing, Reason, ResourceSnapshot, Target
 from firsttoken_operator.estimate import can_wake_up
 
+SLEEPING = frozenset({Reason.SCALED_TO_ZERO, Reason.NO_WAKE_UP_SIGNAL})
+"""Reasons of the condition Ready of a resource at 0 replicas that its own policy put there."""
+
 
 def is_at_zero(resource: ResourceSnapshot) -> bool:
     """Whether the target has no replicas and `minReplicas: 0` allows that."""

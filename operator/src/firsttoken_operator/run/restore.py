@@ -19,11 +19,10 @@ from firsttoken_operator.act.publish import read_status
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
-from firsttoken_operator.decide import Memory
+from firsttoken_operator.decide import SLEEPING, Memory
 from firsttoken_operator.domain import (
     ConditionType,
     FleetSnapshot,
-    Reason,
     ResourceSnapshot,
     ScalingMode,
     Sized,
@@ -225,7 +224,7 @@ def _lost_since(status: InferenceDeploymentStatus, times: RestoreTimes) -> float
 def _slept(status: InferenceDeploymentStatus) -> bool:
     """Whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
     ready = _condition(status.conditions, ConditionType.READY)
-    return ready is not None and ready.reason in (Reason.SCALED_TO_ZERO, Reason.NO_WAKE_UP_SIGNAL)
+    return ready is not None and ready.reason in SLEEPING
 
 
 def _condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
