@@ -7,12 +7,11 @@ in `schema`, not here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform
 
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Strict, model_validator
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -36,14 +35,23 @@ def camel_case(name: str) -> str:
     return head + "".join(_ACRONYMS.get(word, word[:1].upper() + word[1:]) for word in rest)
 
 
-def described(text: str, *, unit: str = "", absent: str = "") -> FieldInfo:
+def described(
+    text: str, *, default: Any = ..., unit: str = "", absent: str = "", map_keys: Sequence[str] = (), **field: Any
+) -> Any:
     """Describe one schema field: what it means, its unit, and what its absence means where it has no default.
 
-    The generator appends unit and default to the text, so that neither can drift from the code.
+    The generator appends unit and default to the text, so that neither can drift from the code. `map_keys`: the fields
+    that tell the entries of a list apart, where clients may change them one by one. `field`: as pydantic's `Field`.
     """
-    extra = {key: value for key, value in (("unit", unit), ("absent", absent)) if value}
-    described_field: FieldInfo = Field(description=text, json_schema_extra=dict(extra))
-    return described_field
+    extra: dict[str, Any] = {key: value for key, value in (("unit", unit), ("absent", absent)) if value}
+    if map_keys:
+        extra |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(map_keys)}
+    return Field(default, description=text, json_schema_extra=extra, **field)
+
+
+def optional(text: str, **field: Any) -> Any:
+    """Describe one schema field that is None where the object does not have it; `field`: as `described`."""
+    return described(text, default=None, **field)
 
 
 def refusal(problem: str, fix: str, *, field: str = "") -> PydanticCustomError:
@@ -82,6 +90,7 @@ class Rule:
         return entry
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(described, Field))
 class ApiModel(BaseModel):
     """A part of a custom resource: frozen, camelCase outside, snake_case inside.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Number, Rule, described
+from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Number, Rule, described, optional
 from firsttoken_operator.api.inference_deployment import Precision
 from firsttoken_operator.api.quantities import GpuName, ModelName, ShortText
 from firsttoken_sizing.profile import Load
@@ -43,36 +43,28 @@ class LatencyMilliseconds(ApiModel):
         ),
     )
 
-    mean: Annotated[Measured | None, described("Mean.", unit="milliseconds", absent="not reported")] = None
-    p50: Annotated[Measured | None, described("Median.", unit="milliseconds", absent="not reported")] = None
-    p90: Annotated[Measured | None, described("90th percentile.", unit="milliseconds", absent="not reported")] = None
-    p95: Annotated[Measured | None, described("95th percentile.", unit="milliseconds", absent="not reported")] = None
-    p99: Annotated[Measured | None, described("99th percentile.", unit="milliseconds", absent="not reported")] = None
+    mean: Measured | None = optional("Mean.", unit="milliseconds", absent="not reported")
+    p50: Measured | None = optional("Median.", unit="milliseconds", absent="not reported")
+    p90: Measured | None = optional("90th percentile.", unit="milliseconds", absent="not reported")
+    p95: Measured | None = optional("95th percentile.", unit="milliseconds", absent="not reported")
+    p99: Measured | None = optional("99th percentile.", unit="milliseconds", absent="not reported")
 
 
 class MeasuredPoint(ApiModel):
     """One operating point of one replica."""
 
-    concurrency: Annotated[
-        MeasuredAboveZero | None,
-        described("Requests kept in flight (load ClosedLoop).", unit="requests", absent="load is Poisson"),
-    ] = None
-    offered_requests_per_second: Annotated[
-        MeasuredAboveZero | None,
-        described(
-            "Rate at which requests were sent (load Poisson).",
-            unit="requests per second",
-            absent="the same as requestsPerSecond, or load is ClosedLoop",
-        ),
-    ] = None
-    requests_per_second: Annotated[
-        MeasuredAboveZero, described("Rate at which requests completed.", unit="requests per second")
-    ]
-    ttft_milliseconds: Annotated[LatencyMilliseconds, described("Time to first token.")] = LatencyMilliseconds()
-    itl_milliseconds: Annotated[LatencyMilliseconds, described("Inter-token latency.")] = LatencyMilliseconds()
-    end_to_end_milliseconds: Annotated[LatencyMilliseconds, described("Time to the last token.")] = (
-        LatencyMilliseconds()
+    concurrency: MeasuredAboveZero | None = optional(
+        "Requests kept in flight (load ClosedLoop).", unit="requests", absent="load is Poisson"
     )
+    offered_requests_per_second: MeasuredAboveZero | None = optional(
+        "Rate at which requests were sent (load Poisson).",
+        unit="requests per second",
+        absent="the same as requestsPerSecond, or load is ClosedLoop",
+    )
+    requests_per_second: MeasuredAboveZero = described("Rate at which requests completed.", unit="requests per second")
+    ttft_milliseconds: LatencyMilliseconds = described("Time to first token.", default=LatencyMilliseconds())
+    itl_milliseconds: LatencyMilliseconds = described("Inter-token latency.", default=LatencyMilliseconds())
+    end_to_end_milliseconds: LatencyMilliseconds = described("Time to the last token.", default=LatencyMilliseconds())
 
 
 class BenchmarkProfileSpec(ApiModel):
@@ -104,28 +96,18 @@ class BenchmarkProfileSpec(ApiModel):
         ),
     )
 
-    model: Annotated[ModelName, described("Catalog key of the model, or an alias.")]
-    gpu: Annotated[GpuName, described("Catalog key of the GPU, or an alias.")]
-    precision: Annotated[Precision, described("Number format of the weights.")]
-    tensor_parallel: Annotated[
-        Int, Field(ge=1, le=64), described("GPUs that share every layer of the replica.", unit="GPUs")
-    ] = 1
-    pipeline_parallel: Annotated[
-        Int, Field(ge=1, le=64), described("Stages of layers of the replica.", unit="stages")
-    ] = 1
-    engine: Annotated[ShortText, described("Engine that was measured, such as TensorRT-LLM.")] = ""
-    engine_version: Annotated[ShortText, described("Its version.")] = ""
-    input_tokens: Annotated[LengthInTokens, described("Mean input length.", unit="tokens")]
-    output_tokens: Annotated[LengthInTokens, described("Mean output length.", unit="tokens")]
-    load: Annotated[
-        Load, described("ClosedLoop: a fixed number of requests in flight. Poisson: independent arrivals at a rate.")
-    ]
-    points: Annotated[
-        tuple[MeasuredPoint, ...], Field(min_length=1, max_length=MAX_POINTS), described("The measured points.")
-    ]
-    source: Annotated[
-        str, Field(max_length=512), described("Where the figures come from, so that they can be traced.")
-    ] = ""
+    model: ModelName = described("Catalog key of the model, or an alias.")
+    gpu: GpuName = described("Catalog key of the GPU, or an alias.")
+    precision: Precision = described("Number format of the weights.")
+    tensor_parallel: Int = described("GPUs that share every layer of the replica.", default=1, unit="GPUs", ge=1, le=64)
+    pipeline_parallel: Int = described("Stages of layers of the replica.", default=1, unit="stages", ge=1, le=64)
+    engine: ShortText = described("Engine that was measured, such as TensorRT-LLM.", default="")
+    engine_version: ShortText = described("Its version.", default="")
+    input_tokens: LengthInTokens = described("Mean input length.", unit="tokens")
+    output_tokens: LengthInTokens = described("Mean output length.", unit="tokens")
+    load: Load = described("ClosedLoop: a fixed number of requests in flight. Poisson: independent arrivals at a rate.")
+    points: tuple[MeasuredPoint, ...] = described("The measured points.", min_length=1, max_length=MAX_POINTS)
+    source: str = described("Where the figures come from, so that they can be traced.", default="", max_length=512)
 
 
 class BenchmarkProfile(ApiModel):
@@ -134,4 +116,4 @@ class BenchmarkProfile(ApiModel):
     api_version: Literal["firsttoken.dev/v1alpha1"] = API_VERSION
     kind: Literal["BenchmarkProfile"] = KIND
     metadata: Metadata
-    spec: Annotated[BenchmarkProfileSpec, described("The configuration and its points.")]
+    spec: BenchmarkProfileSpec = described("The configuration and its points.")

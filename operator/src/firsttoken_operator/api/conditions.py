@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
-
-from firsttoken_operator.api.base import ApiModel, Int, described
+from firsttoken_operator.api.base import ApiModel, Int, described, optional
 from firsttoken_operator.api.quantities import MAX_INTEGER, Message, Timestamp
 
 
@@ -22,26 +20,26 @@ class ConditionStatus(StrEnum):
 class Condition(ApiModel):
     """One aspect of the observed state."""
 
-    type: Annotated[
-        str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$"), described("What the condition is about.")
-    ]
-    status: Annotated[ConditionStatus, described("Whether it holds; Unknown is neither.")]
-    reason: Annotated[
-        str,
-        Field(min_length=1, max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$"),
-        described("Why, in one CamelCase word; the same words as in Events, logs and metrics."),
-    ]
-    message: Annotated[Message, described("Why, in one sentence.")] = ""
-    last_transition_time: Annotated[Timestamp, described("When `status` last changed.", unit="RFC 3339 time")]
-    observed_generation: Annotated[
-        Int | None,
-        Field(ge=0, le=MAX_INTEGER),
-        described("The metadata.generation that the condition was computed from.", unit="generation", absent="unknown"),
-    ] = None
+    type: str = described("What the condition is about.", max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$")
+    status: ConditionStatus = described("Whether it holds; Unknown is neither.")
+    reason: str = described(
+        "Why, in one CamelCase word; the same words as in Events, logs and metrics.",
+        min_length=1,
+        max_length=64,
+        pattern=r"^[A-Z][A-Za-z0-9]*$",
+    )
+    message: Message = described("Why, in one sentence.", default="")
+    last_transition_time: Timestamp = described("When `status` last changed.", unit="RFC 3339 time")
+    observed_generation: Int | None = optional(
+        "The metadata.generation that the condition was computed from.",
+        unit="generation",
+        absent="unknown",
+        ge=0,
+        le=MAX_INTEGER,
+    )
 
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
-    described("The observed state, one entry a condition type."),
+    described("The observed state, one entry a condition type.", max_length=16, map_keys=["type"]),
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described
+from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described, optional
 from firsttoken_operator.api.quantities import Amount, GpuName, LabelValue, decimal
 from firsttoken_operator.api.status import GPUPoolStatus
 
@@ -79,45 +79,28 @@ class PricingSpec(ApiModel):
         ),
     )
 
-    gpu_hour: Annotated[
-        Amount | None,
-        described("Price of one GPU.", unit="currency per hour", absent="serverPrice says it"),
-    ] = None
-    server_price: Annotated[
-        Amount | None, described("Price of one server.", unit="currency", absent="gpuHour says it")
-    ] = None
-    amortization_years: Annotated[
-        Int | None,
-        Field(ge=1, le=30),
-        described("Years over which a server is written off.", unit="years", absent="no server is bought"),
-    ] = None
-    hosting_per_year: Annotated[
-        Amount | None,
-        described("Power, space and care of one server.", unit="currency per year", absent="counted as 0"),
-    ] = None
-    license_per_gpu_year: Annotated[
-        Amount | None,
-        described("Software license of one GPU.", unit="currency per year", absent="counted as 0"),
-    ] = None
-    currency: Annotated[str, Field(max_length=3, pattern=r"^[A-Z]{3}$"), described("ISO 4217 code of the prices.")] = (
-        "USD"
+    gpu_hour: Amount | None = optional("Price of one GPU.", unit="currency per hour", absent="serverPrice says it")
+    server_price: Amount | None = optional("Price of one server.", unit="currency", absent="gpuHour says it")
+    amortization_years: Int | None = optional(
+        "Years over which a server is written off.", unit="years", absent="no server is bought", ge=1, le=30
     )
-    input_per_million_tokens: Annotated[
-        Amount | None,
-        described(
-            "Input price of a per-token API to compare with.",
-            unit="currency per million tokens",
-            absent="nothing is compared",
-        ),
-    ] = None
-    output_per_million_tokens: Annotated[
-        Amount | None,
-        described(
-            "Output price of a per-token API to compare with.",
-            unit="currency per million tokens",
-            absent="nothing is compared",
-        ),
-    ] = None
+    hosting_per_year: Amount | None = optional(
+        "Power, space and care of one server.", unit="currency per year", absent="counted as 0"
+    )
+    license_per_gpu_year: Amount | None = optional(
+        "Software license of one GPU.", unit="currency per year", absent="counted as 0"
+    )
+    currency: str = described("ISO 4217 code of the prices.", default="USD", max_length=3, pattern=r"^[A-Z]{3}$")
+    input_per_million_tokens: Amount | None = optional(
+        "Input price of a per-token API to compare with.",
+        unit="currency per million tokens",
+        absent="nothing is compared",
+    )
+    output_per_million_tokens: Amount | None = optional(
+        "Output price of a per-token API to compare with.",
+        unit="currency per million tokens",
+        absent="nothing is compared",
+    )
 
 
 class GPUPoolSpec(ApiModel):
@@ -167,45 +150,36 @@ class GPUPoolSpec(ApiModel):
         ),
     )
 
-    location: Annotated[
-        Location,
-        described(
-            "Cloud: idle GPUs cost money and are given back. OnPrem: the GPUs are paid for, and the peak is enforced."
-        ),
-    ]
-    gpu: Annotated[GpuName, described("GPU type of the pool: a catalog key such as H100-SXM-80GB, or an alias.")]
-    node_selector: Annotated[
-        dict[str, LabelValue],
-        Field(max_length=16),
-        described("Labels of the pool's nodes.", absent="every node that reports this GPU type"),
-    ] = Field(default_factory=dict)
-    peak_gpus: Annotated[
-        Annotated[Int, Field(ge=1, le=MAX_GPUS)] | None,
-        described("OnPrem: never exceeded.", unit="GPUs", absent="the inventory of matching nodes"),
-    ] = None
-    base_gpus: Annotated[
-        Gpus | None,
-        described(
-            "Cloud: GPUs that are always there (reserved).", unit="GPUs", absent="the inventory of matching nodes"
-        ),
-    ] = None
-    burst_gpus: Annotated[
-        Gpus | None,
-        described("Cloud: GPUs that may be added on top of baseGPUs.", unit="GPUs", absent="none is added"),
-    ] = None
-    gpus_per_server: Annotated[
-        Int, Field(ge=1, le=128), described("GPUs of one server; a replica stays on one server.", unit="GPUs")
-    ] = 8
-    pricing: Annotated[PricingSpec | None, described("What a GPU costs.", absent="sizes are compared by GPU count")] = (
-        None
+    location: Location = described(
+        "Cloud: idle GPUs cost money and are given back. OnPrem: the GPUs are paid for, and the peak is enforced."
     )
-    scale_down_limit_percent: Annotated[
-        Int,
-        Field(ge=1, le=100),
-        described(
-            "Share of the pool's GPUs that may be removed per 10 minutes; at least one replica.", unit="percent of GPUs"
-        ),
-    ] = 20
+    gpu: GpuName = described("GPU type of the pool: a catalog key such as H100-SXM-80GB, or an alias.")
+    node_selector: dict[str, LabelValue] = described(
+        "Labels of the pool's nodes.",
+        absent="every node that reports this GPU type",
+        default_factory=dict,
+        max_length=16,
+    )
+    peak_gpus: Annotated[Int, Field(ge=1, le=MAX_GPUS)] | None = optional(
+        "OnPrem: never exceeded.", unit="GPUs", absent="the inventory of matching nodes"
+    )
+    base_gpus: Gpus | None = optional(
+        "Cloud: GPUs that are always there (reserved).", unit="GPUs", absent="the inventory of matching nodes"
+    )
+    burst_gpus: Gpus | None = optional(
+        "Cloud: GPUs that may be added on top of baseGPUs.", unit="GPUs", absent="none is added"
+    )
+    gpus_per_server: Int = described(
+        "GPUs of one server; a replica stays on one server.", default=8, unit="GPUs", ge=1, le=128
+    )
+    pricing: PricingSpec | None = optional("What a GPU costs.", absent="sizes are compared by GPU count")
+    scale_down_limit_percent: Int = described(
+        "Share of the pool's GPUs that may be removed per 10 minutes; at least one replica.",
+        default=20,
+        unit="percent of GPUs",
+        ge=1,
+        le=100,
+    )
 
     @property
     def declared_gpus(self) -> int | None:
@@ -221,5 +195,5 @@ class GPUPool(ApiModel):
     api_version: Literal["firsttoken.dev/v1alpha1"] = API_VERSION
     kind: Literal["GPUPool"] = KIND
     metadata: Metadata
-    spec: Annotated[GPUPoolSpec, described("The budget and its prices.")]
-    status: Annotated[GPUPoolStatus, described("Who holds the GPUs.")] = GPUPoolStatus()
+    spec: GPUPoolSpec = described("The budget and its prices.")
+    status: GPUPoolStatus = described("Who holds the GPUs.", default=GPUPoolStatus())

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described
+from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described, optional
 from firsttoken_operator.api.quantities import Architecture, GpuName, LongName, ModelName, Name
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.api.sizing_spec import SizingSpec
@@ -71,41 +71,29 @@ class Model(ApiModel):
         ),
     )
 
-    name: Annotated[
-        ModelName,
-        described("Catalog key such as meta-llama/Meta-Llama-3-8B-Instruct; its aliases resolve. Immutable."),
-    ]
-    precision: Annotated[
-        Precision | None,
-        described(
-            "Number format of the weights.",
-            absent="chosen among the published formats, never below 8 bits unless allowedPrecisions lists it",
-        ),
-    ] = None
-    allowed_precisions: Annotated[
-        tuple[Precision, ...],
-        Field(max_length=len(Precision)),
-        described(
-            "Formats to choose from. Below 8 bits a model answers differently: such a format is chosen only if it is "
-            "listed here.",
-            absent="every published format of 8 bits or more",
-        ),
-    ] = ()
-    sparsity: Annotated[
-        Sparsity | None,
-        described(
-            "TwoOfFour: a checkpoint that keeps two of every four weights, on GPUs whose tensor cores skip the others.",
-            absent="dense",
-        ),
-    ] = None
-    architecture: Annotated[
-        Architecture | None,
-        described(
-            "The numbers of the model's config.json under their own names (hidden_size, num_hidden_layers...), for a "
-            "model outside the catalog.",
-            absent="the catalog has them",
-        ),
-    ] = None
+    name: ModelName = described(
+        "Catalog key such as meta-llama/Meta-Llama-3-8B-Instruct; its aliases resolve. Immutable."
+    )
+    precision: Precision | None = optional(
+        "Number format of the weights.",
+        absent="chosen among the published formats, never below 8 bits unless allowedPrecisions lists it",
+    )
+    allowed_precisions: tuple[Precision, ...] = described(
+        "Formats to choose from. Below 8 bits a model answers differently: such a format is chosen only if it is "
+        "listed here.",
+        default=(),
+        absent="every published format of 8 bits or more",
+        max_length=len(Precision),
+    )
+    sparsity: Sparsity | None = optional(
+        "TwoOfFour: a checkpoint that keeps two of every four weights, on GPUs whose tensor cores skip the others.",
+        absent="dense",
+    )
+    architecture: Architecture | None = optional(
+        "The numbers of the model's config.json under their own names (hidden_size, num_hidden_layers...), for a "
+        "model outside the catalog.",
+        absent="the catalog has them",
+    )
 
 
 class HardwareSpec(ApiModel):
@@ -121,21 +109,17 @@ class HardwareSpec(ApiModel):
         ),
     )
 
-    gpus: Annotated[
-        tuple[GpuName, ...],
-        Field(min_length=1, max_length=8),
-        described("Catalog keys such as H100-SXM-80GB. Of several the cheapest feasible one wins, ties in this order."),
-    ]
-    tensor_parallel: Annotated[
-        Int | None,
-        Field(ge=1, le=64),
-        described("GPUs that share every layer of one replica.", unit="GPUs", absent="chosen by the sizing"),
-    ] = None
-    pipeline_parallel: Annotated[
-        Int | None,
-        Field(ge=1, le=64),
-        described("Stages of layers that one replica is cut into.", unit="stages", absent="chosen by the sizing"),
-    ] = None
+    gpus: tuple[GpuName, ...] = described(
+        "Catalog keys such as H100-SXM-80GB. Of several the cheapest feasible one wins, ties in this order.",
+        min_length=1,
+        max_length=8,
+    )
+    tensor_parallel: Int | None = optional(
+        "GPUs that share every layer of one replica.", unit="GPUs", absent="chosen by the sizing", ge=1, le=64
+    )
+    pipeline_parallel: Int | None = optional(
+        "Stages of layers that one replica is cut into.", unit="stages", absent="chosen by the sizing", ge=1, le=64
+    )
 
 
 class Scaling(ApiModel):
@@ -151,70 +135,62 @@ class Scaling(ApiModel):
         ),
     )
 
-    mode: Annotated[
-        ScalingMode,
-        described("Active: scales. Advisory: computes and reports, scales nothing. Paused: does neither."),
-    ] = ScalingMode.ACTIVE
-    min_replicas: Annotated[
-        Int,
-        Field(ge=0, le=MAX_REPLICAS),
-        described(
-            "Never fewer. 0: scales to zero when no request has come for scaling.scaleDownStabilizationSeconds and a "
-            "signal can wake it up (a gateway counter named by the administrator, or a window of traffic.schedule).",
-            unit="replicas",
-        ),
-    ] = 1
-    max_replicas: Annotated[
-        Int | None,
-        Field(ge=1, le=MAX_REPLICAS),
-        described("Never more.", unit="replicas", absent="burst headroom and pool are the only bounds"),
-    ] = None
-    burst_headroom_percent: Annotated[
-        Int,
-        Field(ge=0, le=1000),
-        described(
-            "How far above the replicas sized for the declared peak live traffic may push.", unit="percent of replicas"
-        ),
-    ] = 25
-    scale_down: Annotated[
-        ScaleDown | None,
-        described("When GPUs are given back.", absent="Always in the cloud and without a pool, WhenPoolShort on-prem"),
-    ] = None
-    scale_down_stabilization_seconds: Annotated[
-        Window,
-        described(
-            "How long every signal has to allow fewer replicas before one is removed; at least as long as a "
-            "start takes, up to 30 minutes.",
-            unit="seconds",
-        ),
-    ] = 300
-    scale_down_step_percent: Annotated[
-        Int,
-        Field(ge=1, le=100),
-        described("Largest share of the replicas removed at once; at least one replica.", unit="percent of replicas"),
-    ] = 25
-    backlog_drain_seconds: Annotated[
-        Window, described("How fast a queue that has formed is to be worked off.", unit="seconds")
-    ] = 60
-    metrics_loss_grace_seconds: Annotated[
-        Window,
-        described(
-            "How long metrics may be missing before replicas are raised to those for the declared peak; they are "
-            "never lowered.",
-            unit="seconds",
-        ),
-    ] = 900
+    mode: ScalingMode = described(
+        "Active: scales. Advisory: computes and reports, scales nothing. Paused: does neither.",
+        default=ScalingMode.ACTIVE,
+    )
+    min_replicas: Int = described(
+        "Never fewer. 0: scales to zero when no request has come for scaling.scaleDownStabilizationSeconds and a "
+        "signal can wake it up (a gateway counter named by the administrator, or a window of traffic.schedule).",
+        default=1,
+        unit="replicas",
+        ge=0,
+        le=MAX_REPLICAS,
+    )
+    max_replicas: Int | None = optional(
+        "Never more.", unit="replicas", absent="burst headroom and pool are the only bounds", ge=1, le=MAX_REPLICAS
+    )
+    burst_headroom_percent: Int = described(
+        "How far above the replicas sized for the declared peak live traffic may push.",
+        default=25,
+        unit="percent of replicas",
+        ge=0,
+        le=1000,
+    )
+    scale_down: ScaleDown | None = optional(
+        "When GPUs are given back.", absent="Always in the cloud and without a pool, WhenPoolShort on-prem"
+    )
+    scale_down_stabilization_seconds: Window = described(
+        "How long every signal has to allow fewer replicas before one is removed; at least as long as a "
+        "start takes, up to 30 minutes.",
+        default=300,
+        unit="seconds",
+    )
+    scale_down_step_percent: Int = described(
+        "Largest share of the replicas removed at once; at least one replica.",
+        default=25,
+        unit="percent of replicas",
+        ge=1,
+        le=100,
+    )
+    backlog_drain_seconds: Window = described(
+        "How fast a queue that has formed is to be worked off.", default=60, unit="seconds"
+    )
+    metrics_loss_grace_seconds: Window = described(
+        "How long metrics may be missing before replicas are raised to those for the declared peak; they are "
+        "never lowered.",
+        default=900,
+        unit="seconds",
+    )
 
 
 class Capacity(ApiModel):
     """Whose GPUs, and with which claim on them."""
 
-    pool: Annotated[LongName | None, described("Name of the GPUPool.", absent="no budget, treated as cloud")] = None
-    priority: Annotated[
-        Int,
-        Field(ge=-1_000_000, le=1_000_000),
-        described("Who is served first when the pool is short; higher wins.", unit="rank"),
-    ] = 0
+    pool: LongName | None = optional("Name of the GPUPool.", absent="no budget, treated as cloud")
+    priority: Int = described(
+        "Who is served first when the pool is short; higher wins.", default=0, unit="rank", ge=-1_000_000, le=1_000_000
+    )
 
 
 class TargetRef(ApiModel):
@@ -236,24 +212,23 @@ class TargetRef(ApiModel):
         ),
     )
 
-    api_version: Annotated[
-        str,
-        Field(max_length=317, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$"),
-        described("API version of the target."),
-    ] = "apps/v1"
-    kind: Annotated[str, Field(max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$"), described("Kind of the target.")] = (
-        "Deployment"
+    api_version: str = described(
+        "API version of the target.",
+        default="apps/v1",
+        max_length=317,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$",
     )
-    name: Annotated[LongName, described("Name of the target in the same namespace.")]
+    kind: str = described("Kind of the target.", default="Deployment", max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$")
+    name: LongName = described("Name of the target in the same namespace.")
 
 
 class MetricsSpec(ApiModel):
     """Where live metrics come from."""
 
-    source: Annotated[
-        Name,
-        described("Name of a Prometheus that the cluster admin configured in the chart; never a URL or a query."),
-    ] = "default"
+    source: Name = described(
+        "Name of a Prometheus that the cluster admin configured in the chart; never a URL or a query.",
+        default="default",
+    )
 
 
 class InferenceDeploymentSpec(ApiModel):
@@ -282,21 +257,18 @@ class InferenceDeploymentSpec(ApiModel):
         ),
     )
 
-    model: Annotated[Model, described("The model that is served.")]
-    traffic: Annotated[Traffic, described("What the callers send.")]
-    sla: Annotated[ServiceLevel, described("The latency that is promised.")]
-    hardware: Annotated[HardwareSpec, described("The GPUs that may be used.")]
-    sizing: Annotated[SizingSpec, described("How the sizing reads its measurements.")] = SizingSpec()
-    scaling: Annotated[Scaling, described("How far and how fast replicas may change.")] = Scaling()
-    capacity: Annotated[Capacity, described("Whose GPUs, and with which claim on them.")] = Capacity()
-    runtime: Annotated[
-        Runtime | None, described("The engine that firsttoken runs.", absent="targetRef names what is scaled")
-    ] = None
-    target_ref: Annotated[
-        TargetRef | None,
-        described("A Deployment that exists and is scaled.", absent="runtime says what is rendered"),
-    ] = None
-    metrics: Annotated[MetricsSpec, described("Where live metrics come from.")] = MetricsSpec()
+    model: Model = described("The model that is served.")
+    traffic: Traffic = described("What the callers send.")
+    sla: ServiceLevel = described("The latency that is promised.")
+    hardware: HardwareSpec = described("The GPUs that may be used.")
+    sizing: SizingSpec = described("How the sizing reads its measurements.", default=SizingSpec())
+    scaling: Scaling = described("How far and how fast replicas may change.", default=Scaling())
+    capacity: Capacity = described("Whose GPUs, and with which claim on them.", default=Capacity())
+    runtime: Runtime | None = optional("The engine that firsttoken runs.", absent="targetRef names what is scaled")
+    target_ref: TargetRef | None = optional(
+        "A Deployment that exists and is scaled.", absent="runtime says what is rendered"
+    )
+    metrics: MetricsSpec = described("Where live metrics come from.", default=MetricsSpec())
 
 
 class InferenceDeployment(ApiModel):
@@ -315,9 +287,9 @@ class InferenceDeployment(ApiModel):
     api_version: Literal["firsttoken.dev/v1alpha1"] = API_VERSION
     kind: Literal["InferenceDeployment"] = KIND
     metadata: Metadata
-    spec: Annotated[InferenceDeploymentSpec, described("What the team declares.")]
-    status: Annotated[InferenceDeploymentStatus, described("What the operator observed and decided.")] = (
-        InferenceDeploymentStatus()
+    spec: InferenceDeploymentSpec = described("What the team declares.")
+    status: InferenceDeploymentStatus = described(
+        "What the operator observed and decided.", default=InferenceDeploymentStatus()
     )
 
     @property

@@ -7,11 +7,8 @@ that reaches outside the namespace: secrets and claims by name, no host path, no
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
 
-from pydantic import Field
-
-from firsttoken_operator.api.base import ApiModel, Int, Rule, described
+from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
 from firsttoken_operator.runtimes import RENDERED, RuntimeType
 
@@ -50,51 +47,44 @@ class Toleration(ApiModel):
         ),
     )
 
-    key: Annotated[str, Field(max_length=317, pattern=LABEL_KEY_PATTERN), described("Key of the taint.")]
-    operator: Annotated[TolerationOperator, described("How the value is compared.")] = TolerationOperator.EQUAL
-    value: Annotated[LabelValue | None, described("Value of the taint.", absent="the empty value")] = None
-    effect: Annotated[TaintEffect | None, described("Effect that is tolerated.", absent="every effect")] = None
+    key: str = described("Key of the taint.", max_length=317, pattern=LABEL_KEY_PATTERN)
+    operator: TolerationOperator = described("How the value is compared.", default=TolerationOperator.EQUAL)
+    value: LabelValue | None = optional("Value of the taint.", absent="the empty value")
+    effect: TaintEffect | None = optional("Effect that is tolerated.", absent="every effect")
 
 
 class ModelCache(ApiModel):
     """Where model weights are kept between pods."""
 
-    claim_name: Annotated[
-        LongName,
-        described(
-            "PersistentVolumeClaim in the same namespace. With more than one node it has to be ReadWriteMany: a "
-            "ReadWriteOnce claim leaves pods on a second node waiting for ever."
-        ),
-    ]
+    claim_name: LongName = described(
+        "PersistentVolumeClaim in the same namespace. With more than one node it has to be ReadWriteMany: a "
+        "ReadWriteOnce claim leaves pods on a second node waiting for ever."
+    )
 
 
 class SecretKey(ApiModel):
     """One key of a Secret in the same namespace."""
 
-    name: Annotated[LongName, described("Name of the Secret in the same namespace.")]
-    key: Annotated[
-        str, Field(min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$"), described("Key in the Secret.")
-    ] = _USUAL.secret_variable
+    name: LongName = described("Name of the Secret in the same namespace.")
+    key: str = described(
+        "Key in the Secret.", default=_USUAL.secret_variable, min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$"
+    )
 
 
 class RuntimeResources(ApiModel):
     """CPU and memory of one replica; GPUs follow from the sizing."""
 
-    cpu: Annotated[
-        Quantity | None,
-        described("CPU request and limit of one replica.", unit="cores (Quantity)", absent="no request and no limit"),
-    ] = None
-    memory: Annotated[
-        Quantity | None,
-        described(
-            "Memory request and limit of one replica. Shared memory counts against it.",
-            unit="bytes (Quantity)",
-            absent="no request and no limit",
-        ),
-    ] = None
-    shared_memory: Annotated[
-        Quantity, described("Size of /dev/shm; tensor parallelism needs it.", unit="bytes (Quantity)")
-    ] = "16Gi"
+    cpu: Quantity | None = optional(
+        "CPU request and limit of one replica.", unit="cores (Quantity)", absent="no request and no limit"
+    )
+    memory: Quantity | None = optional(
+        "Memory request and limit of one replica. Shared memory counts against it.",
+        unit="bytes (Quantity)",
+        absent="no request and no limit",
+    )
+    shared_memory: Quantity = described(
+        "Size of /dev/shm; tensor parallelism needs it.", default="16Gi", unit="bytes (Quantity)"
+    )
 
 
 class EngineSetting(ApiModel):
@@ -110,12 +100,8 @@ class EngineSetting(ApiModel):
         ),
     )
 
-    name: Annotated[
-        str,
-        Field(max_length=64, pattern=_SETTING_PATTERN),
-        described("Name of a documented NIM_* variable."),
-    ]
-    value: Annotated[str, Field(max_length=256), described("Its value; never a secret.")]
+    name: str = described("Name of a documented NIM_* variable.", max_length=64, pattern=_SETTING_PATTERN)
+    value: str = described("Its value; never a secret.", max_length=256)
 
 
 class Runtime(ApiModel):
@@ -139,67 +125,55 @@ class Runtime(ApiModel):
         ),
     )
 
-    type: Annotated[
-        RuntimeType, described("Engine. This version renders NIM; for the others deploy them and use targetRef.")
-    ]
-    image: Annotated[
-        str,
-        Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$"),
-        described("Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3."),
-    ]
-    port: Annotated[Int, Field(ge=1024, le=65535), described("Port of the OpenAI-compatible API.", unit="TCP port")] = (
-        _USUAL.port
+    type: RuntimeType = described("Engine. This version renders NIM; for the others deploy them and use targetRef.")
+    image: str = described(
+        "Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3.",
+        min_length=1,
+        max_length=512,
+        pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$",
     )
-    metrics_port: Annotated[
-        Int | None,
-        Field(ge=1024, le=65535),
-        described("Port of the Prometheus metrics.", unit="TCP port", absent="the same as runtime.port"),
-    ] = None
-    metrics_path: Annotated[
-        str,
-        Field(max_length=128, pattern=r"^/[-A-Za-z0-9._/]*$"),
-        described("Path of the Prometheus metrics; NIM serves /v1/metrics."),
-    ] = _USUAL.metrics_path
-    model_cache: Annotated[
-        ModelCache | None,
-        described("Where weights are kept.", absent="each pod downloads the model into its own emptyDir"),
-    ] = None
-    image_pull_secrets: Annotated[
-        tuple[LongName, ...], Field(max_length=8), described("Names of image pull secrets in the same namespace.")
-    ] = ()
-    auth_secret: Annotated[
-        SecretKey | None,
-        described("Secret that becomes the environment variable NGC_API_KEY.", absent="no key is passed"),
-    ] = None
-    resources: Annotated[RuntimeResources, described("CPU and memory of one replica.")] = RuntimeResources()
-    env: Annotated[
-        tuple[EngineSetting, ...],
-        Field(
-            max_length=32, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-        ),
-        described("NIM_* settings, such as NIM_MODEL_PROFILE. No other variable is taken."),
-    ] = ()
-    node_selector: Annotated[
-        dict[str, LabelValue],
-        Field(max_length=16),
-        described("Node labels that the pods need.", absent="those of the pool"),
-    ] = Field(default_factory=dict)
-    tolerations: Annotated[
-        tuple[Toleration, ...], Field(max_length=16), described("Taints that the pods tolerate beside nvidia.com/gpu.")
-    ] = ()
-    runtime_class_name: Annotated[
-        LongName | None,
-        described(
-            "RuntimeClass, where nvidia is not the default runtime of containerd.", absent="the cluster's default"
-        ),
-    ] = None
-    startup_timeout_seconds: Annotated[
-        Int,
-        Field(ge=60, le=14_400),
-        described("How long a replica may load its model before the kubelet restarts it.", unit="seconds"),
-    ] = 1800
-    termination_grace_period_seconds: Annotated[
-        Int,
-        Field(ge=10, le=3600),
-        described("How long a replica that is removed may finish its answers.", unit="seconds"),
-    ] = 120
+    port: Int = described("Port of the OpenAI-compatible API.", default=_USUAL.port, unit="TCP port", ge=1024, le=65535)
+    metrics_port: Int | None = optional(
+        "Port of the Prometheus metrics.", unit="TCP port", absent="the same as runtime.port", ge=1024, le=65535
+    )
+    metrics_path: str = described(
+        "Path of the Prometheus metrics; NIM serves /v1/metrics.",
+        default=_USUAL.metrics_path,
+        max_length=128,
+        pattern=r"^/[-A-Za-z0-9._/]*$",
+    )
+    model_cache: ModelCache | None = optional(
+        "Where weights are kept.", absent="each pod downloads the model into its own emptyDir"
+    )
+    image_pull_secrets: tuple[LongName, ...] = described(
+        "Names of image pull secrets in the same namespace.", default=(), max_length=8
+    )
+    auth_secret: SecretKey | None = optional(
+        "Secret that becomes the environment variable NGC_API_KEY.", absent="no key is passed"
+    )
+    resources: RuntimeResources = described("CPU and memory of one replica.", default=RuntimeResources())
+    env: tuple[EngineSetting, ...] = described(
+        "NIM_* settings, such as NIM_MODEL_PROFILE. No other variable is taken.",
+        default=(),
+        max_length=32,
+        map_keys=["name"],
+    )
+    node_selector: dict[str, LabelValue] = described(
+        "Node labels that the pods need.", absent="those of the pool", default_factory=dict, max_length=16
+    )
+    tolerations: tuple[Toleration, ...] = described(
+        "Taints that the pods tolerate beside nvidia.com/gpu.", default=(), max_length=16
+    )
+    runtime_class_name: LongName | None = optional(
+        "RuntimeClass, where nvidia is not the default runtime of containerd.", absent="the cluster's default"
+    )
+    startup_timeout_seconds: Int = described(
+        "How long a replica may load its model before the kubelet restarts it.",
+        default=1800,
+        unit="seconds",
+        ge=60,
+        le=14_400,
+    )
+    termination_grace_period_seconds: Int = described(
+        "How long a replica that is removed may finish its answers.", default=120, unit="seconds", ge=10, le=3600
+    )

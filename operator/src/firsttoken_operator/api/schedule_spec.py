@@ -54,6 +54,9 @@ def _advice(name: str) -> str:
     return f"did you mean {near[0]}?" if near else "use a name of the IANA database such as Europe/Berlin, or UTC"
 
 
+ZoneName = Annotated[str, Field(max_length=64, pattern=ZONE_PATTERN), AfterValidator(_known_zone)]
+
+
 class ScheduleWindow(ApiModel):
     """A time of the day with a peak of its own."""
 
@@ -84,32 +87,21 @@ class ScheduleWindow(ApiModel):
         ),
     )
 
-    time_zone: Annotated[
-        str,
-        Field(max_length=64, pattern=ZONE_PATTERN),
-        AfterValidator(_known_zone),
-        described("Whose clock start and end are read from: a name of the IANA database such as Europe/Berlin."),
-    ] = "UTC"
-    days: Annotated[
-        tuple[Weekday, ...],
-        Field(max_length=len(Weekday)),
-        described("Days on which the window begins.", absent="every day"),
-    ] = ()
-    start: Annotated[
-        str,
-        Field(max_length=5, pattern=START_PATTERN),
-        described("When the window begins, HH:MM; the replicas for it are to be ready by then."),
-    ]
-    end: Annotated[
-        str,
-        Field(max_length=5, pattern=END_PATTERN),
-        described("When it ends, HH:MM or 24:00; one that is before start is on the next day."),
-    ]
-    peak_requests_per_second: Annotated[
-        Rate,
-        described(
-            'Declared peak while the window is open; quote decimals ("28.54"). Of several open windows the largest '
-            "counts.",
-            unit="requests per second",
-        ),
-    ]
+    time_zone: ZoneName = described(
+        "Whose clock start and end are read from: a name of the IANA database such as Europe/Berlin.", default="UTC"
+    )
+    days: tuple[Weekday, ...] = described(
+        "Days on which the window begins.", default=(), absent="every day", max_length=len(Weekday)
+    )
+    start: str = described(
+        "When the window begins, HH:MM; the replicas for it are to be ready by then.",
+        max_length=5,
+        pattern=START_PATTERN,
+    )
+    end: str = described(
+        "When it ends, HH:MM or 24:00; one that is before start is on the next day.", max_length=5, pattern=END_PATTERN
+    )
+    peak_requests_per_second: Rate = described(
+        'Declared peak while the window is open; quote decimals ("28.54"). Of several open windows the largest counts.',
+        unit="requests per second",
+    )

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import ApiModel, Int, described
+from firsttoken_operator.api.base import ApiModel, Int, described, optional
 from firsttoken_operator.api.quantities import MAX_INTEGER, Amount, Date, SignedAmount, Timestamp
 
 MAX_REQUESTS = 1_000_000_000_000
@@ -24,79 +24,56 @@ Times = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
 class ScorecardFigures(ApiModel):
     """What is counted over some time."""
 
-    hours: Annotated[Amount | None, described("Time in which the operator watched the target.", unit="hours")] = None
-    attainment_percent: Annotated[
-        Amount | None,
-        described(
-            "Share of the requests whose first token came inside sla.timeToFirstToken; with a limit on the mean, of "
-            "those in rate windows whose mean was inside. Rounded down.",
-            unit="percent",
-            absent="nothing was measured, or no such limit is declared",
-        ),
-    ] = None
-    requests: Annotated[
-        Requests | None, described("Requests that were judged: those that got a first token.", unit="requests")
-    ] = None
-    late_requests: Annotated[
-        Requests | None,
-        described("Requests whose first token came after the limit, as far as histograms tell.", unit="requests"),
-    ] = None
-    late_requests_at_most: Annotated[
-        Requests | None,
-        described(
-            "Requests whose first token may have come after the limit: more than lateRequests where the limit lies "
-            "inside a histogram bucket.",
-            unit="requests",
-        ),
-    ] = None
-    gpu_hours: Annotated[
-        Amount | None,
-        described("GPU time of all pods that held GPUs: ready, starting, failing and terminating.", unit="GPU-hours"),
-    ] = None
-    gpu_hours_saved_versus_peak: Annotated[
-        SignedAmount | None,
-        described(
-            "GPU time that replicasForDeclaredPeak, standing all the time, would have taken beyond that; negative "
-            "where it would have taken less.",
-            unit="GPU-hours",
-            absent="there is no size for the declared peak",
-        ),
-    ] = None
-    calibration_error_percent: Annotated[
-        Amount | None,
-        described(
-            "Mean of |observed - predicted| / observed of the mean TTFT of rate windows in which the fleet was "
-            "settled, weighted by requests.",
-            unit="percent",
-            absent="no window was comparable",
-        ),
-    ] = None
-    compared_requests: Annotated[
-        Requests | None, described("Requests of the windows that were compared.", unit="requests")
-    ] = None
-    flaps: Annotated[
-        Times | None, described("Changes of direction within 15 minutes of the change before.", unit="times")
-    ] = None
+    hours: Amount | None = optional("Time in which the operator watched the target.", unit="hours")
+    attainment_percent: Amount | None = optional(
+        "Share of the requests whose first token came inside sla.timeToFirstToken; with a limit on the mean, of "
+        "those in rate windows whose mean was inside. Rounded down.",
+        unit="percent",
+        absent="nothing was measured, or no such limit is declared",
+    )
+    requests: Requests | None = optional("Requests that were judged: those that got a first token.", unit="requests")
+    late_requests: Requests | None = optional(
+        "Requests whose first token came after the limit, as far as histograms tell.", unit="requests"
+    )
+    late_requests_at_most: Requests | None = optional(
+        "Requests whose first token may have come after the limit: more than lateRequests where the limit lies "
+        "inside a histogram bucket.",
+        unit="requests",
+    )
+    gpu_hours: Amount | None = optional(
+        "GPU time of all pods that held GPUs: ready, starting, failing and terminating.", unit="GPU-hours"
+    )
+    gpu_hours_saved_versus_peak: SignedAmount | None = optional(
+        "GPU time that replicasForDeclaredPeak, standing all the time, would have taken beyond that; negative "
+        "where it would have taken less.",
+        unit="GPU-hours",
+        absent="there is no size for the declared peak",
+    )
+    calibration_error_percent: Amount | None = optional(
+        "Mean of |observed - predicted| / observed of the mean TTFT of rate windows in which the fleet was "
+        "settled, weighted by requests.",
+        unit="percent",
+        absent="no window was comparable",
+    )
+    compared_requests: Requests | None = optional("Requests of the windows that were compared.", unit="requests")
+    flaps: Times | None = optional("Changes of direction within 15 minutes of the change before.", unit="times")
 
 
 class ScorecardDay(ScorecardFigures):
     """The figures of one day."""
 
-    date: Annotated[Date, described("The day.", unit="date in UTC")]
+    date: Date = described("The day.", unit="date in UTC")
 
 
 class ScorecardStatus(ScorecardFigures):
     """The figures of the last seven days together: the present one and the six before."""
 
-    since: Annotated[Timestamp | None, described("Start of what is counted.", unit="RFC 3339 time")] = None
-    last_update_time: Annotated[Timestamp | None, described("When the figures were written.", unit="RFC 3339 time")] = (
-        None
+    since: Timestamp | None = optional("Start of what is counted.", unit="RFC 3339 time")
+    last_update_time: Timestamp | None = optional("When the figures were written.", unit="RFC 3339 time")
+    days: tuple[ScorecardDay, ...] = described(
+        "The same of each day, newest first.",
+        default=(),
+        absent="nothing was counted yet",
+        max_length=KEPT_DAYS,
+        map_keys=["date"],
     )
-    days: Annotated[
-        tuple[ScorecardDay, ...],
-        Field(
-            max_length=KEPT_DAYS,
-            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["date"]},
-        ),
-        described("The same of each day, newest first.", absent="nothing was counted yet"),
-    ] = ()

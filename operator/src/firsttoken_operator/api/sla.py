@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import ApiModel, Int, Rule, described
+from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_sizing.workload import Percentile, SlaMode
 
 MAX_MILLISECONDS = 86_400_000
@@ -23,10 +23,10 @@ _LIMITS = {
 class LatencyLimit(ApiModel):
     """At most this many milliseconds at this statistic."""
 
-    milliseconds: Annotated[Milliseconds, described("The largest latency allowed.", unit="milliseconds")]
-    percentile: Annotated[
-        Percentile, described("The statistic that has to stay below it; Mean is the arithmetic mean.")
-    ] = Percentile.P95
+    milliseconds: Milliseconds = described("The largest latency allowed.", unit="milliseconds")
+    percentile: Percentile = described(
+        "The statistic that has to stay below it; Mean is the arithmetic mean.", default=Percentile.P95
+    )
 
 
 def _needs(mode: SlaMode, field: str, example: str) -> Rule:
@@ -67,24 +67,18 @@ class ServiceLevel(ApiModel):
         _refuses(SlaMode.OFFLINE, "endToEnd", _NOT_OFFLINE),
     )
 
-    mode: Annotated[
-        SlaMode,
-        described(
-            "Streaming: the user reads along (needs timeToFirstToken). Sequential: the caller waits for the whole "
-            "answer (needs endToEnd, refuses the others). Offline: no caller waits (refuses all)."
-        ),
-    ] = SlaMode.STREAMING
-    time_to_first_token: Annotated[
-        LatencyLimit | None,
-        described("Time to first token, measured at the server, queueing included.", absent="does not bind"),
-    ] = None
-    inter_token_latency: Annotated[
-        LatencyLimit | None,
-        described(
-            "Inter-token latency of a request: (end to end - time to first token) / (output tokens - 1).",
-            absent="does not bind",
-        ),
-    ] = None
-    end_to_end: Annotated[
-        LatencyLimit | None, described("Time to the last token, measured at the server.", absent="does not bind")
-    ] = None
+    mode: SlaMode = described(
+        "Streaming: the user reads along (needs timeToFirstToken). Sequential: the caller waits for the whole "
+        "answer (needs endToEnd, refuses the others). Offline: no caller waits (refuses all).",
+        default=SlaMode.STREAMING,
+    )
+    time_to_first_token: LatencyLimit | None = optional(
+        "Time to first token, measured at the server, queueing included.", absent="does not bind"
+    )
+    inter_token_latency: LatencyLimit | None = optional(
+        "Inter-token latency of a request: (end to end - time to first token) / (output tokens - 1).",
+        absent="does not bind",
+    )
+    end_to_end: LatencyLimit | None = optional(
+        "Time to the last token, measured at the server.", absent="does not bind"
+    )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import ApiModel, Int, Rule, described
+from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, Rate, decimal
 from firsttoken_operator.api.schedule_spec import MAX_WINDOWS, ScheduleWindow
 from firsttoken_sizing.workload import Routing
@@ -42,19 +42,15 @@ def _rate_rule(field: str, attribute: str) -> Rule:
 class TokenQuantile(ApiModel):
     """One point of a distribution of lengths."""
 
-    percentile: Annotated[
-        Int, Field(ge=1, le=99), described("Percent of the requests that are at most this long.", unit="percent")
-    ]
-    tokens: Annotated[Tokens, described("Length at this percentile.", unit="tokens")]
+    percentile: Int = described("Percent of the requests that are at most this long.", unit="percent", ge=1, le=99)
+    tokens: Tokens = described("Length at this percentile.", unit="tokens")
 
 
 class Offline(ApiModel):
     """A job that no caller waits for."""
 
-    requests: Annotated[Int, Field(ge=1, le=10_000_000_000), described("Requests of the whole job.", unit="requests")]
-    deadline_hours: Annotated[
-        Rate, described("Time in which all of them are to be done; quote decimals.", unit="hours")
-    ]
+    requests: Int = described("Requests of the whole job.", unit="requests", ge=1, le=10_000_000_000)
+    deadline_hours: Rate = described("Time in which all of them are to be done; quote decimals.", unit="hours")
 
     RULES = (
         Rule(
@@ -206,125 +202,82 @@ class Traffic(ApiModel):
         ),
     )
 
-    input_tokens: Annotated[
-        Tokens | None,
-        described(
-            "Mean input length of a request, everything counted: system prompt, history, retrieved documents.",
-            unit="tokens",
-            absent="inputWords says it",
-        ),
-    ] = None
-    input_words: Annotated[
-        Tokens | None,
-        described(
-            "Mean input length in English words; 0.75 words are one token.", unit="words", absent="inputTokens says it"
-        ),
-    ] = None
-    input_tokens_p99: Annotated[
-        Tokens | None,
-        described(
-            "99th percentile of the input length.", unit="tokens", absent="every request is taken to have the mean"
-        ),
-    ] = None
-    input_token_quantiles: Annotated[
-        tuple[TokenQuantile, ...],
-        Field(max_length=MAX_QUANTILES),
-        described(
-            "Distribution of the input length, where more than its P99 is known; it is scaled to the mean.",
-            absent="the mean and inputTokensP99 say it",
-        ),
-    ] = ()
-    output_tokens: Annotated[
-        Tokens | None,
-        described("Mean output length of a request.", unit="tokens", absent="outputWords says it"),
-    ] = None
-    output_words: Annotated[
-        Tokens | None,
-        described(
-            "Mean output length in English words; 0.75 words are one token.",
-            unit="words",
-            absent="outputTokens says it",
-        ),
-    ] = None
-    output_tokens_p99: Annotated[
-        Tokens | None,
-        described(
-            "99th percentile of the output length.", unit="tokens", absent="every request is taken to have the mean"
-        ),
-    ] = None
-    output_token_quantiles: Annotated[
-        tuple[TokenQuantile, ...],
-        Field(max_length=MAX_QUANTILES),
-        described(
-            "Distribution of the output length, where more than its P99 is known; it is scaled to the mean.",
-            absent="the mean and outputTokensP99 say it",
-        ),
-    ] = ()
-    average_requests_per_second: Annotated[
-        Rate | None,
-        described(
-            'Average request rate; quote decimals ("28.54").',
-            unit="requests per second",
-            absent="no average is known: the initial size is the one for the peak",
-        ),
-    ] = None
-    peak_requests_per_second: Annotated[
-        Rate | None,
-        described(
-            "Request rate at the declared peak, which the deployment is sized for.",
-            unit="requests per second",
-            absent="another form of the peak says it",
-        ),
-    ] = None
-    peak_to_average: Annotated[
-        Rate | None,
-        described(
-            "The peak as a multiple of averageRequestsPerSecond.",
-            unit="ratio",
-            absent="another form of the peak says it",
-        ),
-    ] = None
-    peak_percentile: Annotated[
-        Int | None,
-        Field(ge=50, le=99),
-        described(
-            "The peak as this percentile of a Poisson distribution with averageRequestsPerSecond as its mean.",
-            unit="percent",
-            absent="another form of the peak says it",
-        ),
-    ] = None
-    concurrent_requests: Annotated[
-        Int | None,
-        Field(ge=1, le=10_000_000),
-        described(
-            "The peak as the number of requests in flight at once.",
-            unit="requests",
-            absent="another form of the peak says it",
-        ),
-    ] = None
-    offline: Annotated[
-        Offline | None,
-        described(
-            "A job with a deadline instead of a peak, for sla.mode Offline.",
-            absent="another form of the peak says it",
-        ),
-    ] = None
-    schedule: Annotated[
-        tuple[ScheduleWindow, ...],
-        Field(max_length=MAX_WINDOWS),
-        described(
-            "Peaks that are known beforehand. While a window is open its peak is the declared one: there are at least "
-            "the replicas for it, from the moment it begins.",
-            absent="the declared peak may come at any time",
-        ),
-    ] = ()
-    cached_input_percent: Annotated[
-        Int,
-        Field(ge=0, le=99),
-        described(
-            "Share of the input that the prefix cache holds: saves prefill work, not KV-cache space.", unit="percent"
-        ),
-    ] = 0
-    routing: Annotated[
-        Routing, described("What stands in front of the replicas. Random is the conservative choice.")
-    ] = Routing.RANDOM
+    input_tokens: Tokens | None = optional(
+        "Mean input length of a request, everything counted: system prompt, history, retrieved documents.",
+        unit="tokens",
+        absent="inputWords says it",
+    )
+    input_words: Tokens | None = optional(
+        "Mean input length in English words; 0.75 words are one token.", unit="words", absent="inputTokens says it"
+    )
+    input_tokens_p99: Tokens | None = optional(
+        "99th percentile of the input length.", unit="tokens", absent="every request is taken to have the mean"
+    )
+    input_token_quantiles: tuple[TokenQuantile, ...] = described(
+        "Distribution of the input length, where more than its P99 is known; it is scaled to the mean.",
+        default=(),
+        absent="the mean and inputTokensP99 say it",
+        max_length=MAX_QUANTILES,
+    )
+    output_tokens: Tokens | None = optional(
+        "Mean output length of a request.", unit="tokens", absent="outputWords says it"
+    )
+    output_words: Tokens | None = optional(
+        "Mean output length in English words; 0.75 words are one token.", unit="words", absent="outputTokens says it"
+    )
+    output_tokens_p99: Tokens | None = optional(
+        "99th percentile of the output length.", unit="tokens", absent="every request is taken to have the mean"
+    )
+    output_token_quantiles: tuple[TokenQuantile, ...] = described(
+        "Distribution of the output length, where more than its P99 is known; it is scaled to the mean.",
+        default=(),
+        absent="the mean and outputTokensP99 say it",
+        max_length=MAX_QUANTILES,
+    )
+    average_requests_per_second: Rate | None = optional(
+        'Average request rate; quote decimals ("28.54").',
+        unit="requests per second",
+        absent="no average is known: the initial size is the one for the peak",
+    )
+    peak_requests_per_second: Rate | None = optional(
+        "Request rate at the declared peak, which the deployment is sized for.",
+        unit="requests per second",
+        absent="another form of the peak says it",
+    )
+    peak_to_average: Rate | None = optional(
+        "The peak as a multiple of averageRequestsPerSecond.", unit="ratio", absent="another form of the peak says it"
+    )
+    peak_percentile: Int | None = optional(
+        "The peak as this percentile of a Poisson distribution with averageRequestsPerSecond as its mean.",
+        unit="percent",
+        absent="another form of the peak says it",
+        ge=50,
+        le=99,
+    )
+    concurrent_requests: Int | None = optional(
+        "The peak as the number of requests in flight at once.",
+        unit="requests",
+        absent="another form of the peak says it",
+        ge=1,
+        le=10_000_000,
+    )
+    offline: Offline | None = optional(
+        "A job with a deadline instead of a peak, for sla.mode Offline.", absent="another form of the peak says it"
+    )
+    schedule: tuple[ScheduleWindow, ...] = described(
+        "Peaks that are known beforehand. While a window is open its peak is the declared one: there are at least "
+        "the replicas for it, from the moment it begins.",
+        default=(),
+        absent="the declared peak may come at any time",
+        max_length=MAX_WINDOWS,
+    )
+    cached_input_percent: Int = described(
+        "Share of the input that the prefix cache holds: saves prefill work, not KV-cache space.",
+        default=0,
+        unit="percent",
+        ge=0,
+        le=99,
+    )
+    routing: Routing = described(
+        "What stands in front of the replicas. Random is the conservative choice.", default=Routing.RANDOM
+    )
