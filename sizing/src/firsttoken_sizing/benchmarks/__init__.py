@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from firsttoken_sizing.benchmarks.assemble import Declared, assemble
+from firsttoken_sizing.benchmarks.assemble import assemble
 from firsttoken_sizing.benchmarks.document import read_document
 from firsttoken_sizing.benchmarks.formats import FORMATS, Format, detect
-from firsttoken_sizing.benchmarks.runs import Refused, Remark, Run
+from firsttoken_sizing.benchmarks.runs import Declared, Refused, Remark, Run
 from firsttoken_sizing.benchmarks.validation import rejection, remarks
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import Profile
@@ -57,9 +57,9 @@ def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = No
     refused: list[Refused] = []
     for path in files:
         document = read_document(path)
-        parsed = detect(document).read(document)
-        refused += parsed.refused
-        for run in parsed.runs:
+        found = detect(document).read(document)
+        refused += (run for run in found if isinstance(run, Refused))
+        for run in (run for run in found if isinstance(run, Run)):
             if (reason := rejection(run)) is None:
                 valid.append(run)
             else:

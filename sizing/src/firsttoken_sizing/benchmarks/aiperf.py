@@ -8,12 +8,13 @@ lacks the concurrency as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from firsttoken_sizing.benchmarks import perf_metrics
 from firsttoken_sizing.benchmarks.document import Document, mapping
 from firsttoken_sizing.benchmarks.loads import NONE_SUCCEEDED, capped, neither
-from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
+from firsttoken_sizing.benchmarks.runs import Declared, Refused, Run
 from firsttoken_sizing.profile import Load
 
 _REMEDY = "measure with --concurrency alone, or with --request-rate and --arrival-pattern poisson"
@@ -34,36 +35,27 @@ def recognizes(document: Document) -> bool:
     return isinstance(settings.get("loadgen"), dict) or isinstance(settings.get("phases"), list)
 
 
-def read(document: Document) -> ParseResult:
+def read(document: Document) -> list[Run | Refused]:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     offered = _interrupted(document) or _offered(document)
     if isinstance(offered, str):
-        return ParseResult(refused=(Refused(document.file, offered),))
-    metrics = document.fields
-    failed = _failed(document)
+        return [Refused(document.file, offered)]
+    metrics, failed = document.fields, _failed(document)
     if failed and "request_latency" not in metrics:
-        return ParseResult(refused=(Refused(document.file, NONE_SUCCEEDED),))
+        return [Refused(document.file, NONE_SUCCEEDED)]
     if offered.cap is not None and _most_in_flight(document) >= offered.cap:
-        return ParseResult(refused=(Refused(document.file, capped(offered.value, offered.cap, _REMEDY)),))
+        return [Refused(document.file, capped(offered.value, offered.cap, _REMEDY))]
     requested_input, requested_output = _requested_lengths(document)
-    return ParseResult(
-        runs=(
-            Run(
-                where=document.file,
-                source=f"AIPerf {document.name}",
-                load=offered.load,
-                input_tokens=perf_metrics.mean(document, metrics, "input_sequence_length"),
-                output_tokens=perf_metrics.mean(document, metrics, "output_sequence_length"),
-                requested_input_tokens=requested_input,
-                requested_output_tokens=requested_output,
-                point=perf_metrics.point(document, metrics, offered.load, offered.value),
-                times=perf_metrics.TIMES,
-                model=_model(document),
-                succeeded=perf_metrics.mean(document, metrics, "request_count"),
-                failed=failed,
-            ),
+    return [
+        replace(
+            perf_metrics.run(document, metrics, "AIPerf", offered.load, offered.value),
+            requested_input_tokens=requested_input,
+            requested_output_tokens=requested_output,
+            declared=Declared(model=_model(document)),
+            succeeded=perf_metrics.mean(document, metrics, "request_count"),
+            failed=failed,
         )
-    )
+    ]
 
 
 def _interrupted(document: Document) -> str | None:

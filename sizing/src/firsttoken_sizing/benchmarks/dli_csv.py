@@ -7,11 +7,10 @@ Columns are `<metric>-<statistic>` with the unit in `<metric>-unit` (nanoseconds
 from __future__ import annotations
 
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, Row
-from firsttoken_sizing.benchmarks.runs import ParseResult, Run
+from firsttoken_sizing.benchmarks.runs import Declared, Run
 from firsttoken_sizing.engines import proper_name
-from firsttoken_sizing.profile import Latency, Load, Point
+from firsttoken_sizing.profile import STATISTICS, Latency, Load, Point
 
-_STATISTICS = {"mean": "avg", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
 _TIMES = ("time_to_first_token", "inter_token_latency", "request_latency")
 # Names of the measured lengths: of the course's file, and of later GenAI-Perf releases flattened in the same way.
 _INPUT_LENGTHS = ("num_input_token-avg", "input_sequence_length-avg")
@@ -33,7 +32,7 @@ def recognizes(document: Document) -> bool:
     return "task_inputs-model" in document.columns
 
 
-def read(document: Document) -> ParseResult:
+def read(document: Document) -> list[Run]:
     """Every run of the file, times in milliseconds. Raises `UnreadableBenchmark`."""
     missing = [column for column in _REQUIRED if column not in document.columns]
     if missing:
@@ -41,7 +40,7 @@ def read(document: Document) -> ParseResult:
     if document.ragged is not None:
         raise document.unreadable(document.ragged)
     unit = _unit_of_time(document)
-    return ParseResult(runs=tuple(_run(document, row, unit) for row in document.rows))
+    return [_run(document, row, unit) for row in document.rows]
 
 
 def _unit_of_time(document: Document) -> str:
@@ -56,28 +55,29 @@ def _unit_of_time(document: Document) -> str:
 
 
 def _run(document: Document, row: Row, unit: str) -> Run:
+    where = f"line {row.where.rpartition(' ')[2]}: "
+
     def latency(metric: str) -> Latency:
-        values: dict[str, float | None] = {}
-        for statistic, suffix in _STATISTICS.items():
-            column = f"{metric}-{suffix}"
-            value = document.optional_number(row.cells.get(column), f"line {_line(row)}: {column}")
-            values[statistic] = None if value is None else value / PER_MILLISECOND[unit]
-        return Latency(**values)
+        columns = {"mean": f"{metric}-avg"} | {s: f"{metric}-{s}" for s in STATISTICS[1:]}
+        return document.latency(row.cells, where, columns, PER_MILLISECOND[unit])
 
     def number(*columns: str) -> float:
         present = next((column for column in columns if column in row.cells), columns[0])
-        return document.number(row.cells.get(present), f"line {_line(row)}: {present}")
+        return document.number(row.cells.get(present), f"{where}{present}")
 
     def requested(column: str) -> float | None:
-        return document.optional_number(row.cells.get(column), f"line {_line(row)}: {column}")
+        return document.optional_number(row.cells.get(column), f"{where}{column}")
+
+    def name(column: str) -> str | None:
+        return row.cells[column].strip() or None
 
     gpus = number("task_inputs-n_gpus")
     if not gpus.is_integer():
-        raise document.unreadable(f"line {_line(row)}: task_inputs-n_gpus is not a whole number: {gpus}")
+        raise document.unreadable(f"{where}task_inputs-n_gpus is not a whole number: {gpus}")
     engine = row.cells.get("task_inputs-execution_type", "").strip()
     end_to_end = latency("request_latency")
     if end_to_end.mean is None:
-        raise document.unreadable(f"line {_line(row)}: request_latency-avg is missing")
+        raise document.unreadable(f"{where}request_latency-avg is missing")
     return Run(
         where=row.where,
         source=f"DLI flattened CSV {document.name}",
@@ -94,13 +94,11 @@ def _run(document: Document, row: Row, unit: str) -> Run:
             end_to_end=end_to_end,
         ),
         times=f"{unit}, which its columns *-unit say",
-        model=row.cells["task_inputs-model"].strip() or None,
-        gpu=row.cells["task_inputs-GPU"].strip() or None,
+        declared=Declared(
+            model=name("task_inputs-model"),
+            gpu=name("task_inputs-GPU"),
+            precision=name("task_inputs-precision"),
+            engine=proper_name(engine) or None,
+        ),
         gpus_per_replica=int(gpus),
-        precision=row.cells["task_inputs-precision"].strip() or None,
-        engine=proper_name(engine) or None,
     )
-
-
-def _line(row: Row) -> str:
-    return row.where.rpartition(" ")[2]

@@ -12,14 +12,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from firsttoken_sizing.errors import UnreadableBenchmark
-from firsttoken_sizing.profile import Latency
+from firsttoken_sizing.profile import STATISTICS, Latency
 
 PER_MILLISECOND = {"ns": 1e6, "us": 1e3, "ms": 1.0, "s": 1e-3, "sec": 1e-3, "seconds": 1e-3}
 """How many of a unit of time, by the names that benchmark tools write, are one millisecond. A divisor, because
 34,700,000 ns * 1e-6 is 34.699999999999996."""
+_OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 _ABSENT = ("", "N/A", "n/a")
 _GIVE_ORIGINAL = "give the JSON or CSV that the tool wrote"
 _JSON_LINES = (
@@ -99,15 +101,16 @@ class Document:
         return int(found)
 
     def latency(
-        self, values: Mapping[str, Any], where: str, names: Mapping[str, str], per_millisecond: float = 1.0
+        self, values: Mapping[str, Any], where: str, names: Mapping[str, str] = _OWN_NAMES, per_millisecond: float = 1.0
     ) -> Latency:
-        """Statistics of one latency in milliseconds, by the names (statistic -> key) that the tool gives them.
+        """Statistics of one latency in milliseconds, by the keys that the tool gives them where those are not ours.
 
         `where` goes before a key in messages; `per_millisecond` of the tool's unit are one millisecond. Raises
         `UnreadableBenchmark`.
         """
-        found = {statistic: self.optional_number(values.get(key), f"{where}{key}") for statistic, key in names.items()}
-        return Latency(**{key: None if value is None else value / per_millisecond for key, value in found.items()})
+        keys = (names.get(statistic, statistic) for statistic in STATISTICS)
+        found = [self.optional_number(values.get(key), f"{where}{key}") for key in keys]
+        return Latency(*(None if value is None else value / per_millisecond for value in found))
 
     def _optional_finite(self, value: object, what: str) -> float | None:
         if value is None or (isinstance(value, str) and value.strip() in _ABSENT):

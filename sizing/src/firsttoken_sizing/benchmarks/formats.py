@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firsttoken_sizing.benchmarks import (
@@ -17,7 +17,7 @@ from firsttoken_sizing.benchmarks import (
     vllm_bench,
 )
 from firsttoken_sizing.benchmarks.document import Document
-from firsttoken_sizing.benchmarks.runs import ParseResult
+from firsttoken_sizing.benchmarks.runs import Refused, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Format:
 
     name: str
     recognizes: Callable[[Document], bool]
-    read: Callable[[Document], ParseResult]
+    read: Callable[[Document], Sequence[Run | Refused]]
+    """Every run of the document; raises `UnreadableBenchmark`."""
 
 
 FORMATS = (

@@ -8,12 +8,13 @@ not what the server ran.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from firsttoken_sizing.benchmarks import perf_metrics
 from firsttoken_sizing.benchmarks.document import Document, mapping
 from firsttoken_sizing.benchmarks.loads import neither
-from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
+from firsttoken_sizing.benchmarks.runs import Declared, Refused, Run
 from firsttoken_sizing.profile import Load
 
 
@@ -27,7 +28,7 @@ def recognizes_flat(document: Document) -> bool:
     return "formatted_model_name" in _settings(document)
 
 
-def read_nested(document: Document) -> ParseResult:
+def read_nested(document: Document) -> list[Run | Refused]:
     """The run of a file with nested settings. Raises `UnreadableBenchmark`."""
     settings = _settings(document)
     stimulus = mapping(mapping(settings.get("perf_analyzer")).get("stimulus"))
@@ -41,7 +42,7 @@ def read_nested(document: Document) -> ParseResult:
     )
 
 
-def read_flat(document: Document) -> ParseResult:
+def read_flat(document: Document) -> list[Run | Refused]:
     """The run of a file with flat settings. Raises `UnreadableBenchmark`."""
     settings = _settings(document)
     return _parsed(
@@ -55,31 +56,20 @@ def read_flat(document: Document) -> ParseResult:
 
 def _parsed(
     document: Document, *, models: object, concurrency: object, requested_input: object, requested_output: object
-) -> ParseResult:
+) -> list[Run | Refused]:
     if concurrency is None:
         # GenAI-Perf spaces the requests of a rate evenly.
-        return ParseResult(
-            refused=(Refused(document.file, neither("at a constant rate", "measure with --concurrency")),)
+        return [Refused(document.file, neither("at a constant rate", "measure with --concurrency"))]
+    offered = document.number(concurrency, "input_config: concurrency")
+    run = perf_metrics.run(document, document.fields, "GenAI-Perf", Load.CLOSED_LOOP, offered)
+    return [
+        replace(
+            run,
+            requested_input_tokens=perf_metrics.requested(document, requested_input),
+            requested_output_tokens=perf_metrics.requested(document, requested_output),
+            declared=Declared(model=perf_metrics.only_model(document, models)),
         )
-    metrics, load = document.fields, Load.CLOSED_LOOP
-    return ParseResult(
-        runs=(
-            Run(
-                where=document.file,
-                source=f"GenAI-Perf {document.name}",
-                load=load,
-                input_tokens=perf_metrics.mean(document, metrics, "input_sequence_length"),
-                output_tokens=perf_metrics.mean(document, metrics, "output_sequence_length"),
-                requested_input_tokens=perf_metrics.requested(document, requested_input),
-                requested_output_tokens=perf_metrics.requested(document, requested_output),
-                point=perf_metrics.point(
-                    document, metrics, load, document.number(concurrency, "input_config: concurrency")
-                ),
-                times=perf_metrics.TIMES,
-                model=perf_metrics.only_model(document, models),
-            ),
-        )
-    )
+    ]
 
 
 def _settings(document: Document) -> Mapping[str, Any]:

@@ -21,12 +21,11 @@ from firsttoken_sizing.benchmarks.loads import (
     capped,
     neither,
 )
-from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
+from firsttoken_sizing.benchmarks.runs import Declared, Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 VERSION = 2
 _REMEDY = "measure with the profile concurrent or poisson"
-_PERCENTILES = ("p50", "p90", "p95", "p99")
 
 
 def recognizes(document: Document) -> bool:
@@ -34,7 +33,7 @@ def recognizes(document: Document) -> bool:
     return "guidellm_version" in mapping(document.fields.get("metadata")) and "benchmarks" in document.fields
 
 
-def read(document: Document) -> ParseResult:
+def read(document: Document) -> list[Run | Refused]:
     """Every run of the file. Raises `UnreadableBenchmark`."""
     version = mapping(document.fields["metadata"]).get("version")
     if version != VERSION:
@@ -42,11 +41,7 @@ def read(document: Document) -> ParseResult:
     benchmarks = document.fields["benchmarks"]
     if not isinstance(benchmarks, list):
         raise document.unreadable("has no list of benchmarks")
-    found = [_run(document, index, mapping(benchmark)) for index, benchmark in enumerate(benchmarks)]
-    return ParseResult(
-        runs=tuple(run for run in found if isinstance(run, Run)),
-        refused=tuple(run for run in found if isinstance(run, Refused)),
-    )
+    return [_run(document, index, mapping(benchmark)) for index, benchmark in enumerate(benchmarks)]
 
 
 def _run(document: Document, index: int, benchmark: Mapping[str, Any]) -> Run | Refused:
@@ -77,7 +72,7 @@ def _run(document: Document, index: int, benchmark: Mapping[str, Any]) -> Run | 
         requested_output_tokens=requested_output,
         point=point,
         times="milliseconds, and request_latency in seconds",
-        model=label(mapping(config.get("backend")).get("model")),
+        declared=Declared(model=label(mapping(config.get("backend")).get("model"))),
         succeeded=succeeded,
         failed=document.count(totals.get("errored"), f"{where}request_totals.errored"),
         remarks=(BACKLOG_REMARK,) if at_once else (),
@@ -128,8 +123,7 @@ def _latency(document: Document, metrics: Mapping[str, Any], name: str, where: s
     if not found.get("count"):
         return Latency()
     values = {"mean": found.get("mean"), **mapping(found.get("percentiles"))}
-    names = {statistic: statistic for statistic in ("mean", *_PERCENTILES)}
-    return document.latency(values, f"{where}{metric}.", names, per_millisecond)
+    return document.latency(values, f"{where}{metric}.", per_millisecond=per_millisecond)
 
 
 def _mean(document: Document, metrics: Mapping[str, Any], metric: str, where: str) -> float:

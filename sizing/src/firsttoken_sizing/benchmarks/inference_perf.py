@@ -13,12 +13,11 @@ from typing import Any
 
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, mapping
 from firsttoken_sizing.benchmarks.loads import NONE_SUCCEEDED
-from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
+from firsttoken_sizing.benchmarks.runs import Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 KEPT_UP = 0.9
 """Below this share of the requested rate the client was too slow, and what arrived was its own backlog."""
-_STATISTICS = {"mean": "mean", "p50": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
 
 
 def recognizes(document: Document) -> bool:
@@ -26,41 +25,37 @@ def recognizes(document: Document) -> bool:
     return {"load_summary", "successes"} <= document.fields.keys()
 
 
-def read(document: Document) -> ParseResult:
+def read(document: Document) -> list[Run | Refused]:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     successes = mapping(document.fields["successes"])
     succeeded = document.count(successes.get("count"), "successes.count")
     if succeeded == 0:
-        return ParseResult(refused=(Refused(document.file, NONE_SUCCEEDED),))
+        return [Refused(document.file, NONE_SUCCEEDED)]
     offered = _offered(document)
     if isinstance(offered, str):
-        return ParseResult(refused=(Refused(document.file, offered),))
+        return [Refused(document.file, offered)]
     load, value = offered
-    throughput = mapping(successes.get("throughput"))
-    return ParseResult(
-        runs=(
-            Run(
-                where=document.file,
-                source=f"inference-perf {document.name}",
-                load=load,
-                input_tokens=_input_tokens(document, successes),
-                output_tokens=_output_tokens(document, successes),
-                point=Point(
-                    requests_per_second=document.number(
-                        throughput.get("requests_per_sec"), "successes.throughput.requests_per_sec"
-                    ),
-                    concurrency=value if load is Load.CLOSED_LOOP else None,
-                    offered_requests_per_second=value if load is Load.POISSON else None,
-                    ttft=_latency(document, successes, "time_to_first_token"),
-                    itl=_latency(document, successes, "time_per_output_token"),
-                    end_to_end=_latency(document, successes, "request_latency"),
-                ),
-                times="seconds",
-                succeeded=succeeded,
-                failed=document.count(mapping(document.fields.get("failures")).get("count", 0), "failures.count"),
+    throughput = mapping(successes.get("throughput")).get("requests_per_sec")
+    return [
+        Run(
+            where=document.file,
+            source=f"inference-perf {document.name}",
+            load=load,
+            input_tokens=_input_tokens(document, successes),
+            output_tokens=_output_tokens(document, successes),
+            point=Point(
+                requests_per_second=document.number(throughput, "successes.throughput.requests_per_sec"),
+                concurrency=value if load is Load.CLOSED_LOOP else None,
+                offered_requests_per_second=value if load is Load.POISSON else None,
+                ttft=_latency(document, successes, "time_to_first_token"),
+                itl=_latency(document, successes, "time_per_output_token"),
+                end_to_end=_latency(document, successes, "request_latency"),
             ),
+            times="seconds",
+            succeeded=succeeded,
+            failed=document.count(mapping(document.fields.get("failures")).get("count", 0), "failures.count"),
         )
-    )
+    ]
 
 
 def _offered(document: Document) -> tuple[Load, float] | str:
@@ -102,4 +97,4 @@ def _output_tokens(document: Document, successes: Mapping[str, Any]) -> float:
 def _latency(document: Document, successes: Mapping[str, Any], metric: str) -> Latency:
     """Statistics of one latency; empty where the run did not stream."""
     found = mapping(mapping(successes.get("latency")).get(metric))
-    return document.latency(found, f"successes.latency.{metric}.", _STATISTICS, PER_MILLISECOND["s"])
+    return document.latency(found, f"successes.latency.{metric}.", {"p50": "median"}, PER_MILLISECOND["s"])

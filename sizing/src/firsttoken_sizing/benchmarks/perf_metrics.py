@@ -13,26 +13,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from firsttoken_sizing.benchmarks.document import PER_MILLISECOND, Document, mapping
+from firsttoken_sizing.benchmarks.runs import Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
-TIMES = "the unit that stands beside each metric"
-"""`Run.times` of both tools."""
-_STATISTICS = {"mean": "avg", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
 
+def run(document: Document, metrics: Mapping[str, Any], tool: str, load: Load, offered: float, place: str = "") -> Run:
+    """What the metrics say of one run; `offered` is its concurrency or its rate, as `load` says.
 
-def point(document: Document, metrics: Mapping[str, Any], load: Load, offered: float, where: str = "") -> Point:
-    """The operating point of one run; `offered` is its concurrency or its rate, as `load` says.
-
-    `where` goes before the name of a metric in messages. Raises `UnreadableBenchmark`.
+    `place` is where the run stands in a file of several. Raises `UnreadableBenchmark`.
     """
-    closed = load is Load.CLOSED_LOOP
-    return Point(
-        requests_per_second=mean(document, metrics, "request_throughput", where),
-        concurrency=offered if closed else None,
-        offered_requests_per_second=None if closed else offered,
-        ttft=_latency(document, metrics, "time_to_first_token", where),
-        itl=_latency(document, metrics, "inter_token_latency", where),
-        end_to_end=_latency(document, metrics, "request_latency", where, required=True),
+    closed, where = load is Load.CLOSED_LOOP, f"{place}: " if place else ""
+    return Run(
+        where=f"{document.file} {place}" if place else document.file,
+        source=f"{tool} {document.name}",
+        load=load,
+        input_tokens=mean(document, metrics, "input_sequence_length", where),
+        output_tokens=mean(document, metrics, "output_sequence_length", where),
+        point=Point(
+            requests_per_second=mean(document, metrics, "request_throughput", where),
+            concurrency=offered if closed else None,
+            offered_requests_per_second=None if closed else offered,
+            ttft=_latency(document, metrics, "time_to_first_token", where),
+            itl=_latency(document, metrics, "inter_token_latency", where),
+            end_to_end=_latency(document, metrics, "request_latency", where, required=True),
+        ),
+        times="the unit that stands beside each metric",
     )
 
 
@@ -70,7 +75,7 @@ def _latency(
     unit = found.get("unit")
     if not isinstance(unit, str) or unit not in PER_MILLISECOND:
         raise document.unreadable(f"{where}{metric} is in {unit!r}, not in one of {', '.join(PER_MILLISECOND)}")
-    latency = document.latency(found, f"{where}{metric}.", _STATISTICS, PER_MILLISECOND[unit])
+    latency = document.latency(found, f"{where}{metric}.", {"mean": "avg"}, PER_MILLISECOND[unit])
     if latency.mean is None:
         raise document.unreadable(f"{where}{metric}.avg is missing")
     return latency

@@ -12,12 +12,24 @@ from firsttoken_sizing.profile import Load, Point
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """Facts about the replica that was measured, as a file or the user states them. Names may be aliases."""
+
+    model: str | None = None
+    gpu: str | None = None
+    precision: str | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """One operating point as a file tells it. Names are as written there; None is what the file does not say.
+    """One operating point as a file tells it; None is what the file does not say.
 
     `requested_*` are the lengths that were asked for, the others the mean lengths that were measured (tokens). A file
-    that knows how its GPUs were used sets `tensor_parallel` (and `pipeline_parallel`), one that only counts them
-    `gpus_per_replica`.
+    that does not know how its GPUs were used, and only counts them, sets `gpus_per_replica`.
     """
 
     where: str
@@ -32,14 +44,8 @@ class Run:
     """The units that the file is taken to have its times in, for messages."""
     requested_input_tokens: float | None = None
     requested_output_tokens: float | None = None
-    model: str | None = None
-    gpu: str | None = None
+    declared: Declared = Declared()
     gpus_per_replica: int | None = None
-    tensor_parallel: int | None = None
-    pipeline_parallel: int | None = None
-    precision: str | None = None
-    engine: str | None = None
-    engine_version: str | None = None
     succeeded: float | None = None
     failed: float | None = None
     """Requests that were answered, and those that were not, where the tool counts them."""
@@ -61,11 +67,3 @@ class Remark:
 
     row: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ParseResult:
-    """Runs of one parsed file, and those that were left out."""
-
-    runs: tuple[Run, ...] = ()
-    refused: tuple[Refused, ...] = ()

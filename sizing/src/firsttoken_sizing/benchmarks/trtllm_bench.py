@@ -15,14 +15,13 @@ from typing import Any
 
 from firsttoken_sizing.benchmarks.document import Document, label, mapping
 from firsttoken_sizing.benchmarks.loads import BACKLOG_REMARK, WITHOUT_BATCH, backlog_point
-from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
+from firsttoken_sizing.benchmarks.runs import Declared, Refused, Run
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import Latency, Load, Point
 
 BACKLOG_SHARE = 0.5
 """A request that took this share of the whole run was sent at its beginning and waited: no closed loop of a useful
 length has one."""
-_PERCENTILES = ("p50", "p90", "p95", "p99")
 _DTYPES = {"bfloat16": "BF16", "float16": "FP16"}
 _QUANTIZATIONS = {
     "FP8": "FP8",
@@ -46,36 +45,39 @@ def recognizes(document: Document) -> bool:
     return "tp_size" in mapping(document.fields.get("world_info")) and "request_info" in document.fields
 
 
-def read(document: Document) -> ParseResult:
+def read(document: Document) -> list[Run | Refused]:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     requests, world = mapping(document.fields["request_info"]), mapping(document.fields["world_info"])
     engine = mapping(document.fields.get("engine"))
     output_tokens = document.number(requests.get("avg_output_length"), "request_info.avg_output_length")
     at_once = _all_at_once(document)
-    point = _backlog(document, output_tokens) if at_once else _closed_loop(document)
+    if at_once:
+        point = backlog_point(_throughput(document), _streamed(document, "tpot"), output_tokens)
+    else:
+        point = _closed_loop(document)
     if point is None:
-        return ParseResult(refused=(Refused(document.file, WITHOUT_BATCH),))
-    return ParseResult(
-        runs=(
-            Run(
-                where=document.file,
-                source=f"trtllm-bench {document.name}",
-                load=Load.CLOSED_LOOP,
-                input_tokens=document.number(requests.get("avg_input_length"), "request_info.avg_input_length"),
-                output_tokens=output_tokens,
-                point=point,
-                times="milliseconds",
+        return [Refused(document.file, WITHOUT_BATCH)]
+    return [
+        Run(
+            where=document.file,
+            source=f"trtllm-bench {document.name}",
+            load=Load.CLOSED_LOOP,
+            input_tokens=document.number(requests.get("avg_input_length"), "request_info.avg_input_length"),
+            output_tokens=output_tokens,
+            point=point,
+            times="milliseconds",
+            declared=Declared(
                 model=label(engine.get("model")),
                 gpu=label(mapping(document.fields.get("machine")).get("name")),
+                precision=_precision(engine),
                 tensor_parallel=document.whole(world["tp_size"], "world_info.tp_size"),
                 pipeline_parallel=document.whole(world.get("pp_size"), "world_info.pp_size"),
-                precision=_precision(engine),
                 engine=Engine.TENSORRT_LLM.value,
                 engine_version=label(engine.get("version")),
-                remarks=(BACKLOG_REMARK,) if at_once else (),
             ),
+            remarks=(BACKLOG_REMARK,) if at_once else (),
         )
-    )
+    ]
 
 
 def _all_at_once(document: Document) -> bool:
@@ -90,10 +92,6 @@ def _all_at_once(document: Document) -> bool:
     return longest >= BACKLOG_SHARE * whole
 
 
-def _backlog(document: Document, output_tokens: float) -> Point | None:
-    return backlog_point(_throughput(document), _streamed(document, "tpot"), output_tokens)
-
-
 def _closed_loop(document: Document) -> Point:
     """The point of a run with `--concurrency`: its mean number of requests in flight, which the file does know."""
     requests, performance = mapping(document.fields["request_info"]), _performance(document)
@@ -106,7 +104,7 @@ def _closed_loop(document: Document) -> Point:
         ),
         ttft=_streamed(document, "ttft"),
         itl=_streamed(document, "tpot"),
-        end_to_end=_latency(document, values, "performance: request latency "),
+        end_to_end=document.latency(values, "performance: request latency "),
     )
 
 
@@ -114,11 +112,7 @@ def _streamed(document: Document, metric: str) -> Latency:
     """Statistics of a latency that only `--streaming` measures, else empty."""
     streaming = mapping(document.fields.get("streaming_metrics"))
     values = {"mean": streaming.get(f"avg_{metric}_ms"), **mapping(streaming.get(f"{metric}_percentiles"))}
-    return _latency(document, values, f"streaming_metrics: {metric} ")
-
-
-def _latency(document: Document, values: Mapping[str, Any], where: str) -> Latency:
-    return document.latency(values, where, {statistic: statistic for statistic in ("mean", *_PERCENTILES)})
+    return document.latency(values, f"streaming_metrics: {metric} ")
 
 
 def _throughput(document: Document) -> float:

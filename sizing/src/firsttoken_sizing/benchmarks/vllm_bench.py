@@ -24,8 +24,8 @@ from firsttoken_sizing.benchmarks.loads import (
     capped,
     neither,
 )
-from firsttoken_sizing.benchmarks.runs import ParseResult, Refused, Run
-from firsttoken_sizing.profile import Latency, Load, Point
+from firsttoken_sizing.benchmarks.runs import Declared, Refused, Run
+from firsttoken_sizing.profile import STATISTICS, Latency, Load, Point
 
 _REMEDY = "measure with --max-concurrency alone, or with --request-rate alone"
 
@@ -35,39 +35,39 @@ def recognizes(document: Document) -> bool:
     return {"mean_ttft_ms", "total_token_throughput"} <= document.fields.keys()
 
 
-def read(document: Document) -> ParseResult:
+def read(document: Document) -> list[Run | Refused]:
     """The run of the file, or why it is refused. Raises `UnreadableBenchmark`."""
     fields = document.fields
     completed = document.count(fields.get("completed"), "completed")
     if completed == 0:
-        return ParseResult(refused=(Refused(document.file, NONE_SUCCEEDED),))
+        return [Refused(document.file, NONE_SUCCEEDED)]
     output_tokens = document.number(fields.get("total_output_tokens"), "total_output_tokens") / completed
     rate = _rate(document)
     at_once = rate is None and _cap(document) is None
     point = _all_at_once(document, output_tokens) if at_once else _loaded(document, rate)
     if isinstance(point, str):
-        return ParseResult(refused=(Refused(document.file, point),))
-    return ParseResult(
-        runs=(
-            Run(
-                where=document.file,
-                source=f"vLLM bench serve {document.name}",
-                load=Load.CLOSED_LOOP if rate is None else Load.POISSON,
-                input_tokens=document.number(fields.get("total_input_tokens"), "total_input_tokens") / completed,
-                output_tokens=output_tokens,
-                point=point,
-                times="milliseconds",
+        return [Refused(document.file, point)]
+    return [
+        Run(
+            where=document.file,
+            source=f"vLLM bench serve {document.name}",
+            load=Load.CLOSED_LOOP if rate is None else Load.POISSON,
+            input_tokens=document.number(fields.get("total_input_tokens"), "total_input_tokens") / completed,
+            output_tokens=output_tokens,
+            point=point,
+            times="milliseconds",
+            declared=Declared(
                 model=label(fields.get("model_id")),
                 gpu=label(fields.get("gpu")),
+                precision=label(fields.get("precision")),
                 tensor_parallel=_noted(document, "tensor_parallel_size", "tp"),
                 pipeline_parallel=_noted(document, "pipeline_parallel_size", "pp"),
-                precision=label(fields.get("precision")),
-                succeeded=completed,
-                failed=_failed(document, completed),
-                remarks=(BACKLOG_REMARK,) if at_once else (),
             ),
+            succeeded=completed,
+            failed=_failed(document, completed),
+            remarks=(BACKLOG_REMARK,) if at_once else (),
         )
-    )
+    ]
 
 
 def _loaded(document: Document, rate: float | None) -> Point | str:
@@ -135,9 +135,8 @@ def _latency(document: Document, metric: str) -> Latency:
     fields: Mapping[str, Any] = document.fields
     if fields.get(f"mean_{metric}_ms") in (None, 0):
         return Latency()
-    names = {"mean": f"mean_{metric}_ms", "p50": f"median_{metric}_ms"}
-    names |= {percentile: f"{percentile}_{metric}_ms" for percentile in ("p90", "p95", "p99")}
-    return document.latency(fields, "", names)
+    words = {statistic: statistic for statistic in STATISTICS} | {"p50": "median"}
+    return document.latency(fields, "", {statistic: f"{word}_{metric}_ms" for statistic, word in words.items()})
 
 
 def _noted(document: Document, *names: str) -> int | None:
