@@ -157,22 +157,22 @@ class Sizing(Latencies):
     cause: Infeasible | None
     configuration: ConfigurationKey | None
     arrivals: Arrivals
-    table: CapacityTable | None
-    replicas: int
-    """For the declared peak."""
-    replicas_for_average: int | None
-    gpus: int
-    servers: int
-    peak_requests_per_second: float
-    requests_per_second_per_replica: float
-    """Largest rate of one replica inside the SLA."""
-    requests_per_second_per_server: float
-    concurrency_per_replica: float
     binding_constraint: str
-    basis: Basis | None
-    error_band_percent: float
+    peak_requests_per_second: float
+    table: CapacityTable | None = None
+    replicas: int = 0
+    """For the declared peak."""
+    replicas_for_average: int | None = None
+    gpus: int = 0
+    servers: int = 0
+    requests_per_second_per_replica: float = 0.0
+    """Largest rate of one replica inside the SLA."""
+    requests_per_second_per_server: float = 0.0
+    concurrency_per_replica: float = 0.0
+    basis: Basis | None = None
+    error_band_percent: float = 0.0
     """How far the real requests a second of one replica may lie from the answer."""
-    utilization_cap_percent: float
+    utilization_cap_percent: float = 0.0
     """That rate as a share of the largest stable one."""
     sla: Sla = field(default_factory=Sla)
     """The limits that the answer keeps, as asked."""

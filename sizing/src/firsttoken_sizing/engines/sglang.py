@@ -35,8 +35,8 @@ class _ReserveForChunk:
 def _settings(setup: Setup) -> EngineSettings:
     """Names of `ServerArgs`. A chunk of -1 turns chunked prefill off."""
     return {
-        "tp_size": setup.tensor_parallel,
-        "pp_size": setup.pipeline_parallel,
+        "tp_size": setup.key.tensor_parallel,
+        "pp_size": setup.key.pipeline_parallel,
         "max_running_requests": setup.max_batch,
         "chunked_prefill_size": setup.scheduler.tokens_per_step if setup.scheduler.chunked_prefill else -1,
         "max_prefill_tokens": setup.scheduler.tokens_per_step,

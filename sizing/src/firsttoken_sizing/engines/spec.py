@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
+from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ class ShareOfGpu:
 class Setup:
     """A sized replica as an engine is told of it."""
 
-    precision: str
-    tensor_parallel: int
-    pipeline_parallel: int
+    key: ConfigurationKey
     batching: Batching
     scheduler: Scheduler
     max_batch: int

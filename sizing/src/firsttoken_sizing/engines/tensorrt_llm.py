@@ -41,10 +41,10 @@ def _kv_cache_bits(model: Model, precision: str) -> int:
 def _settings(setup: Setup) -> EngineSettings:
     """Names of the LLM API (`LlmArgs` and its `kv_cache_config`, `quant_config` and `scheduler_config`)."""
     static: EngineSettings = {"capacity_scheduler_policy": "STATIC_BATCH"}
-    narrow: EngineSettings = {"kv_cache_quant_algo": setup.precision}
+    narrow: EngineSettings = {"kv_cache_quant_algo": setup.key.precision}
     return {
-        "tensor_parallel_size": setup.tensor_parallel,
-        "pipeline_parallel_size": setup.pipeline_parallel,
+        "tensor_parallel_size": setup.key.tensor_parallel,
+        "pipeline_parallel_size": setup.key.pipeline_parallel,
         "max_batch_size": setup.max_batch,
         "max_num_tokens": setup.scheduler.tokens_per_step,
         "enable_chunked_prefill": setup.scheduler.chunked_prefill,

@@ -14,8 +14,8 @@ _USABLE_FRACTION = 0.90
 def _settings(setup: Setup) -> EngineSettings:
     """Names of `EngineArgs`."""
     return {
-        "tensor_parallel_size": setup.tensor_parallel,
-        "pipeline_parallel_size": setup.pipeline_parallel,
+        "tensor_parallel_size": setup.key.tensor_parallel,
+        "pipeline_parallel_size": setup.key.pipeline_parallel,
         "max_num_seqs": setup.max_batch,
         "max_num_batched_tokens": setup.scheduler.tokens_per_step,
         "enable_chunked_prefill": setup.scheduler.chunked_prefill,

@@ -21,7 +21,11 @@ def alternatives(question: Question, outcome: SearchResult) -> tuple[Alternative
     plans = outcome.plans
     lost = (
         Alternative(
-            p.evaluation.key, True, p.gpus, _why_lost(p, plans, outcome.priced), p.evaluation.candidate.batching
+            p.evaluation.key,
+            True,
+            p.bill.gpus,
+            _why_lost(p, plans, outcome.priced),
+            p.evaluation.bound.candidate.batching,
         )
         for p in plans[1:]
     )
@@ -43,32 +47,32 @@ def infeasible_alternatives(candidates: Iterable[InfeasibleCandidate]) -> tuple[
 
 
 def _pruned(outcome: SearchResult) -> Iterable[Alternative]:
-    best = outcome.plans[0]
-    for p in sorted(outcome.pruned, key=lambda p: p.gpus):
-        reason = f"needs at least {p.gpus} GPUs against {best.gpus}"
-        more = _percent_more(p.cost_per_year, best.cost_per_year) if outcome.priced else None
+    best = outcome.plans[0].bill
+    for p in sorted(outcome.pruned, key=lambda p: p.bill.gpus):
+        reason = f"needs at least {p.bill.gpus} GPUs against {best.gpus}"
+        more = _percent_more(p.bill.cost_per_year, best.cost_per_year) if outcome.priced else None
         if more is not None:
-            reason = f"costs at least {more:.0f} % more ({p.gpus} GPUs against {best.gpus})"
+            reason = f"costs at least {more:.0f} % more ({p.bill.gpus} GPUs against {best.gpus})"
         yield Alternative(p.candidate.key, True, None, reason, p.candidate.batching)
 
 
 def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:
-    best, evaluation = plans[0], plan.evaluation
-    if (more := _percent_more(plan.cost_per_year, best.cost_per_year)) is not None:
+    best, ours, evaluation = plans[0].bill, plan.bill, plan.evaluation
+    if (more := _percent_more(ours.cost_per_year, best.cost_per_year)) is not None:
         how = f"{more:.0f} % more" if more < _TIMES_PERCENT else f"{1 + more / 100:.0f} times as much"
-        return f"costs {how} ({plan.gpus} GPUs against {best.gpus})"
-    if plan.gpus > best.gpus:
-        return f"needs {plan.gpus} GPUs against {best.gpus}"
+        return f"costs {how} ({ours.gpus} GPUs against {best.gpus})"
+    if ours.gpus > best.gpus:
+        return f"needs {ours.gpus} GPUs against {best.gpus}"
     if (saving := saving_in_doubt(plan, plans, priced=priced)) is not None:
         known = "physics alone" if evaluation.by_physics else evaluation.basis.value
         band = f"{known} (± {evaluation.error_band_percent:.0f} %)"
-        if plan.gpus == best.gpus:
+        if ours.gpus == best.gpus:
             return f"takes as many GPUs and is known less well: {band}"
         if saving <= evaluation.error_band_percent:
             doubt = f"a saving of {max(0.0, saving):.0f} % a request is inside that error"
         else:
             doubt = f"with steps that much slower the SLA leaves nothing of a saving of {saving:.0f} % a request"
-        return f"{plan.gpus} GPUs against {best.gpus}, but {band}, and {doubt}; measure it to decide"
+        return f"{ours.gpus} GPUs against {best.gpus}, but {band}, and {doubt}; measure it to decide"
     return "as good, but later in the order of preference"
 
 

@@ -7,7 +7,10 @@ is known here. See docs/design/sizing.md.
 
 from __future__ import annotations
 
-from firsttoken_sizing.request import Cost
+from dataclasses import dataclass
+
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.request import Cost, SizingRequest
 from firsttoken_sizing.workload import Pricing, Workload
 
 HOURS_PER_YEAR = 8760
@@ -19,6 +22,51 @@ _AUTOSCALED = (
 )
 _BOUGHT = "Bought servers cost the same when they are idle, so autoscaling saves GPU-hours for others and no money."
 _API = "The API is paid for every input and output token alike, cached or not, and only for what is sent."
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """GPUs, servers and cost of so many replicas of a configuration. Costs are None without a price."""
+
+    gpus: int
+    servers: int
+    gpus_per_replica: int
+    replicas_per_server: float
+    cost_per_year: float | None
+    cost_per_year_of_one_replica: float | None
+    """With its share of a server; it does not depend on the load, as the cost of whole replicas and servers does."""
+
+    def compared(self, *, priced: bool) -> tuple[float, int]:
+        """Key by which fleets are compared: money where every one has a price, then GPUs."""
+        return (self.cost_per_year or 0.0) if priced else 0.0, self.gpus
+
+    def of_one_replica(self, *, priced: bool) -> float:
+        """Cost of one replica: money a year where every fleet has a price, else GPUs."""
+        return (self.cost_per_year_of_one_replica or 0.0) if priced else self.gpus_per_replica
+
+
+def bill(key: ConfigurationKey, replicas: int, request: SizingRequest) -> Bill:
+    """Whole replicas in whole servers: none is split between two servers that could hold one."""
+    per_server, gpus_per_replica = request.hardware.gpus_per_server, key.gpus_per_replica
+    if gpus_per_replica <= per_server:
+        in_one_server = per_server // gpus_per_replica
+        servers, replicas_per_server = -(-replicas // in_one_server), float(in_one_server)
+    else:
+        of_one_replica = -(-gpus_per_replica // per_server)
+        servers, replicas_per_server = replicas * of_one_replica, 1 / of_one_replica
+    gpus, pricing = replicas * gpus_per_replica, request.pricing.get(key.gpu)
+
+    def cost(gpus: int, servers: float) -> float | None:
+        return _cost_per_year(pricing, gpus, servers, per_server) if pricing else None
+
+    return Bill(
+        gpus=gpus,
+        servers=servers,
+        gpus_per_replica=gpus_per_replica,
+        replicas_per_server=replicas_per_server,
+        cost_per_year=cost(gpus, servers),
+        cost_per_year_of_one_replica=cost(gpus_per_replica, 1 / replicas_per_server),
+    )
 
 
 def server_cost_per_year(pricing: Pricing, gpus_per_server: int) -> float | None:
@@ -35,7 +83,7 @@ def server_cost_per_year(pricing: Pricing, gpus_per_server: int) -> float | None
     return amortized + pricing.hosting_per_year + pricing.license_per_gpu_year * gpus_per_server
 
 
-def cost_per_year(pricing: Pricing, *, gpus: int, servers: float, gpus_per_server: int) -> float | None:
+def _cost_per_year(pricing: Pricing, gpus: int, servers: float, gpus_per_server: int) -> float | None:
     """Yearly cost of what is paid for: GPUs in the cloud, servers on-prem; None where no price is declared."""
     if pricing.gpu_hour is not None:
         return pricing.gpu_hour * gpus * HOURS_PER_YEAR
@@ -57,17 +105,15 @@ def api_cost_of_a_request(pricing: Pricing, workload: Workload) -> float | None:
 def cost_of(
     pricing: Pricing,
     workload: Workload,
+    fleet: Bill,
     *,
     peak_requests_per_second: float,
     requests_per_second_per_server: float,
-    gpus: int,
     gpus_for_average: int | None,
-    servers: int,
     gpus_per_server: int,
 ) -> Cost | None:
     """Cost of a sizing; None where the pricing declares no price. `gpus_for_average`: of the fleet at the average."""
-    per_year = cost_per_year(pricing, gpus=gpus, servers=servers, gpus_per_server=gpus_per_server)
-    a_server = server_cost_per_year(pricing, gpus_per_server)
+    per_year, a_server = fleet.cost_per_year, server_cost_per_year(pricing, gpus_per_server)
     if per_year is None or a_server is None:
         return None
     average = workload.average_requests_per_second
@@ -83,7 +129,7 @@ def cost_of(
         per_hour=per_year / HOURS_PER_YEAR,
         per_year=per_year,
         per_year_autoscaled=autoscaled,
-        gpu_hours_per_day=float(_HOURS_PER_DAY * gpus),
+        gpu_hours_per_day=float(_HOURS_PER_DAY * fleet.gpus),
         gpu_hours_per_day_autoscaled=float(_HOURS_PER_DAY * gpus_for_average) if gpus_for_average else None,
         per_thousand_requests_at_peak=at_peak,
         per_thousand_requests_at_peak_fractional=_per_thousand(a_server, requests_per_second_per_server),

@@ -16,12 +16,12 @@ from firsttoken_sizing.workload import Arrivals, Batching
 
 def disaggregated(question: Question, best: Plan) -> Alternative | None:
     """The same configuration in two pools; None where it cannot pay or where a pool is a single replica anyway."""
-    request, evaluation, key = question.request, best.evaluation, best.evaluation.key
+    request, bound, key = question.request, best.evaluation.bound, best.evaluation.key
     if question.arrivals is not Arrivals.POISSON or request.sla.inter_token_latency is None or best.replicas < 2:
         return None
-    if evaluation.candidate.batching is Batching.STATIC:
+    if bound.candidate.batching is Batching.STATIC:
         return None
-    gpu, pool = question.gpus[key.gpu], Pool(evaluation.step, key.gpus_per_replica)
+    gpu, pool = question.gpus[key.gpu], Pool(bound.step, key.gpus_per_replica)
     transfer = kv_transfer_seconds(
         question.model,
         gpu,
@@ -36,17 +36,17 @@ def disaggregated(question: Question, best: Plan) -> Alternative | None:
         best.peak_requests_per_second,
         lambda point: meets(point, request.sla) is True,
         transfer_seconds=transfer,
-        scheduler=evaluation.scheduler,
+        scheduler=bound.scheduler,
     )
     if found is None:
         return Alternative(key, False, None, "prefill and decode apart: the SLA is met at no size")
     prefill, decode = (n * key.gpus_per_replica for n in (found.prefill_workers, found.decode_workers))
-    apart = (
-        f"prefill and decode apart: {prefill} + {decode} GPUs against {best.gpus}, KV transfer {1000 * transfer:.0f} ms"
-    )
+    apart = f"prefill and decode apart: {prefill} + {decode} GPUs against {best.bill.gpus}"
     verdict = (
         "no gain"
-        if found.gpus >= best.gpus
+        if found.gpus >= best.bill.gpus
         else "by physics, which was not checked against measurements; measure it, and scale the two pools apart"
     )
-    return Alternative(key, True, found.gpus, f"{apart}; {verdict}", prefill_gpus=prefill)
+    return Alternative(
+        key, True, found.gpus, f"{apart}, KV transfer {1000 * transfer:.0f} ms; {verdict}", prefill_gpus=prefill
+    )

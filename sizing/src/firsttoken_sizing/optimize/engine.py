@@ -43,14 +43,12 @@ def engine_settings(engine: Engine, evaluation: Evaluation, *, prefix_caching: b
 
     Beside them `engine` and `batching` in our own words. Units are the engine's: tokens, sequences, a share of memory.
     """
-    key, memory = evaluation.key, evaluation.memory
+    bound, memory = evaluation.bound, evaluation.bound.memory
     setup = Setup(
-        precision=key.precision,
-        tensor_parallel=key.tensor_parallel,
-        pipeline_parallel=key.pipeline_parallel,
-        batching=evaluation.candidate.batching,
-        scheduler=evaluation.scheduler,
-        max_batch=evaluation.step.max_batch,
+        key=evaluation.key,
+        batching=bound.candidate.batching,
+        scheduler=bound.scheduler,
+        max_batch=bound.step.max_batch,
         kv_cache_bits=memory.kv_cache_bits,
         memory_share=(memory.weights_gib + memory.kv_cache_gib) / memory.total_gib,
         prefix_caching=prefix_caching,

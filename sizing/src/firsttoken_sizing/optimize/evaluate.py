@@ -77,9 +77,9 @@ def table_of(evaluation: Evaluation, question: Question, replicas: int) -> Capac
         capacity=evaluation.capacity,
         saturation=evaluation.saturation_requests_per_second,
         lengths=question.lengths,
-        kv_cache_tokens=evaluation.memory.kv_cache_tokens,
+        kv_cache_tokens=evaluation.bound.memory.kv_cache_tokens,
     )
-    work = work_of(evaluation.step, question.lengths, evaluation.point.concurrency or 1.0)
+    work = work_of(evaluation.bound.step, question.lengths, evaluation.point.concurrency or 1.0)
     table = replace(table, work=work)
     if evaluation.alone is None:
         return table

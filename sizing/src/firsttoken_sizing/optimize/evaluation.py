@@ -76,16 +76,13 @@ class Evaluation:
     `curve` gives the operating points of one replica from light to heavy load; it is called for the winner only.
     """
 
-    candidate: Candidate
+    bound: CandidateBound
     point: Point
     basis: Basis
     error_band_percent: float
     binding: str
     saturation_requests_per_second: float
-    memory: Memory
     curve: Callable[[Point], tuple[Point, ...]]
-    step: StepModel
-    scheduler: Scheduler
     source: str
     by_physics: bool = False
     """Whether no measurement of the configuration stands behind it."""
@@ -97,7 +94,7 @@ class Evaluation:
     @property
     def key(self) -> ConfigurationKey:
         """The configuration of a replica."""
-        return self.candidate.key
+        return self.bound.candidate.key
 
     @property
     def capacity(self) -> float:

@@ -8,10 +8,11 @@ that keep the SLA at their share of the load. More replicas have less each and e
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import replace
 
 from firsttoken_sizing.optimize.evaluation import Evaluation
-from firsttoken_sizing.optimize.load_model import Rate, rate_of, whole_replicas
+from firsttoken_sizing.optimize.load_model import Rate, arriving, whole_replicas
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.limits import meets
@@ -30,7 +31,7 @@ def shares_arrivals(question: Question, evaluation: Evaluation) -> bool:
     return (
         question.arrivals is Arrivals.POISSON
         and question.request.workload.routing is not Routing.RANDOM
-        and evaluation.candidate.batching is not Batching.STATIC
+        and evaluation.bound.candidate.batching is not Batching.STATIC
         and not evaluation.from_points
     )
 
@@ -42,11 +43,11 @@ def replicas_together(question: Question, alone: Evaluation, rate: float) -> int
     """
     highest = poisson.MAX_UTILIZATION * alone.saturation_requests_per_second
     low, high = whole_replicas(rate / highest), whole_replicas(rate / alone.capacity)
-    while low < high:
-        middle = (low + high) // 2
-        keeps = _keeps(question, _load_model(question, alone, middle).at(rate / middle))
-        low, high = (low, middle) if keeps else (middle + 1, high)
-    return low
+
+    def enough(replicas: int) -> bool:
+        return _keeps(question, _load_model(question, alone, replicas).at(rate / replicas))
+
+    return bisect_left(range(high), True, low, high, key=enough)
 
 
 def in_fleet(question: Question, alone: Evaluation, replicas: int, rate: float) -> Evaluation:
@@ -84,14 +85,7 @@ def _too_much(alone: float, replicas: int, rate: float) -> float:
 
 
 def _load_model(question: Question, alone: Evaluation, replicas: int) -> Rate:
-    return rate_of(
-        alone.step,
-        alone.scheduler,
-        question.lengths,
-        stable=alone.saturation_requests_per_second,
-        replicas=replicas,
-        routing=question.request.workload.routing,
-    )
+    return arriving(alone.bound, question.lengths, replicas, question.request.workload.routing)
 
 
 def _keeps(question: Question, point: Point) -> bool:

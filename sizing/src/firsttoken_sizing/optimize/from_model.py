@@ -29,14 +29,11 @@ def from_model(question: Question, bound: CandidateBound) -> Evaluation | Infeas
     largest = load_model.largest(lambda p: meets(p, strict) is True)
     basis, band = basis_and_band(question, bound, largest.point)
     return Evaluation(
-        candidate=bound.candidate,
+        bound=bound,
         point=largest.point,
         basis=basis,
         error_band_percent=band,
-        memory=bound.memory,
         curve=load_model.curve,
-        step=bound.step,
-        scheduler=bound.scheduler,
         binding=largest.binding(sla) or ("Utilization" if open_load else _slots(bound)),
         saturation_requests_per_second=bound.most_requests_per_second,
         source=bound.fitted.source,

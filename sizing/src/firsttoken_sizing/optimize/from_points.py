@@ -55,14 +55,11 @@ def from_points(question: Question, bound: CandidateBound) -> Evaluation | Infea
     fastest = max(p.requests_per_second for p in bound.points)
     names = sorted({p.name for p in question.profiles if speed_key(p.key) == speed_key(key)})
     return Evaluation(
-        candidate=bound.candidate,
+        bound=bound,
         point=chosen,
         basis=basis,
         error_band_percent=band,
-        memory=bound.memory,
         curve=lambda _: measured.interpolate(filled),
-        step=bound.step,
-        scheduler=bound.scheduler,
         binding=_binding(filled, chosen, sla, fastest),
         saturation_requests_per_second=fastest,
         source=f"measured points of {', '.join(names)}",

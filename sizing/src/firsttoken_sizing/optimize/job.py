@@ -32,7 +32,7 @@ def job_plan(evaluation: Evaluation, lengths: Lengths, job: OfflineJob) -> Offli
     )
     shortfall = hours / job.deadline_hours
     return InfeasibleCandidate(
-        evaluation.candidate, Infeasible.END_TO_END_INCONSISTENT, sentence, shortfall, evaluation.memory
+        evaluation.bound.candidate, Infeasible.END_TO_END_INCONSISTENT, sentence, shortfall, evaluation.bound.memory
     )
 
 
@@ -52,5 +52,5 @@ def job_of(found: OfflinePlan, declared: OfflineJob, cost_per_hour: float | None
 
 def _at_speed(evaluation: Evaluation, lengths: Lengths) -> StepModel:
     """The step model with all its times scaled so that its throughput is the evaluation's."""
-    step = evaluation.step
+    step = evaluation.bound.step
     return slowed(step, full_throughput(step, lengths).requests_per_second / evaluation.capacity)

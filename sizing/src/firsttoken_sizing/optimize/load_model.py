@@ -5,6 +5,7 @@ One small set of questions for all four, so that the search asks them and knows 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -72,13 +73,8 @@ class InFlightRequests:
 
     def lightest(self, rate: float) -> Point | None:
         """The point of the fewest in flight that complete `rate` requests a second; None where none do."""
-        if self.rate(self.most) < rate:
-            return None
-        low, high = 0, self.most
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.rate(middle) >= rate else (middle, high)
-        return self.at(high)
+        fewest = bisect_left(range(1, self.most + 1), rate, key=self.rate) + 1
+        return self.at(fewest) if fewest <= self.most else None
 
     def alone(self) -> Point:
         """Concurrency 1."""
@@ -199,11 +195,8 @@ def _static_rate(bound: CandidateBound, lengths: Lengths) -> Rate:
     step, batch = bound.step, bound.step.max_batch
     stable = static_batch.static_saturation_rate(step, lengths, batch)
 
-    def at(rate: float) -> Point:
-        return static_batch.predict_static_poisson(step, lengths, batch, rate)
-
     return Rate(
-        at=at,
+        at=lambda rate: static_batch.predict_static_poisson(step, lengths, batch, rate),
         capacity=lambda meets: static_batch.static_capacity(step, lengths, batch, meets),
         stable=stable,
         utilization=static_batch.MAX_UTILIZATION,

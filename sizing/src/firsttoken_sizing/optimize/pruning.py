@@ -8,12 +8,15 @@ fleet and each request cost more: the second decides whether a less known plan's
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import count
 
+from firsttoken_sizing.optimize.cost import Bill, bill
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound
 from firsttoken_sizing.optimize.from_model import judged_sla
 from firsttoken_sizing.optimize.load_model import arriving, in_flight, load_model_of, whole_replicas
-from firsttoken_sizing.optimize.plan import Plan, bill, cost_of_capacity, fleet_cost
+from firsttoken_sizing.optimize.plan import Plan, cost_of_capacity
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.limits import meets
@@ -26,11 +29,10 @@ _CAREFUL = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """A candidate that cannot win: `gpus` is what its fleet needs at least, `cost_per_year` what that costs."""
+    """A candidate that cannot win, and what it needs at least."""
 
     candidate: Candidate
-    gpus: int
-    cost_per_year: float | None
+    bill: Bill
 
 
 def pruned(question: Question, bound: CandidateBound, best: Plan, *, priced: bool) -> Pruned | None:
@@ -43,18 +45,12 @@ def pruned(question: Question, bound: CandidateBound, best: Plan, *, priced: boo
         if least_that_lose is None:
             return None
         least = max(least, least_that_lose)
-    fleet = bill(bound.candidate.key, least, request)
-    return Pruned(bound.candidate, fleet.gpus, fleet.cost_per_year)
+    return Pruned(bound.candidate, bill(bound.candidate.key, least, request))
 
 
 def least_cost_of_capacity(request: SizingRequest, bound: CandidateBound, *, priced: bool) -> float:
     """Cost of one request a second, without any limit on latency: money a year where `priced`, else GPUs."""
-    return _cost_of_one(request, bound, priced=priced) / bound.most_requests_per_second
-
-
-def price_of_one(request: SizingRequest, bound: CandidateBound) -> float | None:
-    """Yearly cost of one replica with its share of a server; None without a price."""
-    return bill(bound.candidate.key, 1, request).cost_per_year_of_one_replica
+    return bill(bound.candidate.key, 1, request).of_one_replica(priced=priced) / bound.most_requests_per_second
 
 
 def _too_slow(question: Question, bound: CandidateBound, best: Plan, *, priced: bool) -> int | None:
@@ -86,29 +82,23 @@ def _keeps(question: Question, bound: CandidateBound, rate: float, replicas: int
 
 def _most_affordable(request: SizingRequest, bound: CandidateBound, best: Plan, *, priced: bool) -> int:
     """Most replicas whose fleet costs no more than the best plan's; 0 where not even one does."""
-    low, high = 0, 1
-    while not _dearer(request, bound, high, best, priced=priced):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _dearer(request, bound, middle, best, priced=priced) else (middle, high)
-    return low
+
+    def dearer(replicas: int) -> bool:
+        return _dearer(request, bound, replicas, best, priced=priced)
+
+    most = next(n for n in (2**i for i in count()) if dearer(n))
+    return bisect_left(range(most), True, most // 2, key=dearer) - 1
 
 
 def _dearer(request: SizingRequest, bound: CandidateBound, replicas: int, best: Plan, *, priced: bool) -> bool:
     """Whether so many replicas cost more than the best plan."""
-    fleet = bill(bound.candidate.key, replicas, request)
-    ours = fleet_cost(fleet.cost_per_year, fleet.gpus, priced=priced)
-    return ours > fleet_cost(best.cost_per_year, best.gpus, priced=priced)
+    ours = bill(bound.candidate.key, replicas, request).compared(priced=priced)
+    return ours > best.bill.compared(priced=priced)
 
 
 def _level_rate(request: SizingRequest, bound: CandidateBound, best: Plan, *, priced: bool) -> float:
     """The rate of one replica at which a request costs as much as on the best plan."""
-    return _cost_of_one(request, bound, priced=priced) / cost_of_capacity(best, priced=priced)
-
-
-def _cost_of_one(request: SizingRequest, bound: CandidateBound, *, priced: bool) -> float:
-    return (price_of_one(request, bound) or 0.0) if priced else bound.candidate.key.gpus_per_replica
+    return bill(bound.candidate.key, 1, request).of_one_replica(priced=priced) / cost_of_capacity(best, priced=priced)
 
 
 def _fewest_replicas(request: SizingRequest, bound: CandidateBound) -> int:

@@ -7,10 +7,11 @@ answer: only candidates that are known no better than the best one are pruned, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from firsttoken_sizing.optimize.candidates import over_servers
+from firsttoken_sizing.optimize.cost import bill
 from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, InfeasibleCandidate
 from firsttoken_sizing.optimize.from_model import from_model
@@ -24,7 +25,7 @@ from firsttoken_sizing.optimize.plan import (
     trust,
     trust_of,
 )
-from firsttoken_sizing.optimize.pruning import Pruned, least_cost_of_capacity, price_of_one, pruned
+from firsttoken_sizing.optimize.pruning import Pruned, least_cost_of_capacity, pruned
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.step import Origin
 
@@ -46,13 +47,13 @@ class SearchResult:
 def search(question: Question) -> SearchResult:
     """Size every candidate that could be the best."""
     request = question.request
-    bounds, infeasible = _bounds(question, question.candidates)
+    found = [bound_of(question, candidate) for candidate in question.candidates]
     if request.pinned is None:
-        larger, more = _over_servers(question, bounds, infeasible)
-        bounds, infeasible = bounds + larger, infeasible + more
+        found += _over_servers(question, tuple(found))
+    bounds = [bound for bound in found if isinstance(bound, CandidateBound)]
     # NB: where something is free, money compares nothing.
-    priced = all(price_of_one(request, b) for b in bounds)
-    outcome = SearchResult(priced, infeasible=infeasible)
+    priced = all(bill(b.candidate.key, 1, request).cost_per_year_of_one_replica for b in bounds)
+    outcome = SearchResult(priced, infeasible=[c for c in found if isinstance(c, InfeasibleCandidate)])
     for bound in sorted(bounds, key=lambda b: (_trust(b), least_cost_of_capacity(request, b, priced=priced))):
         if outcome.plans and not bound.points:
             loser = pruned(question, bound, outcome.plans[0], priced=priced)
@@ -85,46 +86,27 @@ def _checked(question: Question, bound: CandidateBound, sized: Plan, outcome: Se
 
 
 def _place(question: Question, plan: Plan) -> int:
-    candidate = plan.evaluation.candidate
+    candidate = plan.evaluation.bound.candidate
     return question.candidates.index(candidate) if candidate in question.candidates else len(question.candidates)
 
 
-def _bounds(
-    question: Question, candidates: Iterable[Candidate]
-) -> tuple[list[CandidateBound], list[InfeasibleCandidate]]:
-    bounds: list[CandidateBound] = []
-    infeasible: list[InfeasibleCandidate] = []
-    for candidate in candidates:
-        result = bound_of(question, candidate)
-        if isinstance(result, InfeasibleCandidate):
-            infeasible.append(result)
-        else:
-            bounds.append(result)
-    return bounds, infeasible
-
-
 def _over_servers(
-    question: Question, bounds: Iterable[CandidateBound], infeasible: Iterable[InfeasibleCandidate]
-) -> tuple[list[CandidateBound], list[InfeasibleCandidate]]:
+    question: Question, found: Iterable[CandidateBound | InfeasibleCandidate]
+) -> Iterator[CandidateBound | InfeasibleCandidate]:
     """Replicas of several servers for every GPU and precision that no single server holds: the smallest that do."""
-    fit = {(b.candidate.key.gpu, b.candidate.key.precision) for b in bounds}
-    too_large = [
-        c.candidate
-        for c in infeasible
-        if c.cause in MEMORY_CAUSES and (c.candidate.key.gpu, c.candidate.key.precision) not in fit
-    ]
-    found: list[CandidateBound] = []
-    still_infeasible: list[InfeasibleCandidate] = []
+    fit = {_place_of(b.candidate) for b in found if isinstance(b, CandidateBound)}
+    by_memory = [c.candidate for c in found if isinstance(c, InfeasibleCandidate) and c.cause in MEMORY_CAUSES]
+    too_large = [candidate for candidate in by_memory if _place_of(candidate) not in fit]
     for candidate in over_servers(question.request, question.model, too_large):
-        if (candidate.key.gpu, candidate.key.precision) in fit:
-            continue
-        result = bound_of(question, candidate)
-        if isinstance(result, InfeasibleCandidate):
-            still_infeasible.append(result)
-        else:
-            found.append(result)
-            fit.add((candidate.key.gpu, candidate.key.precision))
-    return found, still_infeasible
+        if _place_of(candidate) not in fit:
+            bound = bound_of(question, candidate)
+            if isinstance(bound, CandidateBound):
+                fit.add(_place_of(candidate))
+            yield bound
+
+
+def _place_of(candidate: Candidate) -> tuple[str, str]:
+    return candidate.key.gpu, candidate.key.precision
 
 
 def _trust(bound: CandidateBound) -> Trust:

@@ -50,24 +50,21 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
     point, workload = evaluation.point, request.workload
     table = table_of(evaluation, question, best.replicas)
     average = workload.average_requests_per_second
-    average_replicas = _replicas_at(question, evaluation, table, average) if average else None
-    pricing = request.pricing.get(evaluation.key.gpu)
-    cost = (
-        cost_of(
+    for_average = _replicas_at(question, evaluation, table, average) if average else None
+    pricing, cost = request.pricing.get(evaluation.key.gpu), None
+    if pricing is not None:
+        cost = cost_of(
             pricing,
             workload,
+            best.bill,
             peak_requests_per_second=best.peak_requests_per_second,
             requests_per_second_per_server=best.requests_per_second_per_server,
-            gpus=best.gpus,
-            gpus_for_average=min(best.replicas, average_replicas) * evaluation.key.gpus_per_replica
-            if average_replicas
-            else None,
-            servers=best.servers,
+            gpus_for_average=min(best.replicas, for_average) * evaluation.key.gpus_per_replica if for_average else None,
             gpus_per_server=request.hardware.gpus_per_server,
         )
-        if pricing
-        else None
-    )
+    job = None
+    if best.job is not None and workload.offline is not None:
+        job = job_of(best.job, workload.offline, cost.per_hour if cost else None)
     return Sizing(
         feasible=True,
         reason=_why(best, evaluation),
@@ -76,9 +73,9 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         arrivals=question.arrivals,
         table=table,
         replicas=best.replicas,
-        replicas_for_average=average_replicas,
-        gpus=best.gpus,
-        servers=best.servers,
+        replicas_for_average=for_average,
+        gpus=best.bill.gpus,
+        servers=best.bill.servers,
         peak_requests_per_second=best.peak_requests_per_second,
         requests_per_second_per_replica=evaluation.capacity,
         requests_per_second_per_server=best.requests_per_second_per_server,
@@ -91,14 +88,12 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         error_band_percent=evaluation.error_band_percent,
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
         sla=request.sla,
-        memory=evaluation.memory,
+        memory=evaluation.bound.memory,
         engine=request.engine,
-        batching=evaluation.candidate.batching,
+        batching=evaluation.bound.candidate.batching,
         engine_settings=engine_settings(request.engine, evaluation, prefix_caching=workload.cached_input_percent > 0),
         cost=cost,
-        job=job_of(best.job, workload.offline, cost.per_hour if cost else None)
-        if best.job and workload.offline
-        else None,
+        job=job,
         warnings=warnings_of(question, evaluation),
         alternatives=others,
     )
@@ -141,19 +136,8 @@ def _infeasible(
         cause=cause,
         configuration=nearest.candidate.key if nearest else None,
         arrivals=question.arrivals,
-        table=None,
-        replicas=0,
-        replicas_for_average=None,
-        gpus=0,
-        servers=0,
         peak_requests_per_second=request.workload.peak_requests_per_second or 0.0,
-        requests_per_second_per_replica=0.0,
-        requests_per_second_per_server=0.0,
-        concurrency_per_replica=0.0,
         binding_constraint=cause.value,
-        basis=None,
-        error_band_percent=0.0,
-        utilization_cap_percent=0.0,
         sla=request.sla,
         engine=request.engine,
         batching=nearest.candidate.batching if nearest else None,

@@ -18,6 +18,7 @@ Not modeled: contention of transfers for a link, and workers that change their r
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -173,10 +174,7 @@ def _fewest(enough: Callable[[int], bool], least: int, most: int) -> int | None:
         if high == most:
             return None
         low, high = high + 1, min(most, 2 * high)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
+    return bisect_left(range(high), True, low, high, key=enough)
 
 
 def _through(

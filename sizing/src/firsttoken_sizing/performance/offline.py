@@ -8,7 +8,7 @@ a rate. Requests are split evenly over the replicas beforehand.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from firsttoken_sizing.errors import InvalidInput
@@ -98,7 +98,8 @@ def plan(step: StepModel, lengths: Lengths, job: OfflineJob, gpus_per_replica: i
     def seconds_for(requests: int) -> float:
         return finish_seconds(step, lengths, requests)
 
-    most = _most_in_time(seconds_for, job.requests, deadline)
+    # More requests never take less time.
+    most = bisect_right(range(1, job.requests + 1), deadline, key=seconds_for)
     if most == 0:
         return None
     replicas = math.ceil(job.requests / most)
@@ -113,18 +114,6 @@ def plan(step: StepModel, lengths: Lengths, job: OfflineJob, gpus_per_replica: i
         gpu_hours=replicas * gpus_per_replica * seconds / _SECONDS_PER_HOUR,
         throughput=best,
     )
-
-
-def _most_in_time(seconds_for: Callable[[int], float], requests: int, deadline: float) -> int:
-    """Most requests that one replica finishes in time, at most `requests`: bisection, as more never take less time."""
-    low, high = 0, requests
-    while low < high:
-        middle = (low + high + 1) // 2
-        if seconds_for(middle) <= deadline:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _batches(largest: int) -> list[int]:
