@@ -10,6 +10,7 @@ import pytest
 from firsttoken_sizing.engines import DEFAULT, Engine, is_called, proper_name
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.engines.spec import Setup
+from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
 from tests.fixtures.source import modules, strings
 
@@ -21,8 +22,9 @@ OWN_TOOLS = {
     "firsttoken_sizing/benchmarks/trtllm_bench.py": "the report of an engine's own benchmark, which has no other",
     "firsttoken_sizing/benchmarks/vllm_bench.py": "keys that people note with --metadata",
 }
+KEY = ConfigurationKey("model", "gpu", "FP8")
 SETUPS = [
-    Setup("FP8", 1, 1, batching, Scheduler(), 1, kv_cache_bits=8, memory_share=0.9, prefix_caching=True)
+    Setup(KEY, batching, Scheduler(), 1, kv_cache_bits=8, memory_share=0.9, prefix_caching=True)
     for batching in Batching
 ]
 
