@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef
 from firsttoken_operator.domain import Reason, ResourceSnapshot
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class _Series:
 class EventRecorder:
     """Writes Events. A failed write is logged and forgotten: an Event is never worth a tick."""
 
-    def __init__(self, cluster: ClusterWriter, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, cluster: KubernetesCluster, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._cluster = cluster
         self._now = now
         self._series: dict[tuple[str, Reason, str], _Series] = {}

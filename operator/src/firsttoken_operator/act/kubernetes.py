@@ -1,4 +1,4 @@
-"""The few calls that `act` makes to the API server: our own small port, and its implementation on `kubernetes.aio`.
+"""The few calls that are made to the API server, on the client of `kubernetes.aio`.
 
 Everything is plain JSON. The typed models of the client are not used: they cost memory, and a server-side apply that
 creates a custom object (HTTP 201) comes back from them as None. What is used of the client is its configuration
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -31,16 +31,6 @@ SCALE_FIELD_MANAGER = "firsttoken-scale"
 GROUP_VERSION = "firsttoken.dev/v1alpha1"
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-_PLURALS = {
-    "Deployment": "deployments",
-    "Service": "services",
-    "PodMonitor": "podmonitors",
-    "InferenceDeployment": "inferencedeployments",
-    "GPUPool": "gpupools",
-    "BenchmarkProfile": "benchmarkprofiles",
-    "Event": "events",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +56,7 @@ class ObjectRef:
         """URL path of all objects of this kind in the namespace."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
-        return f"{root}{scope}/{_PLURALS[self.kind]}"
+        return f"{root}{scope}/{self.kind.lower()}s"  # true of every kind that is written here
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +68,8 @@ class Scale:
     replicas: int
 
 
-class ClusterWriter(Protocol):
-    """What `act` needs of a cluster. Each method raises `ClusterError`."""
-
-    async def read(self, ref: ObjectRef) -> Json:
-        """The object as it is now (a consistent read, not from a cache)."""
-
-    async def read_scale(self, ref: ObjectRef) -> Scale:
-        """The scale subresource as it is now."""
-
-    async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
-        """Set the replicas if the target still has this uid and resourceVersion, else raise `Conflict`."""
-
-    async def replace_status(self, ref: ObjectRef, status: Json, *, uid: str) -> Json:
-        """Make `status` the whole status of the object with this uid; another uid is `Rejected`."""
-
-    async def apply(self, manifest: Json) -> Json:
-        """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set."""
-
-    async def create(self, manifest: Json) -> Json:
-        """Create the object; one that exists already is a `Conflict`."""
-
-    async def patch(self, ref: ObjectRef, patch: Json) -> Json:
-        """Merge-patch the object."""
-
-    async def hold_replicas(self, ref: ObjectRef, replicas: int) -> None:
-        """Become an owner of the target's replicas at the value they have, so that an apply without them keeps it."""
-
-    async def serves(self, api_version: str, kind: str) -> bool:
-        """Whether the server knows this kind (its CustomResourceDefinition is installed)."""
-
-
 class KubernetesCluster:
-    """`ClusterWriter` on the client of `kubernetes.aio`. Close it when done."""
+    """The API server. Each method raises `ClusterError`; close it when done."""
 
     def __init__(self, api_client: client.ApiClient, *, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
         self._client = api_client
@@ -121,20 +80,20 @@ class KubernetesCluster:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def read(self, ref: ObjectRef) -> Json:
-        """See `ClusterWriter`."""
+        """The object as it is now (a consistent read, not from a cache)."""
         return await self._request("GET", ref.path())
 
     async def read_scale(self, ref: ObjectRef) -> Scale:
-        """See `ClusterWriter`."""
+        """The scale subresource as it is now."""
         return _scale(await self._request("GET", ref.path("scale")))
 
     async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
-        """See `ClusterWriter`."""
+        """Set the replicas if the target still has this uid and resourceVersion, else raise `Conflict`."""
         body = {"metadata": {"uid": uid, "resourceVersion": resource_version}, "spec": {"replicas": replicas}}
         return _scale(await self._merge_patch(ref.path("scale"), body, SCALE_FIELD_MANAGER))
 
     async def replace_status(self, ref: ObjectRef, status: Json, *, uid: str) -> Json:
-        """See `ClusterWriter`.
+        """Make `status` the whole status of the object with this uid; another uid is `Rejected`.
 
         NB: a uid in a merge-patch of a custom resource's status is silently ignored, so it is tested explicitly.
         """
@@ -146,11 +105,11 @@ class KubernetesCluster:
         return await self._request("PATCH", ref.path("status"), query, patch, "application/json-patch+json")
 
     async def apply(self, manifest: Json) -> Json:
-        """See `ClusterWriter`."""
+        """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set."""
         return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER)
 
     async def hold_replicas(self, ref: ObjectRef, replicas: int) -> None:
-        """See `ClusterWriter`.
+        """Become an owner of the target's replicas at the value they have, so that an apply without them keeps it.
 
         NB: a merge-patch to the value that is already there records no owner; only an apply does.
         """
@@ -159,16 +118,16 @@ class KubernetesCluster:
         await self._apply(ref.path("scale"), scale, SCALE_FIELD_MANAGER)
 
     async def create(self, manifest: Json) -> Json:
-        """See `ClusterWriter`."""
+        """Create the object; one that exists already is a `Conflict`."""
         path = ObjectRef.of(manifest).collection()
         return await self._request("POST", path, {"fieldManager": FIELD_MANAGER}, manifest, "application/json")
 
     async def patch(self, ref: ObjectRef, patch: Json) -> Json:
-        """See `ClusterWriter`."""
+        """Merge-patch the object."""
         return await self._merge_patch(ref.path(), patch, FIELD_MANAGER)
 
     async def serves(self, api_version: str, kind: str) -> bool:
-        """See `ClusterWriter`."""
+        """Whether the server knows this kind (its CustomResourceDefinition is installed)."""
         try:
             found = await self._request("GET", f"/apis/{api_version}")
         except NotFound:

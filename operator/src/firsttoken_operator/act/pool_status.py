@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from firsttoken_operator.act.conditions import condition
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
 from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
@@ -37,7 +37,7 @@ class PoolFigures:
 class PoolPublisher:
     """Statuses of all pools, with what was written last, by uid."""
 
-    def __init__(self, cluster: ClusterWriter) -> None:
+    def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
         self._written: dict[str, GPUPoolStatus] = {}
 

@@ -14,7 +14,7 @@ from firsttoken_operator.act.changes import deeds, transitions
 from firsttoken_operator.act.conditions import undecided
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.events import EventRecorder
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
 from firsttoken_operator.act.status import Observed, document, is_change, status_of
@@ -31,7 +31,7 @@ UNCONFIRMED_TICKS = 3
 class Publisher:
     """Statuses and Events of all resources."""
 
-    def __init__(self, cluster: ClusterWriter, recorder: EventRecorder) -> None:
+    def __init__(self, cluster: KubernetesCluster, recorder: EventRecorder) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, SCALE_FIELD_MANAGER, ClusterWriter, ObjectRef
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.domain import Reason, ScalingMode
@@ -37,7 +37,7 @@ class RenderResult:
 class Renderer:
     """Applies the manifests of one resource at a time."""
 
-    def __init__(self, cluster: ClusterWriter, *, scrape_interval_seconds: float) -> None:
+    def __init__(self, cluster: KubernetesCluster, *, scrape_interval_seconds: float) -> None:
         self._cluster = cluster
         self._scrape_interval_seconds = scrape_interval_seconds
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, ClusterWriter, ObjectRef, Scale
+from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef, Scale
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Target
 
@@ -59,7 +59,7 @@ def _ignore(_: Decision) -> None:
 class ScaleWriter:
     """Writes `/scale` of targets, at most `MAX_WRITES_IN_FLIGHT` at once."""
 
-    def __init__(self, cluster: ClusterWriter) -> None:
+    def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
         self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
 

@@ -7,32 +7,9 @@ What is named here needs no package but those of the base install: replay judges
 that speak HTTP are `observe.prometheus` and `observe.history`.
 """
 
-from firsttoken_operator.observe.collect import PodSample, SourceReading, collect, unavailable
+from firsttoken_operator.observe.collect import PodSample, SourceReading, collect
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
-from firsttoken_operator.observe.measure import measure, nothing
-from firsttoken_operator.observe.readiness import TimeToReady
-from firsttoken_operator.observe.resources import Stored
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
-from firsttoken_operator.observe.source import MetricsSource, Sample, Vector
+from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.observe.targets import target_name
 
-__all__ = [
-    "LivePod",
-    "MeasureSettings",
-    "MetricsSource",
-    "PodSample",
-    "Sample",
-    "SnapshotTimes",
-    "SourceReading",
-    "Store",
-    "Stored",
-    "TimeToReady",
-    "Vector",
-    "build_snapshot",
-    "collect",
-    "measure",
-    "nothing",
-    "target_name",
-    "unavailable",
-]
+__all__ = ["LivePod", "MeasureSettings", "PodSample", "SourceReading", "Store", "collect", "measure"]

@@ -76,14 +76,6 @@ class DeploymentView:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSetView:
-    """The link between a Deployment and its pods."""
-
-    uid: str
-    owner_uid: str
-
-
-@dataclass(frozen=True, slots=True)
 class NodeView:
     """One node. `gpus` None: it does not report any number of GPUs. `ready_seconds`: since when it is ready."""
 
@@ -113,12 +105,11 @@ def project_pod(body: Body) -> PodView:
     scheduled = conditions.get("PodScheduled") or {}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     waiting = [((entry.get("state") or {}).get("waiting") or {}).get("reason", "") for entry in containers]
-    owner = controller_of(body)
     return PodView(
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
-        owner_uid=owner.uid if owner else "",
+        owner_uid=owner_uid(body),
         node=spec.get("nodeName") or "",
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")) or 0.0,
         scheduled_seconds=_true_since(scheduled),
@@ -156,12 +147,6 @@ def project_deployment(body: Body) -> DeploymentView:
     )
 
 
-def project_replica_set(body: Body) -> ReplicaSetView:
-    """A ReplicaSet."""
-    owner = controller_of(body)
-    return ReplicaSetView(uid=body["metadata"]["uid"], owner_uid=owner.uid if owner else "")
-
-
 def project_node(body: Body) -> NodeView:
     """A node."""
     metadata, status = body["metadata"], body.get("status") or {}
@@ -196,6 +181,12 @@ def controller_of(body: Body) -> Owner | None:
         if owner.get("controller"):
             return Owner(owner.get("kind", ""), owner.get("name", ""), owner.get("uid", ""))
     return None
+
+
+def owner_uid(body: Body) -> str:
+    """That of the controller; empty: there is none."""
+    owner = controller_of(body)
+    return owner.uid if owner else ""
 
 
 def gpus_of(pod_spec: Body) -> int:

@@ -19,7 +19,7 @@ Parsed = TypeVar("Parsed", bound=ApiModel)
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[Parsed]):
-    """A custom resource; `parsed` is None where `problem` is set. `spec`, `status`: as the API server has them."""
+    """A custom resource; `parsed` is None where `problem` is set. `status`: as the API server has it."""
 
     uid: str
     namespace: str
@@ -29,13 +29,12 @@ class Stored(Generic[Parsed]):
     deleting: bool
     parsed: Parsed | None
     problem: str
-    spec: Mapping[str, Any] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_resource(model: type[Parsed], body: Body) -> Stored[Parsed]:
     """Parse a custom resource; never raises for what its author wrote."""
-    metadata, spec, status = body["metadata"], body.get("spec"), body.get("status")
+    metadata, status = body["metadata"], body.get("status")
     parsed, problem = _parse(model, body)
     if parsed is None and status:
         # A newer operator may have written a status in a form that this one does not know.
@@ -49,7 +48,6 @@ def read_resource(model: type[Parsed], body: Body) -> Stored[Parsed]:
         deleting=bool(metadata.get("deletionTimestamp")),
         parsed=parsed,
         problem=problem,
-        spec=spec if isinstance(spec, Mapping) else {},
         status=status if isinstance(status, Mapping) else {},
     )
 

@@ -6,8 +6,11 @@ kept with its problem. It makes no calls; feeding it is the business of `run`.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.gpu_pool import GPUPool
@@ -19,26 +22,24 @@ from firsttoken_operator.observe.projections import (
     DeploymentView,
     NodeView,
     PodView,
-    ReplicaSetView,
     is_finished,
+    owner_uid,
     project_autoscaler,
     project_deployment,
     project_node,
     project_pod,
-    project_replica_set,
 )
 from firsttoken_operator.observe.readiness import ReadinessHistory, Starts, TimeToReady
 from firsttoken_operator.observe.resources import Stored, read_resource
 
 DELETED = "DELETED"
+View = TypeVar("View")
+Handlers = tuple[Callable[[Body], None], Callable[[str], object]]
+"""What takes an object, and what drops the one of a uid."""
 
 
 class Store:
-    """The cluster as the watches told it. Not thread-safe: fed and read on one event loop.
-
-    `revisions` counts the changes of each kind, so that a sizing is made anew only when what it reads has changed.
-    `rejected` counts events of objects that could not be read at all.
-    """
+    """The cluster as the watches told it. Not thread-safe: fed and read on one event loop."""
 
     def __init__(self) -> None:
         self.resources: dict[str, Stored[InferenceDeployment]] = {}
@@ -48,41 +49,37 @@ class Store:
         self.nodes: dict[str, NodeView] = {}
         """By uid, as is the next."""
         self.autoscalers: dict[str, AutoscalerView] = {}
-        self.revisions: Counter[str] = Counter()
-        self.rejected: Counter[str] = Counter()
         self._deployments: dict[str, DeploymentView] = {}
         self._deployment_uids: dict[tuple[str, str], str] = {}
         self._node_uids: dict[str, str] = {}
-        self._sets: dict[str, ReplicaSetView] = {}
+        self._set_owners: dict[str, str] = {}
+        """Uid of the Deployment by that of its ReplicaSet."""
         self._pods: dict[str, PodView] = {}
         self._set_uids: dict[str, set[str]] = defaultdict(set)
         self._pod_uids: dict[str, set[str]] = defaultdict(set)
         self._readiness = ReadinessHistory()
-        self._handlers: dict[str, tuple[Callable[[Body], None], Callable[[str], object]]] = {
-            "InferenceDeployment": (self._put_resource, lambda uid: self.resources.pop(uid, None)),
-            "GPUPool": (self._put_pool, lambda uid: self.pools.pop(uid, None)),
-            "BenchmarkProfile": (self._put_profile, lambda uid: self.profiles.pop(uid, None)),
+        self._handlers: dict[str, Handlers] = {
+            "InferenceDeployment": _kept(self.resources, partial(read_resource, InferenceDeployment)),
+            "GPUPool": _kept(self.pools, partial(read_resource, GPUPool)),
+            "BenchmarkProfile": _kept(self.profiles, partial(read_resource, BenchmarkProfile)),
             "Deployment": (self._put_deployment, self._drop_deployment),
             "ReplicaSet": (self._put_set, self._drop_set),
             "Pod": (self._put_pod, self._drop_pod),
             "Node": (self._put_node, self._drop_node),
-            "HorizontalPodAutoscaler": (self._put_autoscaler, lambda uid: self.autoscalers.pop(uid, None)),
+            "HorizontalPodAutoscaler": _kept(self.autoscalers, project_autoscaler),
         }
 
     def feed(self, kind: str, event_type: str | None, body: Body) -> None:
         """Take one watch event: the kind, its type (None for a listed object, ADDED, MODIFIED, DELETED) and the object.
 
-        Raises nothing for what is in the object: one that cannot be read is counted in `rejected`.
+        Raises nothing for what is in the object: one that cannot be read is left out.
         """
         put, drop = self._handlers[kind]
-        self.revisions[kind] += 1
-        try:
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
             if event_type == DELETED:
                 drop(body["metadata"]["uid"])
             else:
                 put(body)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            self.rejected[kind] += 1
 
     def deployment(self, namespace: str, name: str) -> DeploymentView | None:
         """A Deployment by its name."""
@@ -121,18 +118,6 @@ class Store:
         """The starts of this Deployment's pods, by kind."""
         return self._readiness.of(deployment_uid, self._node_named)
 
-    def _put_resource(self, body: Body) -> None:
-        stored = read_resource(InferenceDeployment, body)
-        self.resources[stored.uid] = stored
-
-    def _put_pool(self, body: Body) -> None:
-        stored = read_resource(GPUPool, body)
-        self.pools[stored.uid] = stored
-
-    def _put_profile(self, body: Body) -> None:
-        stored = read_resource(BenchmarkProfile, body)
-        self.profiles[stored.uid] = stored
-
     def _put_node(self, body: Body) -> None:
         uid, view = body["metadata"]["uid"], project_node(body)
         self.nodes[uid] = view
@@ -147,10 +132,6 @@ class Store:
     def _node_named(self, name: str) -> NodeView | None:
         return self.nodes.get(self._node_uids.get(name, ""))
 
-    def _put_autoscaler(self, body: Body) -> None:
-        view = project_autoscaler(body)
-        self.autoscalers[view.uid] = view
-
     def _put_deployment(self, body: Body) -> None:
         view = project_deployment(body)
         self._deployments[view.uid] = view
@@ -164,18 +145,18 @@ class Store:
         self._readiness.forget_deployment(uid)
 
     def _put_set(self, body: Body) -> None:
-        view = project_replica_set(body)
-        self._drop_set(view.uid)
-        self._sets[view.uid] = view
-        self._set_uids[view.owner_uid].add(view.uid)
+        uid, owner = body["metadata"]["uid"], owner_uid(body)
+        self._drop_set(uid)
+        self._set_owners[uid] = owner
+        self._set_uids[owner].add(uid)
         # Pods may have been told before the ReplicaSet that owns them.
-        for pod in self._pod_uids.get(view.uid, ()):
+        for pod in self._pod_uids.get(uid, ()):
             self._learn(self._pods[pod])
 
     def _drop_set(self, uid: str) -> None:
-        view = self._sets.pop(uid, None)
-        if view is not None:
-            _unlink(self._set_uids, view.owner_uid, uid)
+        owner = self._set_owners.pop(uid, None)
+        if owner is not None:
+            _unlink(self._set_uids, owner, uid)
 
     def _put_pod(self, body: Body) -> None:
         if is_finished(body):
@@ -196,9 +177,18 @@ class Store:
         self._readiness.forget_pod(uid)
 
     def _learn(self, pod: PodView) -> None:
-        replica_set = self._sets.get(pod.owner_uid)
-        if replica_set is not None and replica_set.owner_uid:
-            self._readiness.learn(replica_set.owner_uid, pod)
+        if deployment := self._set_owners.get(pod.owner_uid):
+            self._readiness.learn(deployment, pod)
+
+
+def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:
+    """How objects are kept by uid of which nothing else depends."""
+
+    def put(body: Body) -> None:
+        view = read(body)
+        views[body["metadata"]["uid"]] = view
+
+    return put, lambda uid: views.pop(uid, None)
 
 
 def _unlink(index: dict[str, set[str]], owner: str, member: str) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.run.kopf_wiring import Feed
 from firsttoken_operator.run.watches import Watched
 
@@ -27,20 +28,13 @@ Identity = Mapping[str, Any]
 """`{"metadata": {...}}` of one object; of those that are held only uid and name."""
 
 
-class IdentityLister(Protocol):
-    """Lists the metadata of a collection."""
-
-    async def identities(self, path: str, field_selector: str) -> list[Identity]:
-        """Metadata of every object of the collection. Raises `ClusterError`."""
-
-
 class CacheSync:
     """Stands between the watches and the store: passes every event on and knows which objects the store holds."""
 
     def __init__(
-        self, lister: IdentityLister, feed: Feed, watched: tuple[Watched, ...], namespaces: tuple[str, ...] = ()
+        self, cluster: KubernetesCluster, feed: Feed, watched: tuple[Watched, ...], namespaces: tuple[str, ...] = ()
     ) -> None:
-        self._lister = lister
+        self._cluster = cluster
         self._feed = feed
         self._watched = watched
         self._namespaces = namespaces or ("",)
@@ -97,7 +91,7 @@ class CacheSync:
         found: dict[str, Identity] = {}
         for namespace in self._namespaces if kind.namespaced else ("",):
             try:
-                listed = await self._lister.identities(kind.path(namespace), kind.field_selector)
+                listed = await self._cluster.identities(kind.path(namespace), kind.field_selector)
             except NotFound:
                 # The server does not know the kind: its definition is not installed, so there are no objects.
                 continue
