@@ -9,7 +9,7 @@ import pytest
 
 from firsttoken_operator.act.changes import transitions
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.status import Observed, status_of
+from firsttoken_operator.act.status import Answer, Observed, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import (
@@ -61,7 +61,7 @@ class Told:
         )
         done = ScaleResult(Write.DONE if decision.changes else Write.NONE, replicas=decision.to_replicas)
         now = START + timedelta(seconds=self.ticks * TICK_SECONDS)
-        status = status_of(self.status, Observed(about, decision, done, None, None, now))
+        status = status_of(self.status, Observed(about, decision, done, Answer(about.sized), now))
         self.events += [reason for reason, _ in transitions(self.status, status)]
         self.status, self.replicas = status, decision.to_replicas
         self.ticks += 1

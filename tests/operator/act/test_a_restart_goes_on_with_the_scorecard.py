@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.publish import Publisher, read_status
+from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Change, Day, Look, Scorecard, Tally, advance
 from firsttoken_operator.act.scorecard_status import REFRESH, restored, shown
-from firsttoken_operator.act.status import Observed
+from firsttoken_operator.act.status import Answer, Observed, read_status
 from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentStatus
 from firsttoken_operator.domain import LateShare, Metrics, ResourceSnapshot, TtftInterval
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
-from tests.operator.decide.builders import lost, metrics, resource, target
+from tests.operator.decide.builders import SIZED, lost, metrics, resource, target
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 TICK = timedelta(seconds=15)
@@ -195,14 +195,14 @@ async def test_a_new_publisher_takes_up_the_scorecard_of_the_one_before() -> Non
 
     async def run(publisher: Publisher, since: datetime, ticks: int) -> None:
         for i in range(ticks):
-            seen = Observed(about, decision(about, 5, 5), ScaleResult(Write.NONE), None, None, since + i * TICK)
+            seen = Observed(about, decision(about, 5, 5), ScaleResult(Write.NONE), Answer(SIZED), since + i * TICK)
             await publisher.publish(cluster.objects[ref]["status"], seen, None)
 
     await run(Publisher(cluster, EventRecorder(cluster)), START, 250)
     later = START + timedelta(hours=3)
     second = Publisher(cluster, EventRecorder(cluster))
     await run(second, later, 2)
-    written = read_status(cluster.objects[ref]["status"]).scorecard
+    written = read_status(InferenceDeploymentStatus, cluster.objects[ref]["status"]).scorecard
 
     assert second.scorecards[about.uid].since == START
     assert written is not None

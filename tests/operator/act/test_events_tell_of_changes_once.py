@@ -10,12 +10,12 @@ from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.status import Observed
+from firsttoken_operator.act.status import Answer, Observed
 from firsttoken_operator.decide import ForeignWrite
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
-from tests.operator.decide.builders import lost, metrics, resource, target
+from tests.operator.decide.builders import SIZED, lost, metrics, resource, target
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ def status(cluster: FakeCluster) -> dict[str, object]:
 
 
 def steady(about: ResourceSnapshot, at: datetime = START) -> Observed:
-    return Observed(about, decision(about, 5, 5), ScaleResult(Write.NONE), None, None, at)
+    return Observed(about, decision(about, 5, 5), ScaleResult(Write.NONE), Answer(SIZED), at)
 
 
 def blind(about: ResourceSnapshot, at: datetime = START) -> Observed:
@@ -55,7 +55,7 @@ def blind(about: ResourceSnapshot, at: datetime = START) -> Observed:
     held = decision(
         seen, 5, 5, outcome=Outcome.HELD, reason=Reason.MISSING, arrival_requests_per_second=None, prediction=None
     )
-    return Observed(seen, held, ScaleResult(Write.NONE), None, None, at)
+    return Observed(seen, held, ScaleResult(Write.NONE), Answer(SIZED), at)
 
 
 async def test_a_failure_that_lasts_an_hour_is_one_event_with_few_writes() -> None:
@@ -179,7 +179,7 @@ async def test_a_watch_that_lags_behind_loses_no_recorded_scaling() -> None:
     made = replace(steady(about), decision=decision(about, 5, 9), result=ScaleResult(Write.DONE, replicas=9))
     await publisher.publish({}, made, None)
     again = resource(target(9), metrics(20.0))
-    further = Observed(again, decision(again, 9, 12), ScaleResult(Write.DONE, replicas=12), None, None, START)
+    further = Observed(again, decision(again, 9, 12), ScaleResult(Write.DONE, replicas=12), Answer(SIZED), START)
     await publisher.publish({}, further, None)
 
     recorded = status(cluster)["decisions"]

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Day, Scorecard, Tally
-from firsttoken_operator.act.status import KEPT_DECISIONS, Observed, document, status_of
+from firsttoken_operator.act.status import KEPT_DECISIONS, Answer, Observed, document, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import (
     Decision,
@@ -56,6 +56,7 @@ ELSEWHERE = {
 }  # fmt: skip
 """One type holds both views of the traffic: what is declared and what is live have different fields of it."""
 DECLARED = Workload(2000, 200, average_requests_per_second=28.54, peak_requests_per_second=200.0)
+ANSWER = Answer(SIZED, SIZING, DECLARED)
 
 
 def observed(
@@ -67,9 +68,8 @@ def observed(
     **changes: Any,
 ) -> Observed:
     snapshot = about or resource(target(5), metrics(20.0))
-    return Observed(
-        snapshot, made or decision(snapshot, 5, 5), result or ScaleResult(Write.NONE), SIZING, DECLARED, at, **changes
-    )
+    answer, result = replace(ANSWER, **changes), result or ScaleResult(Write.NONE)
+    return Observed(snapshot, made or decision(snapshot, 5, 5), result, answer, at)
 
 
 def condition(status: InferenceDeploymentStatus, kind: str) -> tuple[str, str]:
@@ -160,10 +160,10 @@ def test_an_unknown_rate_is_absent_and_never_zero() -> None:
     ],
 )
 def test_drift_is_the_shown_live_rate_against_the_declared_ones(declared: Workload | None, drift: str | None) -> None:
-    first = status_of(EMPTY, replace(observed(), declared=declared))
+    first = status_of(EMPTY, observed(declared=declared))
     snapshot = resource(target(5), metrics(21.0))
-    moved = observed(decision(snapshot, 5, 5, arrival_requests_per_second=21.0), snapshot)
-    second = status_of(first, replace(moved, declared=declared))
+    moved = observed(decision(snapshot, 5, 5, arrival_requests_per_second=21.0), snapshot, declared=declared)
+    second = status_of(first, moved)
 
     assert first.traffic is not None
     assert first.traffic.drift == drift
@@ -219,8 +219,9 @@ def test_drift_speaks_of_the_lengths_that_are_measured() -> None:
 
 def test_without_a_declared_rate_lengths_drift_alone() -> None:
     snapshot = resource(target(5), metrics(20.0))
-    seen = observed(decision(snapshot, 5, 5, input_tokens=1000.0), snapshot)
-    traffic = status_of(EMPTY, replace(seen, declared=Workload(2000, 200, concurrent_requests=50))).traffic
+    concurrent = Workload(2000, 200, concurrent_requests=50)
+    seen = observed(decision(snapshot, 5, 5, input_tokens=1000.0), snapshot, declared=concurrent)
+    traffic = status_of(EMPTY, seen).traffic
 
     assert traffic is not None
     assert traffic.drift == "inputs are 50 % of the declared length"
@@ -277,10 +278,8 @@ def full() -> Observed:
     )  # fmt: skip
     done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
     counted = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9)
-    return observed(
-        made, about, result=done, recommended=SIZED.configuration, compared=True, time_to_ready_seconds=(30.0, 61.0),
-        scorecard=Scorecard(START, (Day(START.date(), counted),)),
-    )  # fmt: skip
+    seen = observed(made, about, result=done, recommended=SIZED.configuration, compared=True)
+    return replace(seen, time_to_ready_seconds=(30.0, 61.0), scorecard=Scorecard(START, (Day(START.date(), counted),)))
 
 
 def test_every_field_of_the_schema_is_written() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.decide import initial_replicas
 from tests.operator.decide.builders import POLICY, SIZED
 
 CAPACITY = SIZED.table.capacity_requests_per_second

@@ -8,22 +8,20 @@ from hypothesis import strategies as st
 from firsttoken_operator.decide.ownership import (
     ForeignWrite,
     Ownership,
-    Windows,
     intends,
     judge_target,
     wrote,
 )
 from firsttoken_operator.estimate import DEFAULT
 
-WINDOWS = Windows(foreign_seconds=600, quiet_seconds=300)
-
+FOREIGN_SECONDS, QUIET_SECONDS = 600, 300
 UNSEEN_SECONDS = DEFAULT.decision.own_write_unseen_seconds
 
 
 def look(
     state: Ownership, replicas: int, at: float, rival: str = "", uid: str = "d-1"
 ) -> tuple[Ownership, ForeignWrite | None]:
-    return judge_target(state, uid, replicas, rival, at, WINDOWS)
+    return judge_target(state, uid, replicas, rival, at, FOREIGN_SECONDS, QUIET_SECONDS)
 
 
 def test_what_is_there_at_first_sight_is_adopted_without_a_word() -> None:

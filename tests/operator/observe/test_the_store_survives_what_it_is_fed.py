@@ -99,7 +99,6 @@ def test_a_resource_that_does_not_parse_is_kept_with_field_and_fix() -> None:
 
     assert store.resources["uid-bad"].parsed is None
     assert store.resources["uid-bad"].problem.startswith("spec.traffic.inputTokens: ")
-    assert store.resources["uid-bad"].spec["targetRef"] == {"name": "nim"}
     assert store.resources["uid-good"].parsed is not None
     assert store.resources["uid-good"].problem == ""
 

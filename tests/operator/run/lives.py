@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.status import Observed, document, status_of
+from firsttoken_operator.act.status import Answer, Observed, document, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import (
@@ -18,8 +18,9 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     ScalingPolicy,
     Sized,
+    Tick,
 )
-from firsttoken_operator.run.restore import RestoreTimes, restored
+from firsttoken_operator.run.restore import restored
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals
 from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, resource, target
@@ -83,13 +84,13 @@ class Life:
         done = ScaleResult(Write.DONE, decision.reason, "", decision.to_replicas)
         result = done if decision.changes else ScaleResult(Write.NONE)
         now = datetime.fromtimestamp(self.now_epoch, UTC)
-        answer = sizing() if isinstance(seen.sized, Sized) else None
-        self.status = status_of(self.status, Observed(seen, decision, result, answer, None, now))
+        answer = Answer(seen.sized, sizing() if isinstance(seen.sized, Sized) else None)
+        self.status = status_of(self.status, Observed(seen, decision, result, answer, now))
 
     def successor(self, metrics: Metrics) -> Memory:
         """The memory of a process that starts now: what the status says, and the past as Prometheus has it."""
         seen = self.snapshot(metrics).resources[0]
-        seed = restored(read_back(self.status), seen, RestoreTimes(self.now_epoch, 0.0, TICK_SECONDS))
+        seed = restored(read_back(self.status), seen, Tick(0.0, TICK_SECONDS, self.now_epoch))
         known = self.memory.resources.get(UID)
         if seed is None or known is None:
             return Memory()

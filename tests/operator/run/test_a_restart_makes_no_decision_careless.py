@@ -20,12 +20,13 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     ScalingMode,
     TargetMissing,
+    Tick,
     Unsized,
     Value,
 )
 from firsttoken_operator.estimate import ResourceMemory, sizing_key
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.run.restore import SEEN_AFTER_TICKS, RestoreTimes, Restoring, restored
+from firsttoken_operator.run.restore import SEEN_AFTER_TICKS, Restoring, restored
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import (
     POLICY,
@@ -42,7 +43,7 @@ from tests.operator.estimate.reading import consumed, factor, speed, used, windo
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.lives import EPOCH, POOL, UID, Life, read_back
 
-NOW = RestoreTimes(EPOCH, 0.0, TICK_SECONDS)
+NOW = Tick(0.0, TICK_SECONDS, EPOCH)
 SEEN = resource(target(10), metrics(20.0))
 SLACK = SEEN_AFTER_TICKS * TICK_SECONDS + 1.0
 

@@ -37,9 +37,11 @@ class Sink:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str | None, str]] = []
+        self.bodies: list[Mapping[str, Any]] = []
 
-    def __call__(self, kind: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
-        self.events.append((kind.kind, event_type, body["metadata"]["uid"]))
+    def feed(self, kind: str, event_type: str | None, body: Mapping[str, Any]) -> None:
+        self.events.append((kind, event_type, body["metadata"]["uid"]))
+        self.bodies.append(body)
 
 
 def pod(uid: str) -> dict[str, Any]:
@@ -125,14 +127,13 @@ async def test_a_deletion_that_no_watch_told_is_found() -> None:
 
 
 async def test_of_an_object_only_its_identity_is_kept() -> None:
-    bodies: list[Mapping[str, Any]] = []
-    caches = CacheSync(Server(), lambda kind, event, body: bodies.append(body), (PODS,))
+    caches, _, sink = made(PODS)
     whole = pod("p1")
     whole["metadata"] |= {"managedFields": ["long"], "annotations": {"a": "long"}}
     caches.feed(PODS, "ADDED", whole)
     await caches.resync()
 
-    assert bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1"}}]
+    assert sink.bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1"}}]
 
 
 async def test_an_object_created_while_listing_stays() -> None:

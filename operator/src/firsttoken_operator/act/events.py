@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from firsttoken_operator.act.conditions import timestamp
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ResourceSnapshot
 
 logger = logging.getLogger(__name__)
@@ -75,7 +77,7 @@ class EventRecorder:
         if (now - series.written_at).total_seconds() < REPEAT_SECONDS:
             return
         try:
-            await self._cluster.patch(series.ref, {"count": series.count, "lastTimestamp": _timestamp(now)})
+            await self._cluster.patch(series.ref, {"count": series.count, "lastTimestamp": timestamp(now)})
             series.written_at = now
         except NotFound:
             # The server keeps Events for an hour: the series begins anew.
@@ -84,7 +86,7 @@ class EventRecorder:
 
 def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
     """The manifest of a new Event about the resource."""
-    at = _timestamp(now)
+    at = timestamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -94,7 +96,7 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
             "namespace": resource.namespace,
         },
         "involvedObject": {
-            "apiVersion": GROUP_VERSION, "kind": "InferenceDeployment", "namespace": resource.namespace,
+            "apiVersion": API_VERSION, "kind": "InferenceDeployment", "namespace": resource.namespace,
             "name": resource.name, "uid": resource.uid,
         },
         "type": "Warning" if reason in WARNINGS else "Normal",
@@ -107,10 +109,6 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
         "lastTimestamp": at,
         "count": 1,
     }  # fmt: skip
-
-
-def _timestamp(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _printable(text: str) -> str:

@@ -28,8 +28,6 @@ FIELD_MANAGER = "firsttoken"
 SCALE_FIELD_MANAGER = "firsttoken-scale"
 """Owns `spec.replicas` of the targets, so that no apply of a rendered object ever touches it."""
 
-GROUP_VERSION = "firsttoken.dev/v1alpha1"
-
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from firsttoken_operator.act.conditions import condition
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.status import document, read_status
+from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
 from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
@@ -51,14 +51,13 @@ class PoolPublisher:
         """Write what changed; `shown` are the statuses by name that the watch shows. Never raises `ClusterError`."""
         decisions = tuple(decisions)
         for name, pool in snapshot.pools.items():
-            previous = self._written.get(pool.uid) or _read(shown.get(name, {}))
+            previous = self._written.get(pool.uid) or read_status(GPUPoolStatus, shown.get(name, {}))
             status = pool_status(previous, pool, pool_figures(pool, snapshot, decisions), decisions, now)
             if previous == status:
                 continue
-            ref = ObjectRef(GROUP_VERSION, "GPUPool", "", name)
+            ref = ObjectRef(API_VERSION, "GPUPool", "", name)
             try:
-                document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-                await self._cluster.replace_status(ref, document, uid=pool.uid)
+                await self._cluster.replace_status(ref, document(status), uid=pool.uid)
                 self._written[pool.uid] = status
             except NotFound:
                 continue
@@ -112,11 +111,3 @@ def pool_status(
         ),
         conditions=(condition(before.get(available.kind), available, pool.generation, now),),
     )
-
-
-def _read(status: Mapping[str, Any]) -> GPUPoolStatus:
-    """The status as written before; empty where this version cannot read it."""
-    try:
-        return GPUPoolStatus.model_validate(status)
-    except ValidationError:
-        return GPUPoolStatus()

@@ -8,16 +8,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from firsttoken_operator.act.changes import deeds, transitions
 from firsttoken_operator.act.conditions import undecided
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.events import EventRecorder
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
-from firsttoken_operator.act.status import Observed, document, is_change, status_of
+from firsttoken_operator.act.status import Observed, document, is_change, read_status, status_of
+from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import ForeignWrite, judge_undecided
 from firsttoken_operator.domain import ResourceSnapshot
@@ -46,7 +45,7 @@ class Publisher:
     async def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
         """Write what changed. `shown` is the status that the watch shows. Never raises `ClusterError`."""
         resource = seen.resource
-        previous = self._previous(resource.uid, read_status(shown))
+        previous = self._previous(resource.uid, shown)
         card = self._count(previous, Look(seen.now, resource, seen.decision, is_change(previous, seen)))
         current = status_of(previous, replace(seen, scorecard=card))
         happened = deeds(seen, foreign)
@@ -58,7 +57,7 @@ class Publisher:
 
     async def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
         """Say on the resource that its decision failed: its condition Ready, and an Event. Never raises."""
-        previous, judgement = self._previous(resource.uid, read_status(shown)), judge_undecided()
+        previous, judgement = self._previous(resource.uid, shown), judge_undecided()
         conditions = undecided(previous.conditions, judgement, resource.generation, now)
         current = previous.model_copy(update={"conditions": conditions})
         if current != previous:
@@ -75,7 +74,7 @@ class Publisher:
         return self._scorecards[uid]
 
     async def _write(self, resource: ResourceSnapshot, status: InferenceDeploymentStatus) -> bool:
-        ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", resource.namespace, resource.name)
+        ref = ObjectRef(API_VERSION, "InferenceDeployment", resource.namespace, resource.name)
         try:
             await self._cluster.replace_status(ref, document(status), uid=resource.uid)
         except NotFound:
@@ -89,14 +88,12 @@ class Publisher:
 
     def forget(self, uids: set[str]) -> None:
         """Drop what is known of all resources but these."""
-        for uid in self._unconfirmed.keys() - uids:
-            del self._unconfirmed[uid]
-        for uid in self._failing.keys() - uids:
-            del self._failing[uid]
-        for uid in self._scorecards.keys() - uids:
-            del self._scorecards[uid]
+        for known in (self._unconfirmed, self._failing, self._scorecards):
+            for uid in known.keys() - uids:
+                known.pop(uid)
 
-    def _previous(self, uid: str, shown: InferenceDeploymentStatus) -> InferenceDeploymentStatus:
+    def _previous(self, uid: str, status: Mapping[str, Any]) -> InferenceDeploymentStatus:
+        shown = read_status(InferenceDeploymentStatus, status)
         written, ticks = self._unconfirmed.get(uid, (shown, 0))
         if written == shown or ticks == 0:
             self._unconfirmed.pop(uid, None)
@@ -108,11 +105,3 @@ class Publisher:
         if self._failing.get(uid) != text:
             logger.warning("status not written: %s", text)
             self._failing[uid] = text
-
-
-def read_status(status: Mapping[str, Any]) -> InferenceDeploymentStatus:
-    """The status as written before; empty where this version cannot read it."""
-    try:
-        return InferenceDeploymentStatus.model_validate(status)
-    except ValidationError:
-        return InferenceDeploymentStatus()

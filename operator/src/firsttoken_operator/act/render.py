@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
+from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.preconditions import changed_since, live_mode
+from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ScalingMode
 
 MONITORING_API = "monitoring.coreos.com/v1"
@@ -53,7 +54,7 @@ class Renderer:
 
     async def _render(self, rendering: Rendering, replicas: int) -> RenderResult:
         metadata = rendering.resource.metadata
-        ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
+        ref = ObjectRef(API_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
         live_resource = await self._cluster.read(ref)
         changed = changed_since(live_resource, metadata.uid, metadata.generation)
         if changed or live_mode(live_resource) is ScalingMode.PAUSED:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, ObjectRef, Scale
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef, Scale
 from firsttoken_operator.act.preconditions import changed_since, live_mode
+from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Target
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class ScaleWriter:
     async def _write(
         self, decision: Decision, resource: ResourceSnapshot, target: Target, before_write: Callable[[Decision], None]
     ) -> ScaleResult:
-        resource_ref = ObjectRef(GROUP_VERSION, "InferenceDeployment", decision.namespace, decision.name)
+        resource_ref = ObjectRef(API_VERSION, "InferenceDeployment", decision.namespace, decision.name)
         target_ref = ObjectRef(TARGET_API_VERSION, target.kind, decision.namespace, target.name)
         for _ in range(MAX_ATTEMPTS):
             live = await self._cluster.read(resource_ref)

@@ -7,13 +7,18 @@ by more than a tenth and more than chance, predictions move with them or with th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from firsttoken_operator.act.conditions import conditions, timestamp
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard
 from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
+from firsttoken_operator.api.base import ApiModel
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal, decimal_string, number
 from firsttoken_operator.api.status import (
     CalibrationStatus,
@@ -37,6 +42,8 @@ from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Sla, Workload
 
+Status = TypeVar("Status", bound=ApiModel)
+
 KEPT_DECISIONS = 10
 HYSTERESIS = 0.1
 SPEED_HYSTERESIS = 0.02
@@ -44,21 +51,29 @@ _LONGEST_MESSAGE = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What sizing says about one resource: `sized` for the decision, the rest for its status."""
+
+    sized: Sized | Unsized
+    sizing: Sizing | None = None
+    declared: Workload | None = None
+    recommended: ConfigurationKey | None = None
+    """What would be chosen today, where that is better than the pinned configuration."""
+    compared: bool = False
+    """Whether that is known yet; until then what is shown stays."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
-    """What one tick knows about one resource. `sizing` and `declared` are None where it could not be sized."""
+    """What one tick knows about one resource."""
 
     resource: ResourceSnapshot
     decision: Decision
     result: ScaleResult
-    sizing: Sizing | None
-    declared: Workload | None
+    answer: Answer
     now: datetime
     time_to_ready_seconds: tuple[float, float] | None = None
     """Median and 90th percentile of this target's own pods; None: not known yet."""
-    recommended: ConfigurationKey | None = None
-    """A better configuration than the pinned one; None: there is none."""
-    compared: bool = False
-    """Whether a better one was looked for; until then the one that is shown stays."""
     scorecard: Scorecard | None = None
     """What was counted so far, this tick included; None: what is shown stays."""
 
@@ -89,9 +104,17 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
     )
 
 
-def document(status: InferenceDeploymentStatus) -> dict[str, object]:
-    """The status as JSON, unknown fields absent."""
+def document(status: ApiModel) -> dict[str, object]:
+    """A status as JSON, unknown fields absent."""
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def read_status(model: type[Status], written: Mapping[str, Any]) -> Status:
+    """The status as written before; empty where this version cannot read it."""
+    try:
+        return model.model_validate(written)
+    except ValidationError:
+        return model()
 
 
 def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
@@ -116,28 +139,23 @@ def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[Dec
     return (record, *previous.decisions)[:KEPT_DECISIONS]
 
 
-def _sized(resource: ResourceSnapshot) -> Sized | None:
-    return resource.sized if isinstance(resource.sized, Sized) else None
-
-
 def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus | None:
     sized = seen.resource.sized
     if isinstance(sized, Unsized) and sized.reason is Reason.UNKNOWN:
         # Its turn has not come yet after a start: what was known stays, for a second restart to read.
         return previous.sizing
-    sizing, before = seen.sizing, previous.sizing or SizingStatus()
-    recommended = _configuration(seen.recommended) if seen.compared else before.recommended
+    sizing, before = seen.answer.sizing, previous.sizing or SizingStatus()
+    recommended = configuration(seen.answer.recommended) if seen.answer.compared else before.recommended
     if sizing is None or sizing.configuration is None or not sizing.feasible:
         # The pinned configuration of a running fleet outlives a sizing that fails.
         pinned = before.configuration
         return SizingStatus(configuration=pinned, recommended=recommended) if pinned else None
-    key = sizing.configuration
     return SizingStatus(
-        configuration=_configuration(key),
+        configuration=configuration(sizing.configuration),
         recommended=recommended,
         replicas_for_declared_peak=sizing.replicas,
         replicas_for_declared_average=sizing.replicas_for_average,
-        gpus_per_replica=key.gpus_per_replica,
+        gpus_per_replica=sizing.configuration.gpus_per_replica,
         gpus=sizing.gpus,
         servers=sizing.servers,
         requests_per_second_per_replica=decimal_string(sizing.requests_per_second_per_replica),
@@ -148,23 +166,17 @@ def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus
     )
 
 
-def _configuration(key: ConfigurationKey | None) -> Configuration | None:
-    if key is None:
-        return None
-    return Configuration(
-        gpu=key.gpu,
-        precision=key.precision,
-        tensor_parallel=key.tensor_parallel,
-        pipeline_parallel=key.pipeline_parallel,
-    )
+def configuration(key: ConfigurationKey | None) -> Configuration | None:
+    """A configuration as the status shows it."""
+    return None if key is None else Configuration.model_validate(key, from_attributes=True)
 
 
 def _traffic(previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None) -> TrafficStatus:
     return TrafficStatus(
-        declared=_declared(seen.declared),
+        declared=_declared(seen.answer.declared),
         live=live,
         forecast=_forecast(previous, seen.decision),
-        drift=_drift(seen.declared, live),
+        drift=_drift(seen.answer.declared, live),
     )
 
 
@@ -249,9 +261,8 @@ def _two_digits(value: float) -> float:
 def _prediction(
     previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None
 ) -> PredictionStatus | None:
-    decision, sized = seen.decision, _sized(seen.resource)
-    predicted = decision.prediction
-    if predicted is None or sized is None:
+    decision, sized, predicted = seen.decision, seen.resource.sized, seen.decision.prediction
+    if predicted is None or not isinstance(sized, Sized):
         return None
     shown = previous.prediction
     unmoved = live is not None and previous.traffic is not None and live == previous.traffic.live

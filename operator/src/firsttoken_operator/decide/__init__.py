@@ -10,11 +10,10 @@ from types import MappingProxyType
 
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together, free_gpus
-from firsttoken_operator.decide.bounds import Bounds, declared_bounds
+from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
 from firsttoken_operator.decide.conditions import calibration_state, judge, judge_pool, judge_undecided
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.fit import withhold_unfit
-from firsttoken_operator.decide.initial import initial_replicas
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, intends, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.zero import SLEEPING

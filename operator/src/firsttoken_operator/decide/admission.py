@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firsttoken_operator.decide.arbitrate import free_gpus, priority_order, unknown_budget
-from firsttoken_operator.decide.initial import initial_replicas
+from firsttoken_operator.decide.bounds import initial_replicas
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,

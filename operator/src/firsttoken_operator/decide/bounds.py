@@ -1,4 +1,4 @@
-"""The bounds table: how few and how many replicas a resource may have, before its pool is asked."""
+"""The bounds table: with how many replicas a resource starts, and how few and how many it may have."""
 
 from __future__ import annotations
 
@@ -46,3 +46,20 @@ def resource_bounds(resource: ResourceSnapshot, sized: Sized) -> Bounds:
     if limits.lower > 0 or can_come_back(resource):
         return limits
     return Bounds(1, limits.upper, limits.limited_by, Reason.NO_WAKE_UP_SIGNAL)
+
+
+def initial_replicas(
+    policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: float | None = None, *, on_prem: bool
+) -> int:
+    """Replicas of a new deployment, inside its bounds and at least 1.
+
+    On-prem the GPUs are there: those for the declared peak. In the cloud those for the declared average, where one is
+    declared. `scheduled_requests_per_second`: the largest peak that a window declares from now until a new pod would be
+    ready, None where none is open; it raises both bounds.
+
+    NB: never 0, whatever `minReplicas` is: nothing is known of the traffic yet, and idleness has to be proven.
+    """
+    average = sized.replicas_for_declared_average
+    wanted = sized.replicas_for_declared_peak if on_prem or average is None else average
+    limits = declared_bounds(policy, sized, scheduled_requests_per_second)
+    return max(1, min(max(wanted, limits.lower), limits.upper))

@@ -5,31 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firsttoken_operator.decide.bounds import Bounds
-from firsttoken_operator.domain import Reason, ResourceSnapshot, Sized, Target, Tick
-from firsttoken_operator.estimate import Demand, EstimatorConfig, Forecast, ResourceMemory, capacity_factor
+from firsttoken_operator.domain import Reason, ResourceSnapshot, Target
+from firsttoken_operator.estimate import Demand, Forecast, ResourceMemory, Situation
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(Situation):
     """A resource that can be scaled: it is sized, its target is there, and no one else owns the replicas.
 
     `demand` is None where the metrics prove none, `forecast` where there is none.
     """
 
-    resource: ResourceSnapshot
-    target: Target
-    sized: Sized
-    memory: ResourceMemory
     demand: Demand | None
     forecast: Forecast | None
-    tick: Tick
     bounds: Bounds
-    config: EstimatorConfig
-
-    @property
-    def capacity_factor(self) -> float:
-        """The corrected capacity of a replica as a share of the sized one."""
-        return capacity_factor(self.memory.calibration, self.config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from firsttoken_operator.decide.bounds import resource_bounds
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
@@ -35,19 +34,24 @@ LIMITS = POOL_LIMITS | {
 _INFEASIBLE = frozenset(cause.value for cause in Infeasible)
 
 
+Said = tuple[bool | None, Reason, str]
+"""Whether a condition holds (None: unknown), why, and in words."""
+
+
 def judge(resource: ResourceSnapshot, decision: Decision) -> tuple[Judgement, ...]:
     """All conditions of a resource, `Ready` first."""
-    return (
-        _ready(resource, decision),
-        _sizing_ready(resource),
-        _sla_feasible(resource),
-        _metrics_healthy(resource),
-        _sla_met(resource),
-        _capacity_available(resource, decision),
-        _scaling_active(resource, decision),
-        _scaling_limited(resource, decision),
-        _calibrated(decision),
-    )
+    said = {
+        ConditionType.READY: _ready(resource, decision),
+        ConditionType.SIZING_READY: _sizing_ready(resource.sized),
+        ConditionType.SLA_FEASIBLE: _sla_feasible(resource.sized),
+        ConditionType.METRICS_HEALTHY: _metrics_healthy(resource),
+        ConditionType.SLA_MET: _sla_met(resource),
+        ConditionType.CAPACITY_AVAILABLE: _capacity_available(resource, decision),
+        ConditionType.SCALING_ACTIVE: _scaling_active(resource, decision),
+        ConditionType.SCALING_LIMITED: _scaling_limited(resource, decision),
+        ConditionType.CALIBRATED: _calibrated(decision.capacity_factor),
+    }
+    return tuple(Judgement(kind, *what) for kind, what in said.items())
 
 
 def judge_undecided() -> Judgement:
@@ -69,71 +73,64 @@ def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Judgement:
     return Judgement(kind, True, Reason.AVAILABLE, "no GPU is missing")
 
 
-def _ready(resource: ResourceSnapshot, decision: Decision) -> Judgement:
+def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
     if isinstance(resource.sized, Unsized):
-        return Judgement(ConditionType.READY, False, resource.sized.reason, resource.sized.message)
+        return False, resource.sized.reason, resource.sized.message
     if isinstance(resource.target, TargetMissing):
-        return Judgement(ConditionType.READY, False, resource.target.reason, resource.target.message)
+        return False, resource.target.reason, resource.target.message
     if resource.conflict:
-        return Judgement(ConditionType.READY, False, Reason.CONFLICT, resource.conflict)
+        return False, Reason.CONFLICT, resource.conflict
     if is_at_zero(resource) and decision.outcome is Outcome.HELD:
         # It is wanted, or nothing could wake it up: that is not sleep.
-        return Judgement(ConditionType.READY, False, decision.limited_by or decision.reason, decision.message)
+        return False, decision.limited_by or decision.reason, decision.message
     metrics = _metrics_healthy(resource)
-    if is_at_zero(resource) or metrics.reason is Reason.MISSING:
-        return replace(metrics, kind=ConditionType.READY)
-    return Judgement(ConditionType.READY, True, Reason.READY, "sized, target found, metrics present")
+    if is_at_zero(resource) or metrics[1] is Reason.MISSING:
+        return metrics
+    return True, Reason.READY, "sized, target found, metrics present"
 
 
-def _sizing_ready(resource: ResourceSnapshot) -> Judgement:
-    if isinstance(resource.sized, Unsized):
-        return Judgement(ConditionType.SIZING_READY, False, resource.sized.reason, resource.sized.message)
-    replicas = resource.sized.replicas_for_declared_peak
-    return Judgement(ConditionType.SIZING_READY, True, Reason.SIZED, f"{replicas} replicas for the declared peak")
+def _sizing_ready(sized: Sized | Unsized) -> Said:
+    if isinstance(sized, Unsized):
+        return False, sized.reason, sized.message
+    return True, Reason.SIZED, f"{sized.replicas_for_declared_peak} replicas for the declared peak"
 
 
-def _sla_feasible(resource: ResourceSnapshot) -> Judgement:
-    sized = resource.sized
+def _sla_feasible(sized: Sized | Unsized) -> Said:
     if isinstance(sized, Sized):
-        return Judgement(ConditionType.SLA_FEASIBLE, True, Reason.FEASIBLE, "one request alone meets every limit")
+        return True, Reason.FEASIBLE, "one request alone meets every limit"
     if sized.reason.value in _INFEASIBLE:
-        return Judgement(ConditionType.SLA_FEASIBLE, False, sized.reason, sized.message)
-    return Judgement(ConditionType.SLA_FEASIBLE, None, Reason.UNKNOWN, "nothing is sized")
+        return False, sized.reason, sized.message
+    return None, Reason.UNKNOWN, "nothing is sized"
 
 
-def _metrics_healthy(resource: ResourceSnapshot) -> Judgement:
+def _metrics_healthy(resource: ResourceSnapshot) -> Said:
     """Without replicas there are no pods to measure: then it is about what is to tell of the next request."""
-    healthy, metrics = ConditionType.METRICS_HEALTHY, resource.metrics
+    metrics = resource.metrics
     if is_at_zero(resource):
         awaited = can_come_back(resource)
-        reason = Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL
-        return Judgement(healthy, awaited, reason, what_wakes_it_up(resource))
-    return Judgement(healthy, metrics.may_lower, metrics.health, metrics.detail)
+        return awaited, Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL, what_wakes_it_up(resource)
+    return metrics.may_lower, metrics.health, metrics.detail
 
 
-def _sla_met(resource: ResourceSnapshot) -> Judgement:
+def _sla_met(resource: ResourceSnapshot) -> Said:
     """Only TTFT is measured live: it can prove that the SLA is missed, but met only where it is the only limit."""
     ttft, sized = resource.metrics.ttft, resource.sized
     if isinstance(sized, Unsized):
-        return Judgement(ConditionType.SLA_MET, None, Reason.UNKNOWN, "nothing is sized")
+        return None, Reason.UNKNOWN, "nothing is sized"
     limit, blind = sized.sla.time_to_first_token, _not_measured(sized.sla)
     if limit is None:
-        return Judgement(ConditionType.SLA_MET, None, Reason.UNKNOWN, blind or "no limit is declared")
+        return None, Reason.UNKNOWN, blind or "no limit is declared"
     blind = f"; {blind}" if blind else ""
     if ttft is None:
         why = Reason.SCALED_TO_ZERO if is_at_zero(resource) else resource.metrics.health
-        return Judgement(ConditionType.SLA_MET, None, Reason.UNKNOWN, f"TTFT is not known ({why}){blind}")
+        return None, Reason.UNKNOWN, f"TTFT is not known ({why}){blind}"
     high = "unbounded" if ttft.high_milliseconds is None else f"{ttft.high_milliseconds:.0f}"
     text = f"TTFT {limit.percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {limit.milliseconds:.0f} ms"
     if ttft.low_milliseconds > limit.milliseconds:
-        return Judgement(ConditionType.SLA_MET, False, Reason.SLA_MISSED, text + blind)
+        return False, Reason.SLA_MISSED, text + blind
     if ttft.high_milliseconds is None or ttft.high_milliseconds > limit.milliseconds:
-        return Judgement(
-            ConditionType.SLA_MET, None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit{blind}"
-        )
-    if blind:
-        return Judgement(ConditionType.SLA_MET, None, Reason.UNKNOWN, text + blind)
-    return Judgement(ConditionType.SLA_MET, True, Reason.SLA_MET, text)
+        return None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit{blind}"
+    return (None, Reason.UNKNOWN, text + blind) if blind else (True, Reason.SLA_MET, text)
 
 
 def _not_measured(sla: Sla) -> str:
@@ -143,45 +140,40 @@ def _not_measured(sla: Sla) -> str:
     return f"not measured live: {', '.join(names)}" if names else ""
 
 
-def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Judgement:
+def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
     target = resource.target
     if decision.limited_by is not None and decision.limited_by in POOL_LIMITS:
         gpus = decision.unmet_replicas * decision.gpus_per_replica
-        unknown = decision.limited_by is not Reason.POOL_EXHAUSTED
-        text = f"pool {resource.pool}: {gpus} GPUs are missing"
-        return Judgement(ConditionType.CAPACITY_AVAILABLE, None if unknown else False, decision.limited_by, text)
+        known = decision.limited_by is Reason.POOL_EXHAUSTED
+        return False if known else None, decision.limited_by, f"pool {resource.pool}: {gpus} GPUs are missing"
     if isinstance(target, Target) and target.unschedulable:
-        text = f"{target.unschedulable} pods cannot be scheduled"
-        return Judgement(ConditionType.CAPACITY_AVAILABLE, False, Reason.PODS_UNSCHEDULABLE, text)
-    return Judgement(ConditionType.CAPACITY_AVAILABLE, True, Reason.AVAILABLE, "no GPU is missing")
+        return False, Reason.PODS_UNSCHEDULABLE, f"{target.unschedulable} pods cannot be scheduled"
+    return True, Reason.AVAILABLE, "no GPU is missing"
 
 
-def _scaling_active(resource: ResourceSnapshot, decision: Decision) -> Judgement:
-    active = ConditionType.SCALING_ACTIVE
+def _scaling_active(resource: ResourceSnapshot, decision: Decision) -> Said:
     if resource.conflict:
-        return Judgement(active, False, Reason.CONFLICT, resource.conflict)
+        return False, Reason.CONFLICT, resource.conflict
     if resource.policy.mode is ScalingMode.PAUSED:
-        return Judgement(active, False, Reason.PAUSED, "spec.scaling.mode is Paused")
+        return False, Reason.PAUSED, "spec.scaling.mode is Paused"
     if resource.policy.mode is ScalingMode.ADVISORY:
-        return Judgement(active, False, Reason.ADVISORY, "decisions are reported and not written")
+        return False, Reason.ADVISORY, "decisions are reported and not written"
     if isinstance(resource.target, TargetMissing):
-        return Judgement(active, False, resource.target.reason, resource.target.message)
+        return False, resource.target.reason, resource.target.message
     if isinstance(resource.sized, Unsized):
-        return Judgement(active, False, resource.sized.reason, resource.sized.message)
+        return False, resource.sized.reason, resource.sized.message
     if decision.reason is Reason.TARGET_AT_ZERO:
-        text = "the target was scaled to 0 from outside; scale it up to resume"
-        return Judgement(active, False, Reason.TARGET_AT_ZERO, text)
-    return Judgement(active, True, Reason.ACTIVE, "replicas follow the load")
+        return False, Reason.TARGET_AT_ZERO, "the target was scaled to 0 from outside; scale it up to resume"
+    return True, Reason.ACTIVE, "replicas follow the load"
 
 
-def _scaling_limited(resource: ResourceSnapshot, decision: Decision) -> Judgement:
-    limited = ConditionType.SCALING_LIMITED
+def _scaling_limited(resource: ResourceSnapshot, decision: Decision) -> Said:
     if _lacks_a_signal(resource, decision):
-        return Judgement(limited, True, Reason.NO_WAKE_UP_SIGNAL, what_would_allow_zero(resource))
+        return True, Reason.NO_WAKE_UP_SIGNAL, what_would_allow_zero(resource)
     if decision.limited_by is not None and decision.limited_by in LIMITS:
         text = f"{decision.recommended} replicas asked for, {decision.to_replicas} granted"
-        return Judgement(limited, True, decision.limited_by, text)
-    return Judgement(limited, False, Reason.WITHIN_LIMITS, "no limit is in force")
+        return True, decision.limited_by, text
+    return False, Reason.WITHIN_LIMITS, "no limit is in force"
 
 
 def _lacks_a_signal(resource: ResourceSnapshot, decision: Decision) -> bool:
@@ -203,15 +195,12 @@ def calibration_state(capacity_factor: float) -> Reason:
     return Reason.AS_SIZED if round(100 * capacity_factor) == 100 else Reason.LEARNED
 
 
-def _calibrated(decision: Decision) -> Judgement:
-    calibrated = ConditionType.CALIBRATED
-    state = calibration_state(decision.capacity_factor)
+def _calibrated(capacity_factor: float) -> Said:
+    state = calibration_state(capacity_factor)
     if state is Reason.AS_SIZED:
-        return Judgement(
-            calibrated, False, Reason.AS_SIZED, "live traffic has taught nothing else than the sizing says"
-        )
-    percent = f"a replica serves {100 * decision.capacity_factor:.0f} % of what was sized"
+        return False, state, "live traffic has taught nothing else than the sizing says"
+    percent = f"a replica serves {100 * capacity_factor:.0f} % of what was sized"
     if state is Reason.LEARNED:
-        return Judgement(calibrated, True, state, percent)
-    bound = "least" if decision.capacity_factor <= DEFAULT.tail_capacity.least_factor else "most"
-    return Judgement(calibrated, False, state, f"{percent}, the {bound} that is believed; benchmark the deployment")
+        return True, state, percent
+    bound = "least" if capacity_factor <= DEFAULT.tail_capacity.least_factor else "most"
+    return False, state, f"{percent}, the {bound} that is believed; benchmark the deployment"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from firsttoken_operator.decide.case import Case
 from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Missing, Reason, ScaleDown, TtftInterval, Value
-from firsttoken_operator.estimate import Demand, hold_seconds, irreducible_miss_rate
+from firsttoken_operator.estimate import Demand, hold_seconds
 from firsttoken_sizing.performance.limits import MissingPercentile, judged_milliseconds, meets
 from firsttoken_sizing.workload import Limit
 
@@ -50,7 +50,7 @@ def window_not_watched(step: Reduction) -> Reason | None:
     """Less than a whole window of good samples since the start or the last doubtful one."""
     case = step.case
     since = case.memory.healthy_since_seconds
-    if since is None or case.tick.clock_seconds - since < hold_seconds(case.resource, case.config.target_load):
+    if since is None or case.tick.clock_seconds - since < hold_seconds(case):
         return Reason.STABILIZING
     return None
 
@@ -139,8 +139,7 @@ def _too_many_are_late(step: Reduction, limit: Limit, ttft: TtftInterval) -> boo
     capacity = step.to_replicas * case.sized.table.capacity_of_one_among(step.to_replicas)
     if step.demand.total_per_second <= case.config.irreducible_misses.idle_utilization * capacity:
         return False
-    irreducible = irreducible_miss_rate(case.memory.calibration, case.resource.metrics, case.sized, case.config)
-    return missed - irreducible > 1 - inside
+    return missed - case.irreducible_miss_rate > 1 - inside
 
 
 def signals_contradict(step: Reduction) -> Reason | None:

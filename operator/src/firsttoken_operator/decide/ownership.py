@@ -41,14 +41,6 @@ class ForeignWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
-    """Both in seconds, already divided by the time scale."""
-
-    foreign_seconds: float
-    quiet_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Owned:
     """A snapshot of which the resources say who else owns their replicas, and what the next tick is to be told.
 
@@ -72,7 +64,7 @@ def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreig
             continue
         state, write = judge_target(
             known.get(resource.uid, Ownership()), target.uid, target.replicas, rival, snapshot.now_seconds,
-            Windows(foreign_window_seconds, resource.policy.stabilization_seconds),
+            foreign_window_seconds, resource.policy.stabilization_seconds,
         )  # fmt: skip
         ownerships[resource.uid] = state
         if write is not None:
@@ -82,11 +74,18 @@ def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreig
 
 
 def judge_target(
-    state: Ownership, target_uid: str, replicas: int, rival: str, now_seconds: float, windows: Windows
+    state: Ownership,
+    target_uid: str,
+    replicas: int,
+    rival: str,
+    now_seconds: float,
+    foreign_window_seconds: float,
+    quiet_seconds: float,
 ) -> tuple[Ownership, ForeignWrite | None]:
     """Take note of the replicas that the watch shows at a tick.
 
-    `rival` says who else has a claim on the target, such as an HPA (empty: no one). Returns the new state, whose
+    `rival` says who else has a claim on the target, such as an HPA (empty: no one). Foreign writes count together
+    within their window, and a conflict ends when it has been quiet for `quiet_seconds`. Returns the new state, whose
     `conflict` is empty when writing is allowed, and the foreign write where there was one.
     """
     if state.target_uid != target_uid:
@@ -95,7 +94,7 @@ def judge_target(
     if foreign is not None:
         kept = state.foreign_seconds[1 - DEFAULT.decision.foreign_writes_for_conflict :]
         state = replace(state, foreign_seconds=(*kept, now_seconds))
-    return _judge(state, rival, now_seconds, windows), foreign
+    return _judge(state, rival, now_seconds, foreign_window_seconds, quiet_seconds), foreign
 
 
 def intends(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
@@ -121,14 +120,16 @@ def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Owner
     return settled, ForeignWrite(taken, replicas)
 
 
-def _judge(state: Ownership, rival: str, now_seconds: float, windows: Windows) -> Ownership:
+def _judge(
+    state: Ownership, rival: str, now_seconds: float, foreign_window_seconds: float, quiet_seconds: float
+) -> Ownership:
     if rival:
         # Its last possible write is now: the quiet window starts when it is gone.
         return replace(state, foreign_seconds=(now_seconds,), conflict=rival)
     if state.conflict:
-        quiet = now_seconds - state.foreign_seconds[-1] >= windows.quiet_seconds
+        quiet = now_seconds - state.foreign_seconds[-1] >= quiet_seconds
         return replace(state, foreign_seconds=(), conflict="") if quiet else state
-    recent = tuple(at for at in state.foreign_seconds if now_seconds - at <= windows.foreign_seconds)
+    recent = tuple(at for at in state.foreign_seconds if now_seconds - at <= foreign_window_seconds)
     if len(recent) >= DEFAULT.decision.foreign_writes_for_conflict:
         text = "another writer keeps changing the replicas; stop it or set scaling.mode: Advisory"
         return replace(state, foreign_seconds=recent, conflict=text)

@@ -67,7 +67,7 @@ def propose(
     else:
         seen = estimate(resource, target, sized, memory, tick, config)
         limits = resource_bounds(resource, sized)
-        return _decide(Case(resource, target, sized, seen.memory, seen.demand, seen.forecast, tick, limits, config))
+        return _decide(Case(resource, target, sized, seen.memory, tick, config, seen.demand, seen.forecast, limits))
     # The window starts anew afterwards: nothing that was seen before a pause may lower a replica after it.
     return Unscalable(resource, fresh(target, "", memory), reason)
 
@@ -195,7 +195,7 @@ def _down(base: Proposal, demand: Demand) -> Proposal:
     """Strict down: the largest demand of a whole window, a deadband on top, every rule, one step."""
     case, current, limits = base.case, base.from_replicas, base.case.bounds
     largest = window_maximum(case.memory.loads)
-    worst = with_deadband(largest, case.forecast, case.resource, case.config.target_load)
+    worst = with_deadband(case, largest, case.forecast)
     floor = max(limits.lower, case.sized.table.replicas_for(worst, case.capacity_factor))
     above_limit = current > limits.upper
     # NB: a lowered limit skips the safety rules, so it may go down to that limit and no further.

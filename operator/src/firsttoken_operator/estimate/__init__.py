@@ -17,6 +17,7 @@ from firsttoken_operator.estimate.demand import Demand, can_wake_up, window_maxi
 from firsttoken_operator.estimate.estimates import Estimates, estimate, fresh, sizing_key
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
 from firsttoken_operator.estimate.memory import Decrease, Memory, ResourceMemory
+from firsttoken_operator.estimate.situation import Situation
 from firsttoken_operator.estimate.target_load import hold_seconds, with_deadband
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Method",
     "Observation",
     "ResourceMemory",
+    "Situation",
     "budget_consumption",
     "can_wake_up",
     "capacity_factor",

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.domain import Metrics, ResourceSnapshot, Sized, Target, Tick, Value
+from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick, Value
 from firsttoken_operator.estimate import demand as demands
 from firsttoken_operator.estimate import error_budget, irreducible_misses, miss_rate, replica_speed, tail_capacity
-from firsttoken_operator.estimate.calibration import (
-    Calibration,
-    allowed_share,
-    budget_consumption,
-    capacity_factor,
-    irreducible_miss_rate,
-    model_factor,
-    set_point,
-    speed_of,
-)
+from firsttoken_operator.estimate.calibration import Calibration, allowed_share, model_factor, set_point, speed_of
 from firsttoken_operator.estimate.config import EstimatorConfig
 from firsttoken_operator.estimate.demand import Demand, DemandState, LoadSample, can_wake_up, recent
 from firsttoken_operator.estimate.forecast import Forecast
 from firsttoken_operator.estimate.memory import Decrease, ResourceMemory
-from firsttoken_operator.estimate.settled import is_settled
+from firsttoken_operator.estimate.situation import Situation
 from firsttoken_operator.estimate.tail_capacity import TailSample
 from firsttoken_operator.estimate.target_load import expected, hold_seconds, observed, target_load
 
@@ -53,27 +44,20 @@ def estimate(
     if memory.sized_key != key:
         # What was learned is not about the new sizing: another SLA, other lengths, another capacity.
         memory = replace(memory, sized_key=key, calibration=Calibration(), demand=DemandState(), miss_rate=None)
-    sleeps = target.replicas == 0 and (resource.policy.min_replicas == 0 or memory.sleeps)
-    memory = replace(_with_size(memory, target, tick, config), sleeps=sleeps)
-    memory = _with_health(memory, resource, target, tick)
-    cost = demands.update(memory.demand, resource.metrics, sized.table, tick.interval_seconds, config.demand)
-    memory = replace(memory, demand=cost)
-    demand = demands.demand(memory.demand, resource.metrics, resource.policy)
+    at = Situation(resource, target, sized, memory, tick, config)
+    for update in (_with_size, _with_sleep, _with_health, _with_request_cost):
+        at = replace(at, memory=update(at))
+    demand = demands.demand(at.memory.demand, at.metrics, resource.policy)
     if demand is None:
-        return Estimates(memory, None, None)
-    if demand.backlog_requests >= 1:
-        memory = replace(memory, queued_seconds=tick.clock_seconds)
-    if resource.metrics.may_lower:
-        memory = replace(memory, forecast=observed(memory.forecast, resource, demand, tick, config.forecast))
-        memory = _with_speed(memory, resource.metrics, target, sized, tick, config)
-        memory = _with_misses(memory, resource, target, sized, demand, tick, config)
-    forecast = expected(memory.forecast, resource, tick, config.forecast)
-    sample = LoadSample(tick.clock_seconds, target_load(memory, resource, sized, demand, forecast, tick, config))
-    consumed = budget_consumption(memory.calibration, sized.sla, config)
-    hold = hold_seconds(resource, config.target_load)
-    window = hold * error_budget.window_multiplier(consumed, config.error_budget)
-    loads = (*recent(memory.loads, tick.clock_seconds, window), sample)
-    return Estimates(replace(memory, loads=loads), demand, forecast)
+        return Estimates(at.memory, None, None)
+    learned = (_with_arrivals, _with_speed, _with_misses) if at.metrics.may_lower else ()
+    for learn in (_with_queue, *learned):
+        at = replace(at, memory=learn(at, demand))
+    forecast = expected(at)
+    sample = LoadSample(tick.clock_seconds, target_load(at, demand, forecast))
+    window = hold_seconds(at) * error_budget.window_multiplier(at.consumed_budgets, config.error_budget)
+    loads = (*recent(at.memory.loads, tick.clock_seconds, window), sample)
+    return Estimates(replace(at.memory, loads=loads), demand, forecast)
 
 
 def sizing_key(sized: Sized) -> str:
@@ -98,142 +82,130 @@ def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> Reso
     )
 
 
-def _with_size(memory: ResourceMemory, target: Target, tick: Tick, config: EstimatorConfig) -> ResourceMemory:
+def _with_size(at: Situation) -> ResourceMemory:
+    memory, target, now = at.memory, at.target, at.tick.clock_seconds
     if target.ready != memory.ready:
-        seen = None if memory.ready is None else tick.clock_seconds
-        memory = replace(memory, ready=target.ready, ready_changed_seconds=seen)
+        memory = replace(memory, ready=target.ready, ready_changed_seconds=None if memory.ready is None else now)
     if target.replicas == memory.replicas:
         return memory
     gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
-    oldest = tick.clock_seconds - config.memory.decreases_seconds
-    kept = tuple(d for d in memory.decreases if d.at_seconds >= oldest)
-    decreases = (*kept, Decrease(tick.clock_seconds, gone)) if gone else kept
-    # A fleet that wakes up has lost nothing yet: its first pod needs time to say something.
-    lost = None if memory.replicas == 0 else memory.lost_since_seconds
+    kept = tuple(d for d in memory.decreases if d.at_seconds >= now - at.config.memory.decreases_seconds)
     return replace(
         memory,
         replicas=target.replicas,
-        changed_seconds=tick.clock_seconds,
-        decreases=decreases,
-        lost_since_seconds=lost,
+        changed_seconds=now,
+        decreases=(*kept, Decrease(now, gone)) if gone else kept,
+        # A fleet that wakes up has lost nothing yet: its first pod needs time to say something.
+        lost_since_seconds=None if memory.replicas == 0 else memory.lost_since_seconds,
     )
 
 
-def _with_health(memory: ResourceMemory, resource: ResourceSnapshot, target: Target, tick: Tick) -> ResourceMemory:
+def _with_sleep(at: Situation) -> ResourceMemory:
+    sleeps = at.target.replicas == 0 and (at.resource.policy.min_replicas == 0 or at.memory.sleeps)
+    return replace(at.memory, sleeps=sleeps)
+
+
+def _with_health(at: Situation) -> ResourceMemory:
+    memory, target, now = at.memory, at.target, at.tick.clock_seconds
     lost, since = memory.lost_since_seconds, memory.healthy_since_seconds
-    if resource.metrics.may_lower:
-        since = tick.clock_seconds if since is None else since
-        return replace(memory, lost_since_seconds=None, healthy_since_seconds=since)
+    if at.metrics.may_lower:
+        return replace(memory, lost_since_seconds=None, healthy_since_seconds=now if since is None else since)
     # NB: without a ready pod there is nothing to measure; that is a start, or a sleep from which a gateway can wake it.
     asleep = target.replicas == 0
-    if asleep and can_wake_up(resource.metrics):
+    if asleep and can_wake_up(at.metrics):
         lost = None
-    elif lost is None and not resource.metrics.may_raise and (target.ready or asleep):
-        lost = tick.clock_seconds
+    elif lost is None and not at.metrics.may_raise and (target.ready or asleep):
+        lost = now
     return replace(memory, healthy_since_seconds=None, lost_since_seconds=lost)
 
 
-def _with_speed(
-    memory: ResourceMemory, metrics: Metrics, target: Target, sized: Sized, tick: Tick, config: EstimatorConfig
-) -> ResourceMemory:
+def _with_request_cost(at: Situation) -> ResourceMemory:
+    interval, config = at.tick.interval_seconds, at.config.demand
+    return replace(at.memory, demand=demands.update(at.memory.demand, at.metrics, at.sized.table, interval, config))
+
+
+def _with_queue(at: Situation, demand: Demand) -> ResourceMemory:
+    return replace(at.memory, queued_seconds=at.tick.clock_seconds) if demand.backlog_requests >= 1 else at.memory
+
+
+def _with_arrivals(at: Situation, demand: Demand) -> ResourceMemory:
+    return replace(at.memory, forecast=observed(at, demand))
+
+
+def _with_speed(at: Situation, _: Demand) -> ResourceMemory:
     """Memory with what the requests inside the replicas say of their speed."""
-    if not is_settled(memory, tick, target, metrics):
+    memory, table, config = at.memory, at.sized.table, at.config.replica_speed
+    if not at.is_settled:
         return memory
-    cost = demands.token_cost(metrics, sized.table)
+    cost = demands.token_cost(at.metrics, table)
     if cost is None and memory.demand.measured_cost is not None:
         return memory  # Lengths that went missing: by the declared ones longer requests would look like slow replicas.
-    measured = replica_speed.measured(metrics, target, 1.0 if cost is None else cost, sized.table, config.replica_speed)
+    measured = replica_speed.measured(at.metrics, at.target, 1.0 if cost is None else cost, table, config)
     if measured is None:
         return memory
-    speed = replica_speed.update(memory.calibration.speed, measured, config.replica_speed)
+    speed = replica_speed.update(memory.calibration.speed, measured, config)
     return replace(memory, calibration=replace(memory.calibration, speed=speed))
 
 
-def _with_misses(
-    memory: ResourceMemory,
-    resource: ResourceSnapshot,
-    target: Target,
-    sized: Sized,
-    demand: Demand,
-    tick: Tick,
-    config: EstimatorConfig,
-) -> ResourceMemory:
+def _with_misses(at: Situation, demand: Demand) -> ResourceMemory:
     """Memory with what this tick's late first tokens say of the miss rate, the budget, and settled replicas."""
-    metrics, known = resource.metrics, memory.calibration
-    seen, allowed = miss_rate.measured(metrics.ttft, config.miss_rate), allowed_share(sized.sla)
-    smoothed = miss_rate.update(memory.miss_rate, seen, tick.interval_seconds, resource.policy.stabilization_seconds)
+    metrics, known, config, interval = at.metrics, at.memory.calibration, at.config, at.tick.interval_seconds
+    seen, allowed = miss_rate.measured(metrics.ttft, config.miss_rate), allowed_share(at.sized.sla)
+    smoothed = miss_rate.update(at.memory.miss_rate, seen, interval, at.resource.policy.stabilization_seconds)
     judged = seen if allowed is not None else None
-    requests = metrics.ttft.requests * tick.interval_seconds / metrics.window_seconds if metrics.ttft else 0.0
-    budget = error_budget.update(
-        known.budget, judged, known.irreducible.share, requests, tick.interval_seconds, config.error_budget
-    )
-    violating, known = memory.violating_since_seconds, replace(known, budget=budget)
-    memory = replace(memory, miss_rate=smoothed, calibration=known, violating_since_seconds=None)
-    if judged is None or allowed is None or not is_settled(memory, tick, target, metrics):
-        return memory
-    if not _speed_is_known(memory, tick, config):
+    requests = metrics.ttft.requests * interval / metrics.window_seconds if metrics.ttft else 0.0
+    budget = error_budget.update(known.budget, judged, known.irreducible.share, requests, interval, config.error_budget)
+    violating, known = at.memory.violating_since_seconds, replace(known, budget=budget)
+    memory = replace(at.memory, miss_rate=smoothed, calibration=known, violating_since_seconds=None)
+    at = replace(at, memory=memory)
+    if judged is None or allowed is None or not at.is_settled or not _is_speed_known(at):
         return memory
     # What the engines say, not a gateway: both sides of a comparison have to be of the same requests.
-    offered = (
-        metrics.arrivals.value * demand.request_cost if isinstance(metrics.arrivals, Value) else demand.offered_load
-    )
-    utilization = offered / (target.ready * sized.table.capacity_of_one_among(target.ready))
-    if _is_idle(memory, metrics, utilization, tick, config):
-        irreducible = irreducible_misses.update(
-            known.irreducible, judged, requests, tick.interval_seconds, config.irreducible_misses
-        )
+    arrivals = metrics.arrivals.value if isinstance(metrics.arrivals, Value) else demand.arrivals_per_second
+    ready = at.target.ready
+    utilization = arrivals * demand.request_cost / (ready * at.sized.table.capacity_of_one_among(ready))
+    if _is_idle(at, utilization):
+        law = config.irreducible_misses
+        irreducible = irreducible_misses.update(known.irreducible, judged, requests, interval, law)
         return replace(memory, calibration=replace(known, irreducible=irreducible))
-    return _with_tail(memory, violating, judged, allowed, utilization, metrics, sized, tick, config)
+    return _with_tail(at, violating, judged, allowed, utilization)
 
 
 def _with_tail(
-    memory: ResourceMemory,
-    violating_since_seconds: float | None,
-    missed: float,
-    allowed: float,
-    sized_utilization: float,
-    metrics: Metrics,
-    sized: Sized,
-    tick: Tick,
-    config: EstimatorConfig,
+    at: Situation, violating_since_seconds: float | None, missed: float, allowed: float, sized_utilization: float
 ) -> ResourceMemory:
     """Memory with what the miss rate of replicas that work says of their capacity."""
-    known, since = memory.calibration, None
-    gain = error_budget.gain(budget_consumption(known, sized.sla, config), config.error_budget)
-    irreducible = irreducible_miss_rate(known, metrics, sized, config)
-    held_at = set_point(known, allowed, config) * gain
-    signal = tail_capacity.error_signal(
-        missed, irreducible, known.irreducible.share, held_at, allowed, config.tail_capacity
-    )
+    known, config, law = at.memory.calibration, at.config, at.config.tail_capacity
+    gain = error_budget.gain(at.consumed_budgets, config.error_budget)
+    irreducible, held_at = at.irreducible_miss_rate, set_point(known, allowed, config) * gain
+    signal = tail_capacity.error_signal(missed, irreducible, known.irreducible.share, held_at, allowed, law)
+    now, since = at.tick.clock_seconds, None
     if signal < 0:
-        since = tick.clock_seconds if violating_since_seconds is None else violating_since_seconds
+        since = now if violating_since_seconds is None else violating_since_seconds
     sample = TailSample(
         error_signal=signal,
         budget_gain=gain,
-        is_clear=missed - irreducible > config.tail_capacity.clear_violations * allowed,
-        utilization=sized_utilization / capacity_factor(known, config),
-        violating_windows=0.0 if since is None else (tick.clock_seconds - since) / metrics.window_seconds,
-        most_factor=model_factor(sized, config),
-        interval_seconds=tick.interval_seconds,
-        window_seconds=metrics.window_seconds,
+        is_clear=missed - irreducible > law.clear_violations * allowed,
+        utilization=sized_utilization / at.capacity_factor,
+        violating_windows=0.0 if since is None else (now - since) / at.metrics.window_seconds,
+        most_factor=model_factor(at.sized, config),
+        interval_seconds=at.tick.interval_seconds,
+        window_seconds=at.metrics.window_seconds,
     )
-    tail = tail_capacity.update(known.tail, sample, speed_of(known, config), config.tail_capacity)
-    return replace(memory, calibration=replace(known, tail=tail), violating_since_seconds=since)
+    tail = tail_capacity.update(known.tail, sample, speed_of(known, config), law)
+    return replace(at.memory, calibration=replace(known, tail=tail), violating_since_seconds=since)
 
 
-def _speed_is_known(memory: ResourceMemory, tick: Tick, config: EstimatorConfig) -> bool:
+def _is_speed_known(at: Situation) -> bool:
     """Whether the replicas' speed was measured, or could not be for long: else its error would count twice."""
-    since = memory.healthy_since_seconds
-    waited = since is not None and tick.clock_seconds - since >= config.tail_capacity.speed_wait_seconds
-    return waited or replica_speed.is_known(memory.calibration.speed, config.replica_speed)
+    since = at.memory.healthy_since_seconds
+    waited = since is not None and at.tick.clock_seconds - since >= at.config.tail_capacity.speed_wait_seconds
+    return waited or replica_speed.is_known(at.memory.calibration.speed, at.config.replica_speed)
 
 
-def _is_idle(
-    memory: ResourceMemory, metrics: Metrics, sized_utilization: float, tick: Tick, config: EstimatorConfig
-) -> bool:
+def _is_idle(at: Situation, sized_utilization: float) -> bool:
     """Whether no request waits on these replicas: then what is late is irreducible."""
-    queued, idle = memory.queued_seconds, config.irreducible_misses
-    is_quiet = queued is None or tick.clock_seconds - queued > idle.quiet_windows * metrics.window_seconds
-    utilization = sized_utilization / capacity_factor(memory.calibration, config)
-    has_room = utilization <= config.tail_capacity.least_utilization
+    queued, idle = at.memory.queued_seconds, at.config.irreducible_misses
+    is_quiet = queued is None or at.tick.clock_seconds - queued > idle.quiet_windows * at.metrics.window_seconds
+    has_room = sized_utilization / at.capacity_factor <= at.config.tail_capacity.least_utilization
     return sized_utilization <= idle.idle_utilization and has_room and is_quiet

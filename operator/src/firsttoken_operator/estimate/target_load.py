@@ -8,49 +8,25 @@ from __future__ import annotations
 
 import math
 
-from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick, lead_seconds
 from firsttoken_operator.estimate import error_budget, miss_rate
-from firsttoken_operator.estimate.calibration import budget_consumption, capacity_factor, irreducible_miss_rate
-from firsttoken_operator.estimate.config import EstimatorConfig, ForecastConfig, TargetLoadConfig
 from firsttoken_operator.estimate.demand import Demand
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Observation, observe, predict
-from firsttoken_operator.estimate.memory import ResourceMemory
-from firsttoken_operator.estimate.settled import is_settled
+from firsttoken_operator.estimate.situation import Situation
 
 
-def observed(
-    state: ForecastState | None, resource: ResourceSnapshot, demand: Demand, tick: Tick, config: ForecastConfig
-) -> ForecastState:
+def observed(at: Situation, demand: Demand) -> ForecastState:
     """The forecast's state after this tick's arrivals."""
-    seen = Observation(
-        epoch_seconds=tick.epoch_seconds,
-        rate_per_second=demand.offered_load,
-        window_seconds=resource.metrics.window_seconds,
-        horizon_seconds=lead_seconds(resource.time_to_ready_seconds, tick.interval_seconds),
-    )
-    return observe(state, seen, config)
+    seen = Observation(at.tick.epoch_seconds, demand.offered_load, at.metrics.window_seconds, at.lead_seconds)
+    return observe(at.memory.forecast, seen, at.config.forecast)
 
 
-def expected(
-    state: ForecastState | None, resource: ResourceSnapshot, tick: Tick, config: ForecastConfig
-) -> Forecast | None:
+def expected(at: Situation) -> Forecast | None:
     """What is expected before a pod that is created now would be ready; None where nothing was observed yet."""
-    if state is None:
-        return None
-    horizon_seconds = lead_seconds(resource.time_to_ready_seconds, tick.interval_seconds)
-    forecast = predict(state, tick.epoch_seconds, horizon_seconds, config)
+    forecast = predict(at.memory.forecast, at.tick.epoch_seconds, at.lead_seconds, at.config.forecast)
     return forecast if forecast.samples else None
 
 
-def target_load(
-    memory: ResourceMemory,
-    resource: ResourceSnapshot,
-    sized: Sized,
-    demand: Demand,
-    forecast: Forecast | None,
-    tick: Tick,
-    config: EstimatorConfig,
-) -> float:
+def target_load(at: Situation, demand: Demand, forecast: Forecast | None) -> float:
     """Load to size for, in requests of the declared lengths a second.
 
     Partial data is a lower bound of what arrives: it is taken as it is, and never filtered.
@@ -58,46 +34,37 @@ def target_load(
     backlog = demand.backlog_per_second * demand.request_cost
     if not demand.total_per_second:
         return 0.0  # Proven idle: what the filter still remembers is over.
-    if not resource.metrics.may_lower:
-        return demand.offered_load + backlog
     offered = demand.offered_load
+    if not at.metrics.may_lower:
+        return offered + backlog
     if forecast is not None:
-        chance = _chance(forecast, offered, resource)
-        offered = max(forecast.peak_per_second, offered - config.target_load.certain_deviations * chance)
-    consumed = budget_consumption(memory.calibration, sized.sla, config)
-    needed = (offered + backlog) / error_budget.utilization_limit(consumed, config.error_budget)
-    return max(needed, _over_provisioned(memory, resource, sized, demand, tick, config))
+        certain = at.config.target_load.certain_deviations * _chance(at, forecast, offered)
+        offered = max(forecast.peak_per_second, offered - certain)
+    needed = (offered + backlog) / error_budget.utilization_limit(at.consumed_budgets, at.config.error_budget)
+    return max(needed, _over_provisioned(at, demand))
 
 
-def with_deadband(
-    load: float, forecast: Forecast | None, resource: ResourceSnapshot, config: TargetLoadConfig
-) -> float:
+def with_deadband(at: Situation, load: float, forecast: Forecast | None) -> float:
     """The load that a smaller fleet must still carry: chance must not bring the replica back."""
-    least = load * (1 + config.least_deadband)
+    law = at.config.target_load
+    least = load * (1 + law.least_deadband)
     if forecast is None or not load:
         return least
-    return max(least, load + config.deadband_deviations * _chance(forecast, load, resource))
+    return max(least, load + law.deadband_deviations * _chance(at, forecast, load))
 
 
-def hold_seconds(resource: ResourceSnapshot, config: TargetLoadConfig) -> float:
+def hold_seconds(at: Situation) -> float:
     """How long every signal has to allow a smaller size: what takes long to start is not given back at once."""
-    start = min(resource.time_to_ready_seconds, config.most_held_start_seconds)
-    return max(resource.policy.stabilization_seconds, start)
+    start = min(at.resource.time_to_ready_seconds, at.config.target_load.most_held_start_seconds)
+    return max(at.resource.policy.stabilization_seconds, start)
 
 
-def _chance(forecast: Forecast, rate_per_second: float, resource: ResourceSnapshot) -> float:
+def _chance(at: Situation, forecast: Forecast, rate_per_second: float) -> float:
     """One standard deviation of the rate of a window by chance alone, as dispersed as it was measured."""
-    return math.sqrt(forecast.dispersion * rate_per_second / resource.metrics.window_seconds)
+    return math.sqrt(forecast.dispersion * rate_per_second / at.metrics.window_seconds)
 
 
-def _over_provisioned(
-    memory: ResourceMemory,
-    resource: ResourceSnapshot,
-    sized: Sized,
-    demand: Demand,
-    tick: Tick,
-    config: EstimatorConfig,
-) -> float:
+def _over_provisioned(at: Situation, demand: Demand) -> float:
     """What a fleet carries that is larger by its miss rate, where that is large: 0 where it is not.
 
     A burst of seconds hardly shows in the rate of a minute, but in what it makes late. Rounded down, so that a fleet of
@@ -105,19 +72,15 @@ def _over_provisioned(
     window, and that works: what is late on idle replicas is not helped by more, and neither is what is irreducible, so
     it stays within what this load could need.
     """
-    target, missed = resource.target, miss_rate.measured(resource.metrics.ttft, config.miss_rate)
-    if not isinstance(target, Target) or missed is None:
+    missed, law = miss_rate.measured(at.metrics.ttft, at.config.miss_rate), at.config.target_load
+    if missed is None:
         return 0.0
-    irreducible = irreducible_miss_rate(memory.calibration, resource.metrics, sized, config)
-    share = min(missed - irreducible, config.target_load.most_over_provisioning)
-    if share <= config.target_load.over_provisioning_miss_rate or not is_settled(
-        memory, tick, target, resource.metrics
-    ):
+    share = min(missed - at.irreducible_miss_rate, law.most_over_provisioning)
+    if share <= law.over_provisioning_miss_rate or not at.is_settled:
         return 0.0
-    ready, table = target.ready, sized.table
-    idle = config.irreducible_misses.idle_utilization
+    ready, table, idle = at.target.ready, at.sized.table, at.config.irreducible_misses.idle_utilization
     if demand.total_per_second <= idle * ready * table.capacity_of_one_among(ready):
         return 0.0
     replicas = ready + int(ready * share)
-    provided = replicas * table.capacity_of_one_among(replicas) * capacity_factor(memory.calibration, config)
+    provided = replicas * table.capacity_of_one_among(replicas) * at.capacity_factor
     return min(provided, demand.total_per_second / idle) if replicas > ready else 0.0

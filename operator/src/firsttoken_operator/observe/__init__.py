@@ -7,9 +7,9 @@ What is named here needs no package but those of the base install: replay judges
 that speak HTTP are `observe.prometheus` and `observe.history`.
 """
 
-from firsttoken_operator.observe.collect import PodSample, SourceReading, collect
+from firsttoken_operator.observe.collect import PodSample, SourceReading, collect, unavailable
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.store import Store
 
-__all__ = ["LivePod", "MeasureSettings", "PodSample", "SourceReading", "Store", "collect", "measure"]
+__all__ = ["LivePod", "MeasureSettings", "PodSample", "SourceReading", "Store", "collect", "measure", "unavailable"]

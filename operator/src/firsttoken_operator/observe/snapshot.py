@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -71,43 +72,32 @@ def build_snapshot(
     sizing fits the pods that run.
     Resources that are being deleted are left out: their targets stay as they are.
     """
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, times)
+    pools = {stored.name: stored.parsed for stored in store.pools.values()}
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, times, pools)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
         if not stored.deleting
     )
-    own_pods = builder.pod_uids_by_pool(resources)
-    pools = {
-        stored.name: pool_snapshot(
-            stored,
-            store.nodes.values(),
-            store.pods(),
-            own_pods.get(stored.name, set()),
-            times.scale_down_limit_window_seconds,
-        )
-        for stored in store.pools.values()
+    own_pods, window = builder.pod_uids_by_pool(resources), times.scale_down_limit_window_seconds
+    seen = {
+        pool.name: pool_snapshot(pool, store.nodes.values(), store.pods(), own_pods.get(pool.name, set()), window)
+        for pool in store.pools.values()
     }
-    return FleetSnapshot(times.now_seconds, times.tick_seconds, resources, pools, epoch_seconds=times.wall_seconds)
+    return FleetSnapshot(times.now_seconds, times.tick_seconds, resources, seen, epoch_seconds=times.wall_seconds)
 
 
+@dataclass(frozen=True, slots=True)
 class _Builder:
-    def __init__(
-        self,
-        store: Store,
-        metrics_by_uid: Mapping[str, Metrics],
-        sized_by_uid: Mapping[str, Sized | Unsized],
-        times: SnapshotTimes,
-    ) -> None:
-        self._store = store
-        self._metrics = metrics_by_uid
-        self._sized = sized_by_uid
-        self._times = times
-        self._pools = {stored.name: stored.parsed for stored in store.pools.values()}
+    store: Store
+    metrics: Mapping[str, Metrics]
+    sized: Mapping[str, Sized | Unsized]
+    times: SnapshotTimes
+    pools: Mapping[str, GPUPool | None]
 
     def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
         """One resource, readable or not."""
-        metrics = self._metrics.get(stored.uid) or nothing(NOT_MEASURED, 0.0)
+        metrics, times = self.metrics.get(stored.uid) or nothing(NOT_MEASURED, 0.0), self.times
         if stored.parsed is None:
             return ResourceSnapshot(
                 uid=stored.uid, namespace=stored.namespace, name=stored.name, generation=stored.generation,
@@ -115,43 +105,33 @@ class _Builder:
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
         resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
-        policy = scaling_policy(resource, self._pool(pool_name), time_scale=self._times.time_scale)
-        target = target_of(
-            self._store, resource, wall_seconds=self._times.wall_seconds, time_scale=self._times.time_scale
-        )
-        ready = ready_seconds(self._time_to_ready_seconds(target), self._times.time_scale)
-        lead = lead_seconds(ready, self._times.tick_seconds)
+        target = target_of(self.store, resource, wall_seconds=times.wall_seconds, time_scale=times.time_scale)
+        starts = self.store.starts(target.uid) if isinstance(target, Target) else None
+        ready = ready_seconds(starts.next_p90_seconds if starts else None, times.time_scale)
+        lead = lead_seconds(ready, times.tick_seconds)
         return ResourceSnapshot(
             uid=stored.uid,
             namespace=stored.namespace,
             name=stored.name,
             generation=stored.generation,
-            policy=policy,
-            sized=self._sized.get(stored.uid, NOT_SIZED),
+            policy=scaling_policy(resource, self.pools.get(pool_name or ""), time_scale=times.time_scale),
+            sized=self.sized.get(stored.uid, NOT_SIZED),
             target=target,
             metrics=metrics,
             pool=pool_name,
             priority=resource.spec.capacity.priority,
             created=stored.created,
-            claims=claims_on(self._store, resource),
+            claims=claims_on(self.store, resource),
             time_to_ready_seconds=ready,
             # NB: as far ahead as a new pod takes to be ready, so that those of a window are ready when it opens.
-            scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self._times.wall_seconds, lead),
+            scheduled_requests_per_second=scheduled_peak(schedule_of(resource), times.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
         )
 
     def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
         """Pods that the pool's own resources are charged for already."""
-        owned: dict[str, set[str]] = {}
+        owned: dict[str, set[str]] = defaultdict(set)
         for resource in resources:
             if resource.pool is not None and isinstance(resource.target, Target):
-                uids = owned.setdefault(resource.pool, set())
-                uids.update(pod.uid for pod in self._store.pods_of(resource.target.uid))
+                owned[resource.pool].update(pod.uid for pod in self.store.pods_of(resource.target.uid))
         return owned
-
-    def _pool(self, name: str | None) -> GPUPool | None:
-        return None if name is None else self._pools.get(name)
-
-    def _time_to_ready_seconds(self, target: Target | TargetMissing) -> float | None:
-        starts = self._store.starts(target.uid) if isinstance(target, Target) else None
-        return None if starts is None else starts.next_p90_seconds

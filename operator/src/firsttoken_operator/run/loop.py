@@ -17,7 +17,7 @@ from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
-from firsttoken_operator.act.status import Observed
+from firsttoken_operator.act.status import Answer, Observed
 from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, intends, judge_owners, withhold_unfit, wrote
 from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
 from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
@@ -30,7 +30,7 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.restore import Restoring
 from firsttoken_operator.run.settings import Settings
-from firsttoken_operator.run.sizer import Answer, Sizer
+from firsttoken_operator.run.sizer import Sizer
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Parts:
 class _Tick:
     """What all resources of one tick share."""
 
-    answers: dict[str, Answer]
+    answers: Mapping[str, Answer]
     foreign: Mapping[str, ForeignWrite]
     now: datetime
 
@@ -128,7 +128,7 @@ class Loop:
         self._memory = decided.memory
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
         now = datetime.fromtimestamp(wall, UTC)
-        await self._act(snapshot, decided, _Tick(dict(answers), owned.foreign, now))
+        await self._act(snapshot, decided, _Tick(answers, owned.foreign, now))
         self._finish(snapshot, decided, due_seconds)
         return decided.decisions
 
@@ -200,20 +200,10 @@ class Loop:
         stored = self._parts.store.resources.get(resource.uid)
         if stored is None:
             return
-        answer = tick.answers.get(resource.uid)
-        target = resource.target
+        answer, target = tick.answers.get(resource.uid, Answer(resource.sized)), resource.target
         ready = self._parts.store.time_to_ready(target.uid) if isinstance(target, Target) else None
-        seen = Observed(
-            resource=resource,
-            decision=decision,
-            result=result,
-            sizing=answer.sizing if answer else None,
-            declared=answer.declared if answer else None,
-            now=tick.now,
-            time_to_ready_seconds=(ready.p50_seconds, ready.p90_seconds) if ready else None,
-            recommended=answer.recommended if answer else None,
-            compared=answer.compared if answer else False,
-        )
+        percentiles = (ready.p50_seconds, ready.p90_seconds) if ready else None
+        seen = Observed(resource, decision, result, answer, tick.now, percentiles)
         await self._parts.publisher.publish(stored.status, seen, tick.foreign.get(resource.uid))
 
     def _finish(self, snapshot: FleetSnapshot, decided: Decided, due_seconds: float) -> None:

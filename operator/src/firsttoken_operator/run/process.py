@@ -9,23 +9,21 @@ look alive and decide on the past.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import kopf
 from kubernetes.aio import client
 
 from firsttoken_operator.act.errors import ClusterError
 from firsttoken_operator.act.events import EventRecorder
-from firsttoken_operator.act.kubernetes import GROUP_VERSION, KubernetesCluster, load_configuration
+from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
 from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.act.scale import ScaleWriter
+from firsttoken_operator.api.base import API_VERSION, GROUP
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import kopf_wiring
 from firsttoken_operator.run.health import HealthServer, Heartbeats
@@ -37,7 +35,7 @@ from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 from firsttoken_operator.run.sync import CacheSync
-from firsttoken_operator.run.watches import GROUP, WATCHED, Watched
+from firsttoken_operator.run.watches import WATCHED
 
 logger = logging.getLogger(__name__)
 
@@ -53,50 +51,40 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     Raises `kubernetes.aio.config.ConfigException` without usable credentials, OSError where the port is taken.
     """
     cluster = KubernetesCluster(client.ApiClient(await load_configuration(kubeconfig)))
-    measuring, histories = Measuring(settings), Histories(source_configs(settings), settings.timing)
-    store, metrics = Store(), OperatorMetrics()
-    heartbeats = Heartbeats(settings.timing.tick_seconds)
-    health = HealthServer(heartbeats, metrics.render, time.monotonic)
+    parts = _parts(settings, cluster)
+    health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic)
     try:
         port = await health.start(settings.host, settings.port)
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
-        loop = Loop(settings, _parts(settings, cluster, store, measuring, histories, metrics, heartbeats))
-        sync = CacheSync(cluster, _feed(store), WATCHED, settings.namespaces)
-        return await _run(settings, kubeconfig, loop, sync, heartbeats, metrics)
+        sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
+        return await _run(settings, kubeconfig, parts, sync)
     finally:
         await health.stop()
-        histories.close()
-        measuring.close()
+        parts.histories.close()
+        parts.measuring.close()
         await cluster.close()
 
 
-def _parts(
-    settings: Settings,
-    cluster: KubernetesCluster,
-    store: Store,
-    measuring: Measuring,
-    histories: Histories,
-    metrics: OperatorMetrics,
-    heartbeats: Heartbeats,
-) -> Parts:
-    scrape_seconds = settings.timing.scrape_interval_seconds
-    recorder = EventRecorder(cluster)
-    renderer = Renderer(cluster, scrape_interval_seconds=scrape_seconds)
+def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
+    timing, recorder = settings.timing, EventRecorder(cluster)
+    scrape_seconds = timing.scrape_interval_seconds
     rendered = Rendered(
-        renderer, monitor_labels=settings.pod_monitor_labels, scrape_interval_seconds=scrape_seconds
-    )  # fmt: skip
+        Renderer(cluster, scrape_interval_seconds=scrape_seconds),
+        monitor_labels=settings.pod_monitor_labels,
+        scrape_interval_seconds=scrape_seconds,
+    )
     return Parts(
-        store=store,
-        measuring=measuring,
-        histories=histories,
-        sizer=Sizer(settings.timing.tick_seconds / 2),
+        store=Store(),
+        measuring=Measuring(settings),
+        histories=Histories(source_configs(settings), timing),
+        sizer=Sizer(timing.tick_seconds / 2),
         writer=ScaleWriter(cluster),
         publisher=Publisher(cluster, recorder),
         recorder=recorder,
         pools=PoolPublisher(cluster),
-        metrics=metrics,
-        heartbeats=heartbeats,
+        metrics=OperatorMetrics(),
+        heartbeats=Heartbeats(timing.tick_seconds),
         rendered=rendered if settings.render else None,
     )
 
@@ -106,7 +94,7 @@ async def _definitions(cluster: KubernetesCluster) -> None:
     ours = [watched for watched in WATCHED if watched.group == GROUP]
     while True:
         try:
-            missing = [kind.plural for kind in ours if not await cluster.serves(GROUP_VERSION, kind.kind)]
+            missing = [kind.plural for kind in ours if not await cluster.serves(API_VERSION, kind.kind)]
         except ClusterError as error:
             logger.warning("cannot ask the API server for the custom resource definitions: %s", error)
         else:
@@ -116,29 +104,15 @@ async def _definitions(cluster: KubernetesCluster) -> None:
         await asyncio.sleep(DEFINITIONS_SECONDS)
 
 
-def _feed(store: Store) -> kopf_wiring.Feed:
-    def feed(watched: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
-        store.feed(watched.kind, event_type, body)
-
-    return feed
-
-
-async def _run(
-    settings: Settings,
-    kubeconfig: str | None,
-    loop: Loop,
-    sync: CacheSync,
-    heartbeats: Heartbeats,
-    metrics: OperatorMetrics,
-) -> int:
+async def _run(settings: Settings, kubeconfig: str | None, parts: Parts, sync: CacheSync) -> int:
     stop, stop_watching, watching = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def tick_when_synced() -> None:
         await sync.wait_until_complete()
-        heartbeats.synced = True
-        metrics.leader.set(1)
+        parts.heartbeats.synced = True
+        parts.metrics.leader.set(1)
         logger.info("caches are complete; the first tick starts")
-        await loop.run(stop)
+        await Loop(settings, parts).run(stop)
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     resyncing = asyncio.create_task(sync.resync_forever(), name="resync")
@@ -163,17 +137,12 @@ async def _run(
         error = None if task.cancelled() else task.exception()
         logger.error("%s ended: %r", task.get_name(), error)
     stop.set()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(_quietly(ticking)), LAST_TICK_SECONDS)
+    await asyncio.wait({ticking}, timeout=LAST_TICK_SECONDS)
     stop_watching.set()
     for ending in (ticking, resyncing, stopped, taking_signals):
         ending.cancel()
     await asyncio.gather(ticking, resyncing, stopped, taking_signals, kopf_task, return_exceptions=True)
     return 1 if failed else 0
-
-
-async def _quietly(task: asyncio.Task[None]) -> None:
-    await asyncio.wait({task})
 
 
 async def _take_signals(watching: asyncio.Event, stop: asyncio.Event) -> None:

@@ -12,10 +12,9 @@ ten changes, and an update of the tail capacity that was under way.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from firsttoken_operator.act.publish import read_status
+from firsttoken_operator.act.status import configuration, read_status
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
@@ -27,16 +26,10 @@ from firsttoken_operator.domain import (
     ScalingMode,
     Sized,
     Target,
+    Tick,
     health_of,
 )
-from firsttoken_operator.estimate import (
-    DEFAULT,
-    Calibration,
-    Decrease,
-    ResourceMemory,
-    fresh,
-    sizing_key,
-)
+from firsttoken_operator.estimate import DEFAULT, Calibration, Decrease, ResourceMemory, fresh, sizing_key
 from firsttoken_operator.estimate import restored as restored_calibration
 from firsttoken_operator.observe.projections import epoch_seconds
 from firsttoken_operator.observe.store import Store
@@ -49,33 +42,10 @@ TIMESTAMP_RESOLUTION_SECONDS = 1.0
 """Times of a status have whole seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreTimes:
-    """One moment on three clocks: `epoch_seconds` since the epoch, `clock_seconds` of the memory's logical clock."""
-
-    epoch_seconds: float
-    clock_seconds: float
-    tick_seconds: float
-
-    def earliest(self, timestamp: str) -> float | None:
-        """When that was on the logical clock, at the earliest; None: the text is no time.
-
-        Times of the future (the clock was set back since) count as now, here and in `latest`.
-        """
-        at = epoch_seconds(timestamp)
-        return None if at is None else self.clock_seconds - max(0.0, self.epoch_seconds - at)
-
-    def latest(self, timestamp: str) -> float | None:
-        """When it was seen, at the latest."""
-        at = self.earliest(timestamp)
-        late = SEEN_AFTER_TICKS * self.tick_seconds + TIMESTAMP_RESOLUTION_SECONDS
-        return None if at is None else min(self.clock_seconds, at + late)
-
-
 def restored(
     status: InferenceDeploymentStatus,
     resource: ResourceSnapshot,
-    times: RestoreTimes,
+    tick: Tick,
     target_created_seconds: float | None = None,
 ) -> ResourceMemory | None:
     """Memory of one resource as its status tells it; None where the status says nothing of this target.
@@ -96,9 +66,9 @@ def restored(
         fresh(target, sizing_key(sized) if sized and same_sizing else "", None),
         # NB: not the target's: what became of it while no operator watched is a change that this process sees.
         replicas=target.replicas if status.replicas is None else status.replicas,
-        changed_seconds=times.latest(scaled) if scaled else None,
-        lost_since_seconds=_lost_since(status, times),
-        decreases=_decreases(status, target, times),
+        changed_seconds=_latest(scaled, tick) if scaled else None,
+        lost_since_seconds=_lost_since(status, tick),
+        decreases=_decreases(status, target, tick),
         calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
         sleeps=_slept(status),
         advised_replicas=status.desired_replicas if advisory else None,
@@ -117,11 +87,8 @@ class Restoring:
 
     def seeded(self, memory: Memory, snapshot: FleetSnapshot, store: Store, epoch_seconds: float) -> Memory:
         """The memory with which to decide this snapshot: what is restored now, and the rest as it was."""
-        times = RestoreTimes(
-            epoch_seconds,
-            memory.advance(snapshot.now_seconds, snapshot.tick_seconds, DEFAULT.memory),
-            snapshot.tick_seconds,
-        )
+        clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, DEFAULT.memory)
+        tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
         present = {resource.uid for resource in snapshot.resources}
         self._done &= present
         self._first = {uid: status for uid, status in self._first.items() if uid in present}
@@ -130,7 +97,7 @@ class Restoring:
             if resource.uid in self._done:
                 continue
             try:
-                seed = self._seed(resource, memory.resources.get(resource.uid), store, times)
+                seed = self._seed(resource, memory.resources.get(resource.uid), store, tick)
             except Exception:
                 # One status that no test foresaw must not keep all the others from being decided.
                 logger.exception("restoring %s/%s from its status failed", resource.namespace, resource.name)
@@ -141,12 +108,12 @@ class Restoring:
         return memory.seeded(seeds)
 
     def _seed(
-        self, resource: ResourceSnapshot, known: ResourceMemory | None, store: Store, times: RestoreTimes
+        self, resource: ResourceSnapshot, known: ResourceMemory | None, store: Store, tick: Tick
     ) -> ResourceMemory | None:
         stored = store.resources.get(resource.uid)
         if stored is None:
             return None
-        status = self._first.setdefault(resource.uid, read_status(stored.status))
+        status = self._first.setdefault(resource.uid, read_status(InferenceDeploymentStatus, stored.status))
         target = resource.target
         if not isinstance(target, Target):
             return None
@@ -154,7 +121,7 @@ class Restoring:
             self._done.add(resource.uid)
             del self._first[resource.uid]
         view = store.deployment(resource.namespace, target.name)
-        found = restored(status, resource, times, view.created_seconds if view else None)
+        found = restored(status, resource, tick, view.created_seconds if view else None)
         if found is None or known is None or known.target_uid == "":
             return found
         if known.target_uid != target.uid or known.sized_key or not found.sized_key:
@@ -174,12 +141,9 @@ def _is_sized_as(status: SizingStatus | None, sized: Sized) -> bool:
     """Whether the status was written under this sizing: the same configuration with the same capacity."""
     if status is None or status.configuration is None or status.requests_per_second_per_replica is None:
         return False
-    pinned, key = status.configuration, sized.configuration
     rate = decimal_string(float(decimal(status.requests_per_second_per_replica)))
-    return (pinned.gpu, pinned.precision, pinned.tensor_parallel, pinned.pipeline_parallel, rate) == (
-        key.gpu, key.precision, key.tensor_parallel, key.pipeline_parallel,
-        decimal_string(sized.table.capacity_requests_per_second),
-    )  # fmt: skip
+    same_rate = rate == decimal_string(sized.table.capacity_requests_per_second)
+    return same_rate and status.configuration == configuration(sized.configuration)
 
 
 def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Calibration:
@@ -201,31 +165,47 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
     )
 
 
-def _decreases(status: InferenceDeploymentStatus, target: Target, times: RestoreTimes) -> tuple[Decrease, ...]:
+def _decreases(status: InferenceDeploymentStatus, target: Target, tick: Tick) -> tuple[Decrease, ...]:
     """GPUs given back within the last hour, oldest first."""
     found = []
     for record in reversed(status.decisions):
-        at = times.latest(record.time)
+        at = _latest(record.time, tick)
         gone = record.from_replicas - record.to_replicas
-        if at is not None and gone > 0 and at >= times.clock_seconds - DEFAULT.memory.decreases_seconds:
+        if at is not None and gone > 0 and at >= tick.clock_seconds - DEFAULT.memory.decreases_seconds:
             found.append(Decrease(at, gone * target.gpus_per_replica))
     return tuple(found)
 
 
-def _lost_since(status: InferenceDeploymentStatus, times: RestoreTimes) -> float | None:
+def _lost_since(status: InferenceDeploymentStatus, tick: Tick) -> float | None:
     """Since when there have been no usable metrics: an outage that outlives the operator must not start anew."""
-    healthy = _condition(status.conditions, ConditionType.METRICS_HEALTHY)
+    healthy = _condition(status, ConditionType.METRICS_HEALTHY)
     if healthy is None or healthy.status is not ConditionStatus.FALSE or health_of(healthy.reason).may_raise:
         return None
     # NB: without a ready pod there was nothing to measure; that is a start, not a loss of metrics.
-    return times.earliest(healthy.last_transition_time) if status.ready_replicas else None
+    return _earliest(healthy.last_transition_time, tick) if status.ready_replicas else None
 
 
 def _slept(status: InferenceDeploymentStatus) -> bool:
     """Whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
-    ready = _condition(status.conditions, ConditionType.READY)
+    ready = _condition(status, ConditionType.READY)
     return ready is not None and ready.reason in SLEEPING
 
 
-def _condition(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == kind.value), None)
+def _condition(status: InferenceDeploymentStatus, kind: ConditionType) -> Condition | None:
+    return next((condition for condition in status.conditions if condition.type == kind.value), None)
+
+
+def _earliest(timestamp: str, tick: Tick) -> float | None:
+    """When that was on the logical clock, at the earliest; None: the text is no time.
+
+    Times of the future (the clock was set back since) count as now, here and in `_latest`.
+    """
+    at = epoch_seconds(timestamp)
+    return None if at is None else tick.clock_seconds - max(0.0, tick.epoch_seconds - at)
+
+
+def _latest(timestamp: str, tick: Tick) -> float | None:
+    """When it was seen, at the latest."""
+    at = _earliest(timestamp, tick)
+    late = SEEN_AFTER_TICKS * tick.interval_seconds + TIMESTAMP_RESOLUTION_SECONDS
+    return None if at is None else min(tick.clock_seconds, at + late)

@@ -33,14 +33,18 @@ class SettingsError(Exception):
     """The configuration cannot be used: one line that names the key and the fix."""
 
 
-class GatewaySettings(BaseModel):
+class _Section(BaseModel):
+    """A part of the configuration file: camelCase, and nothing that is not known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class GatewaySettings(_Section):
     """A counter of requests as they come, kept by a gateway in front of the inference pods.
 
     `name_label` holds the name of the Deployment that is scaled, `namespace_label` its namespace. `selector`: labels
     with the values that they must have. It keeps out what is not the gateway's own: any pod may expose any metric.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     requests_total: str = Field(pattern=METRIC_NAME)
     namespace_label: LabelName = "namespace"
@@ -54,10 +58,8 @@ class GatewaySettings(BaseModel):
         return self
 
 
-class PrometheusSettings(BaseModel):
+class PrometheusSettings(_Section):
     """One Prometheus, as the administrator names it. Files are read again when they change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     url: str
     bearer_token_file: Path | None = None
@@ -84,13 +86,11 @@ class PrometheusSettings(BaseModel):
         return url
 
 
-class Settings(BaseModel):
+class Settings(_Section):
     """The configuration file of the operator (the chart renders it into a ConfigMap).
 
     Durations are those of a clock that is not scaled; `timing` has them divided by `time_scale`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     prometheus: dict[str, PrometheusSettings] = Field(default_factory=dict)
     """Each Prometheus, by the name that `spec.metrics.source` refers to."""

@@ -16,16 +16,16 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.act.publish import read_status
+from firsttoken_operator.act.status import Answer, read_status
 from firsttoken_operator.api import BenchmarkProfile, GPUPool, InferenceDeployment, sizing_request
 from firsttoken_operator.api.convert import canonical_model
+from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.request import Sizing, SizingRequest
-from firsttoken_sizing.workload import Workload
+from firsttoken_sizing.request import SizingRequest
 
 logger = logging.getLogger(__name__)
 
@@ -34,19 +34,6 @@ _REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
     (UnknownGPU, Reason.UNKNOWN_GPU),
     (InvalidInput, Reason.INVALID_SPEC),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What sizing says about one resource: `sized` for the decision, the rest for its status."""
-
-    sized: Sized | Unsized
-    sizing: Sizing | None = None
-    declared: Workload | None = None
-    recommended: ConfigurationKey | None = None
-    """What would be chosen today, where that is better than the pinned configuration."""
-    compared: bool = False
-    """Whether that is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +73,9 @@ class Sizer:
                 present[stored.uid] = Answer(Unsized(Reason.INVALID_SPEC, stored.problem))
                 continue
             pool = by_name.get(stored.parsed.spec.capacity.pool or "")
-            resource = stored.parsed.model_copy(update={"status": read_status(stored.status)})
+            resource = stored.parsed.model_copy(
+                update={"status": read_status(InferenceDeploymentStatus, stored.status)}
+            )
             relevant = [profile for profile in usable if _may_use(resource, profile)]
             versions = tuple((profile.uid, profile.generation) for profile in relevant)
             key = (stored.generation, _pin(resource), (pool.uid, pool.generation) if pool else None, versions)

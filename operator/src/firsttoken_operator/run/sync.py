@@ -15,7 +15,7 @@ from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
 from firsttoken_operator.act.kubernetes import KubernetesCluster
-from firsttoken_operator.run.kopf_wiring import Feed
+from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.watches import Watched
 
 logger = logging.getLogger(__name__)
@@ -32,10 +32,10 @@ class CacheSync:
     """Stands between the watches and the store: passes every event on and knows which objects the store holds."""
 
     def __init__(
-        self, cluster: KubernetesCluster, feed: Feed, watched: tuple[Watched, ...], namespaces: tuple[str, ...] = ()
+        self, cluster: KubernetesCluster, store: Store, watched: tuple[Watched, ...], namespaces: tuple[str, ...] = ()
     ) -> None:
         self._cluster = cluster
-        self._feed = feed
+        self._store = store
         self._watched = watched
         self._namespaces = namespaces or ("",)
         self._held: dict[str, dict[str, Identity]] = {kind.plural: {} for kind in watched}
@@ -49,7 +49,7 @@ class CacheSync:
             self._held[kind.plural][metadata["uid"]] = {
                 "metadata": {"uid": metadata["uid"], "name": metadata.get("name", "")}
             }
-        self._feed(kind, event_type, body)
+        self._store.feed(kind.kind, event_type, body)
 
     async def wait_until_complete(self) -> None:
         """Return when the watches have delivered everything that existed when this was called."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-GROUP = "firsttoken.dev"
-VERSION = "v1alpha1"
+from firsttoken_operator.api.base import GROUP, VERSION
 
 
 @dataclass(frozen=True, slots=True)

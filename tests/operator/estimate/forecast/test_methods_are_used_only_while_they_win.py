@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.estimate.forecast import Forecast, Method, Observation
-from firsttoken_operator.estimate.forecast.state import SeasonState
+from firsttoken_operator.estimate.forecast.season import SeasonState
 from tests.operator.estimate.forecast.series import (
     MONDAY,
     TICK_SECONDS,

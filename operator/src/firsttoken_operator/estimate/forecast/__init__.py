@@ -30,8 +30,8 @@ deviation, requests a second. Every day in the last three rows climbs from 10 at
 | fifth day, 8:15: and the hour of the day | 13.5 | 15.2 | 0.3 | SeasonTrend |
 """
 
-from firsttoken_operator.estimate.forecast.engine import learn, observe, predict
-from firsttoken_operator.estimate.forecast.state import Forecast, ForecastState, Method, Observation
+from firsttoken_operator.estimate.forecast.engine import Forecast, ForecastState, Observation, learn, observe, predict
+from firsttoken_operator.estimate.forecast.score import Method
 
 __all__ = [
     "Forecast",

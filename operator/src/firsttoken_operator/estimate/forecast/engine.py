@@ -6,7 +6,7 @@ Total: an observation that is not a finite, sensible number is refused quietly, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import exp, isfinite, sqrt
 
 from firsttoken_operator.estimate.config import ForecastConfig
@@ -15,16 +15,53 @@ from firsttoken_operator.estimate.forecast import noise as noises
 from firsttoken_operator.estimate.forecast import score as scores
 from firsttoken_operator.estimate.forecast import season as seasons
 from firsttoken_operator.estimate.forecast import trend as trends
-from firsttoken_operator.estimate.forecast.state import (
-    Forecast,
-    ForecastState,
-    LevelState,
-    Method,
-    Observation,
-    Pending,
-    SeasonState,
-    TrendState,
-)
+from firsttoken_operator.estimate.forecast.level import LevelState
+from firsttoken_operator.estimate.forecast.score import Method, Pending, ScoreState
+from firsttoken_operator.estimate.forecast.season import SeasonState
+from firsttoken_operator.estimate.forecast.trend import TrendState
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The work-weighted arrival rate, requests a second, over the `window_seconds` that end at `epoch_seconds`.
+
+    Requests are weighted by their work relative to the mean, so that one is about one: `dispersion` and the least rate
+    that the filter tells from zero, one request in a window, rest on that. `horizon_seconds` is the time that a new
+    replica needs now: how far ahead predictions will be scored.
+    """
+
+    epoch_seconds: float
+    rate_per_second: float
+    window_seconds: float
+    horizon_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is expected between now and the horizon. `samples` 0: nothing was observed and all rates are 0."""
+
+    level_per_second: float
+    """The rate now with the counting noise removed."""
+    peak_per_second: float
+    """The largest such rate expected until the horizon; never below the level."""
+    deviation_per_second: float
+    """Root mean square error of `peak_per_second`: measured where it was scored, else derived from the noise."""
+    method: Method
+    dispersion: float
+    """Variance-to-mean ratio of the requests counted in one window, as measured; 1 is Poisson."""
+    samples: int
+    """Observations so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastState:
+    """All that the forecast of one resource remembers."""
+
+    samples: int = 0
+    level: LevelState | None = None
+    trend: TrendState = field(default_factory=TrendState)
+    season: SeasonState = field(default_factory=SeasonState)
+    score: ScoreState = field(default_factory=ScoreState)
 
 
 def observe(state: ForecastState | None, at: Observation, config: ForecastConfig) -> ForecastState:

@@ -11,14 +11,31 @@ it adds, `min(elapsed, window)`: four correlated windows then count as much as t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 
 from firsttoken_operator.estimate.config import ForecastConfig
 from firsttoken_operator.estimate.forecast import noise as noises
-from firsttoken_operator.estimate.forecast.state import LevelState, NoiseState
+from firsttoken_operator.estimate.forecast.noise import NoiseState
 
 ANSCOMBE = 3.0 / 8.0
 """Of the transform that makes the variance of counts one; mathematics, not to be tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelState:
+    """A local level: the filtered rate, its variance, and the noise that both rest on."""
+
+    at_seconds: float
+    since_seconds: float
+    """When it was last started anew: at the first observation, after a gap, at a jump."""
+    window_seconds: float
+    rate: float
+    variance: float
+    """Of the error of `rate`, (requests a second) squared."""
+    direction: int
+    """+1 or -1 where the last innovation was suspiciously large, else 0."""
+    noise: NoiseState
 
 
 def follow(

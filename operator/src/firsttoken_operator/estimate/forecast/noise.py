@@ -12,10 +12,27 @@ that overlap share arrivals, and their difference says nothing about the countin
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import exp
 
 from firsttoken_operator.estimate.config import NoiseConfig
-from firsttoken_operator.estimate.forecast.state import NoiseState
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseState:
+    """Exponentially forgotten sums over pairs of disjoint windows, each divided by the rate at the time."""
+
+    weight: float
+    rate: float
+    """Sum of the rates, requests a second."""
+    near: float
+    """Sum of squared differences between neighbouring windows, over the rate."""
+    far: float
+    """The same between windows `far_lag_windows` apart."""
+    blocks: tuple[float, ...] = ()
+    """Rates of the last disjoint windows, oldest first; emptied where the series is broken."""
+    block_seconds: float = 0.0
+    """When the last of them ended."""
 
 
 def begin(rate: float, window_seconds: float, config: NoiseConfig) -> NoiseState:

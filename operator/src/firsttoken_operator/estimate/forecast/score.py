@@ -11,10 +11,68 @@ shared traces a trend then seems 10 % better than persistence where against the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from math import exp
 
 from firsttoken_operator.estimate.config import ScoreConfig
-from firsttoken_operator.estimate.forecast.state import Method, Pending, Score, ScoreState
+
+
+class Method(StrEnum):
+    """How the largest rate within the horizon was predicted."""
+
+    PERSISTENCE = "Persistence"
+    """The rate stays what it is."""
+    TREND = "Trend"
+    """It goes on growing as it does now, less and less."""
+    SEASON = "Season"
+    """It moves as it moved at this time of the day on other days."""
+    SEASON_TREND = "SeasonTrend"
+    """It moves as on other days, and what it grew beyond that goes on, less and less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Predictions made at `start_seconds` of the largest rate until `horizon_seconds` later, not yet scored."""
+
+    start_seconds: float
+    horizon_seconds: float
+    scale: float
+    """What errors are divided by: the level then, at least one request in a window."""
+    predictions: tuple[float, ...]
+    """In the order of `Method`; negative: the method had nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one method did against persistence: exponentially forgotten sums over the same comparisons.
+
+    Errors are relative to the level at which the prediction was made (`Pending.scale`).
+    """
+
+    weight: float = 0.0
+    """Independent horizons: four predictions a quarter of a horizon apart count as one."""
+    error: float = 0.0
+    """Absolute errors."""
+    persistence: float = 0.0
+    """Absolute errors of persistence at the same times."""
+    square: float = 0.0
+    """Squared errors."""
+    seconds: float = 0.0
+    """Horizons."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreState:
+    """The scoreboard: predictions that wait for their horizon to pass, and one score a method."""
+
+    path: tuple[tuple[float, float, float], ...] = ()
+    """What came since the oldest of them: time, filtered rate, and how strongly the one before is tied to it."""
+    pending: tuple[Pending, ...] = ()
+    scored_seconds: float = 0.0
+    """When the last comparison was made."""
+    scores: tuple[Score, ...] = (Score(), Score(), Score(), Score())
+    """In the order of `Method`."""
 
 
 def follow(

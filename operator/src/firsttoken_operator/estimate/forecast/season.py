@@ -9,15 +9,32 @@ new hour within two weeks, and `score` rules the season out until then.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import floor, log
 
 from firsttoken_operator.estimate.config import SeasonConfig
-from firsttoken_operator.estimate.forecast.state import SeasonState
 
 HOUR = 3600.0
 """Seconds."""
 WEEKDAY_SHIFT = 3
 """The epoch began on a Thursday: hour 0 of the week is Monday's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonState:
+    """What the rate was by hour: natural logarithms of hourly means, one profile of a day and one of a week."""
+
+    hour: int = 0
+    """The hour now being observed, counted from the epoch."""
+    total: float = 0.0
+    """Rates observed in it times the seconds that they stand for."""
+    seconds: float = 0.0
+    """Those seconds."""
+    day: tuple[float, ...] = (0.0,) * 24
+    day_seen: tuple[int, ...] = (0,) * 24
+    """On how many days each was seen; 0: its logarithm means nothing."""
+    week: tuple[float, ...] = (0.0,) * 168
+    week_seen: tuple[int, ...] = (0,) * 168
 
 
 def follow(

@@ -7,10 +7,21 @@ forecasting competitions against undamped ones.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import exp, log
 
 from firsttoken_operator.estimate.config import TrendConfig
-from firsttoken_operator.estimate.forecast.state import LevelState, TrendState
+from firsttoken_operator.estimate.forecast.level import LevelState
+
+
+@dataclass(frozen=True, slots=True)
+class TrendState:
+    """Damped trends of the level, relative to it, a second."""
+
+    slope: float = 0.0
+    """Of the level."""
+    beyond_season: float = 0.0
+    """Of the level divided by the season."""
 
 
 def follow(
