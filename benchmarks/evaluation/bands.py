@@ -279,7 +279,7 @@ def _collected_workloads(data: Path) -> Iterator[tuple[Regime, list[HeldOut]]]:
                 for s in samples:
                     rate = _sample_rate(step, s)
                     spread = spread_percent(rate, [_sample_rate(other, s) for other in others])
-                    error = _error(s.requests_per_second, rate)
+                    error = _error(s.point.requests_per_second, rate)
                     points.append(HeldOut(group, error, spread, is_collected=True, mixture_of_experts=mixture))
                 yield _regime_beside(known, tested), points
 

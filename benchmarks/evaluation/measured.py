@@ -17,7 +17,7 @@ from evaluation.nim_fit import calibrated, engine_without, observations
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.tensorrt_llm import RELEASE_2024
-from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.step.calibration import Calibration, constants, groups_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 from firsttoken_sizing.step.shipped import speed_key
@@ -112,7 +112,8 @@ def _shipped_key(key: ConfigurationKey) -> ConfigurationKey:
 
 def _sample(case: silicon.Case) -> Sample:
     lengths = case.lengths
-    return Sample(lengths.input_tokens, lengths.output_tokens, case.concurrency, case.requests_per_second, None, None)
+    point = Point(case.requests_per_second, concurrency=case.concurrency)
+    return Sample(lengths.input_tokens, lengths.output_tokens, case.concurrency, point)
 
 
 def _calibration(

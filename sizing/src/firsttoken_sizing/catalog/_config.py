@@ -6,13 +6,14 @@ it may be called.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from firsttoken_sizing.errors import InvalidInput
 
 FIELD = "model.architecture"
+Item = TypeVar("Item")
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where multimodal models keep the language model."""
 _SHARED = ("quantization_config", "tie_word_embeddings", "torch_dtype", "dtype")
@@ -52,16 +53,15 @@ class Config:
             value = self.values.get(name)
             if value is None:
                 continue
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and math.isfinite(float(str(value))) and float(str(value)) == int(float(str(value)))):
+            if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 != 0:
                 raise self.invalid(name, f"{value!r} is not a whole number", "use the number of the config.json")
-            whole = int(float(str(value)))
+            whole = int(value)
             if not 0 <= whole <= _LARGEST:
                 raise self.invalid(name, f"{whole} is out of range", "use the number of the config.json")
             return whole
         return None
 
-    def items(self, name: str, kind: type | tuple[type, ...], length: int | None = None) -> Sequence[object] | None:
+    def items(self, name: str, kind: type[Item], length: int | None = None) -> Sequence[Item] | None:
         """A list whose items are all of a kind, of this length where one is given; None where the field is absent."""
         value = self.values.get(name)
         if value is None:

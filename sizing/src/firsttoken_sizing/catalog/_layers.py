@@ -6,11 +6,14 @@ Unknown kinds of layers are refused: a guess would give a KV cache that is wrong
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from firsttoken_sizing.catalog._config import Config
+
+Block = Mapping[str, object]
+"""Settings of one layer that an architecture search chose."""
 
 
 class Mixer(StrEnum):
@@ -81,17 +84,17 @@ def layers_of(config: Config) -> Layers:
     if config.model_type == "nemotron_h":
         words = config.items("layers_block_type", str)
         if words is not None:
-            return _single(config, "layers_block_type", [str(word) for word in words])
+            return _single(config, "layers_block_type", words)
     count = config.whole("num_hidden_layers", "n_layer", "num_layers", "n_layers")
     if count > _MOST_LAYERS:
         raise config.invalid("num_hidden_layers", f"{count} is more than {_MOST_LAYERS}", "use the config.json's")
     window = _window(config)
-    blocks = config.items("block_configs", Mapping, count)
+    blocks = config.items("block_configs", dict, count)
     mixers = _searched(config, blocks) if blocks is not None else _mixers(config, count, window)
     return Layers(mixers, _ffns(config, count, blocks), window if Mixer.WINDOWED in mixers else None)
 
 
-def _single(config: Config, field: str, kinds: list[str]) -> Layers:
+def _single(config: Config, field: str, kinds: Sequence[str]) -> Layers:
     """Layers that are a mixer or a network, not both."""
     unknown = sorted(set(kinds) - set(_SINGLE))
     if unknown or not kinds:
@@ -115,7 +118,7 @@ def _mixers(config: Config, count: int, window: int | None) -> tuple[Mixer, ...]
     for name in ("layer_types", "layers_block_type"):
         named = config.items(name, str, count)
         if named is not None:
-            return tuple(_named(config, name, str(kind), windowed) for kind in named[:count])
+            return tuple(_named(config, name, kind, windowed) for kind in named[:count])
     flags = config.items("hybrid_layer_pattern", int, count)  # MiMo: 1 has a window
     if flags is not None:
         return tuple(windowed if flag else Mixer.FULL for flag in flags[:count])
@@ -147,10 +150,10 @@ def _attending(config: Config, count: int) -> set[int] | None:
     """Indexes of the attention layers of a hybrid; None for a model in which every layer attends."""
     indexes = config.items("attn_layer_indices", int)
     if indexes is not None:
-        return _indexes(indexes)
+        return set(indexes)
     listed = config.part("linear_attn_config").get("full_attn_layers")
     if isinstance(listed, list | tuple):
-        return {index - 1 for index in _indexes(listed)}  # Kimi counts layers from 1
+        return {index - 1 for index in listed if isinstance(index, int)}  # Kimi counts layers from 1
     if config.has("attn_layer_period"):  # Jamba
         offset = config.optional("attn_layer_offset") or 0
         return set(range(offset, count, config.whole("attn_layer_period")))
@@ -160,30 +163,26 @@ def _attending(config: Config, count: int) -> set[int] | None:
     return None
 
 
-def _indexes(values: Iterable[object]) -> set[int]:
-    return {value for value in values if isinstance(value, int)}
-
-
-def _searched(config: Config, blocks: Iterable[object]) -> tuple[Mixer, ...]:
+def _searched(config: Config, blocks: Iterable[Block]) -> tuple[Mixer, ...]:
     """Layers that an architecture search chose one by one (Nemotron Super): some lost their attention."""
     kinds = []
     for block in blocks:
-        attention = block.get("attention") if isinstance(block, Mapping) else None
+        attention = block.get("attention")
         if not isinstance(attention, Mapping):
             raise config.invalid("block_configs", "has a block without attention settings", "copy it as it is")
         kinds.append(Mixer.NONE if attention.get("no_op") or attention.get("replace_with_linear") else Mixer.FULL)
     return tuple(kinds)
 
 
-def _ffns(config: Config, count: int, blocks: Iterable[object] | None) -> tuple[Ffn, ...]:
+def _ffns(config: Config, count: int, blocks: Iterable[Block] | None) -> tuple[Ffn, ...]:
     """Layers that have experts, by whichever field says so."""
     if blocks is not None:
-        networks = [block.get("ffn") if isinstance(block, Mapping) else None for block in blocks]
+        networks = [block.get("ffn") for block in blocks]
         return tuple(Ffn.NONE if isinstance(ffn, Mapping) and ffn.get("no_op") else Ffn.DENSE for ffn in networks)
     if not config.optional(*EXPERTS):
         return (Ffn.DENSE,) * count
     dense = {i for i in range(count) if i < (config.optional("first_k_dense_replace") or 0)}
-    dense |= _indexes(config.items("mlp_only_layers", int) or ())
+    dense |= set(config.items("mlp_only_layers", int) or ())
     listed = config.values.get("moe_layer_freq")
     if isinstance(listed, list | tuple):
         dense |= {i for i, flag in enumerate(listed) if not flag}

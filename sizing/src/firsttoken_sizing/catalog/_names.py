@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 SCHEMA = 1
 """Version of the layout of the data files; a reader refuses any other."""
@@ -63,11 +63,11 @@ def fold(name: str) -> str:
     return re.sub(r"[\s_.\-]+", "-", name.strip().casefold())
 
 
-def read_entries(catalog: str) -> list[dict[str, object]]:
+def read_entries(catalog: str) -> list[dict[str, Any]]:
     """The entries of one shipped data file (`models` or `gpus`)."""
     text = resources.files("firsttoken_sizing.catalog").joinpath("data", f"{catalog}.json").read_text(encoding="utf-8")
     document = json.loads(text)
     if document["schema"] != SCHEMA:
         raise ValueError(f"{catalog}.json has schema {document['schema']}, this version reads {SCHEMA}")
-    entries: list[dict[str, object]] = document[catalog]
+    entries: list[dict[str, Any]] = document[catalog]
     return entries

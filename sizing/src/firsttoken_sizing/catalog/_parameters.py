@@ -169,8 +169,8 @@ def _linear(config: Config, of: Dimensions) -> float:
 def _searched(config: Config, of: Dimensions) -> float:
     """Dense networks whose width an architecture search chose layer by layer."""
     total = 0.0
-    for block in config.items("block_configs", Mapping) or ():
-        ffn = block.get("ffn") if isinstance(block, Mapping) else None
+    for block in config.items("block_configs", dict) or ():
+        ffn = block.get("ffn")
         if not isinstance(ffn, Mapping) or ffn.get("no_op"):
             continue
         factor = ffn.get("ffn_mult")

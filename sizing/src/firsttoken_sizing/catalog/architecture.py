@@ -116,8 +116,7 @@ def _dimensions(config: Config, layers: Layers) -> Dimensions:
 def _kv_heads(config: Config, heads: int) -> int:
     """Heads that are cached; as many as there are of queries where config.json does not say (multi-head attention)."""
     if config.has("block_configs"):
-        blocks = config.items("block_configs", Mapping) or ()
-        attentions = [block.get("attention") for block in blocks if isinstance(block, Mapping)]
+        attentions = [block.get("attention") for block in config.items("block_configs", dict) or ()]
         groups = [a.get("n_heads_in_group") for a in attentions if isinstance(a, Mapping) and not a.get("no_op")]
         sizes = [group for group in groups if isinstance(group, int) and group > 0]
         if not sizes:

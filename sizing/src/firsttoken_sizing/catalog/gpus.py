@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from firsttoken_sizing.catalog._names import Index, read_entries
 from firsttoken_sizing.errors import UnknownGPU
@@ -96,13 +97,9 @@ def _index() -> Index[Gpu]:
     return Index([_gpu(entry) for entry in read_entries("gpus")], implied=_implied_names)
 
 
-def _gpu(entry: dict[str, object]) -> Gpu:
-    values = dict(entry)
-    tflops = entry["dense_tflops"]
-    assert isinstance(tflops, dict)  # a defect of the shipped file, not of any input
-    values["dense_tflops"] = MappingProxyType(tflops)
-    values["aliases"] = tuple(entry["aliases"])  # type: ignore[arg-type]
-    return Gpu(**values)  # type: ignore[arg-type]
+def _gpu(entry: dict[str, Any]) -> Gpu:
+    parsed = {"dense_tflops": MappingProxyType(entry["dense_tflops"]), "aliases": tuple(entry["aliases"])}
+    return Gpu(**entry | parsed)
 
 
 def _implied_names(gpu: Gpu) -> list[str]:

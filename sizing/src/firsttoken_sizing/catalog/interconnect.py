@@ -127,12 +127,9 @@ def _link_speed(gpu: Gpu, gpus_in_group: int) -> tuple[float, bool]:
 def _measured() -> tuple[_Measured, ...]:
     return tuple(
         _Measured(
-            gpu=resolve_gpu(str(entry["gpu"])),
-            gpus_in_group=int(str(entry["gpus_in_group"])),
-            link=Link(
-                bandwidth_gb_per_second=float(str(entry["bandwidth_gb_per_second"])),
-                latency_seconds=float(str(entry["latency_microseconds"])) / 1e6,
-            ),
+            gpu=resolve_gpu(entry["gpu"]),
+            gpus_in_group=entry["gpus_in_group"],
+            link=Link(float(entry["bandwidth_gb_per_second"]), entry["latency_microseconds"] / 1e6),
         )
         for entry in read_entries("all_reduce")
     )
@@ -141,10 +138,8 @@ def _measured() -> tuple[_Measured, ...]:
 @cache
 def _networks() -> dict[str, float]:
     """Gigabits a second of one GPU, by canonical name."""
-    found = {}
-    for entry in read_entries("networks"):
-        names = entry["gpus"]
-        assert isinstance(names, list)  # a defect of the shipped file, not of any input
-        for name in names:
-            found[resolve_gpu(name).name] = float(str(entry["gigabits_per_second_per_gpu"]))
-    return found
+    return {
+        resolve_gpu(name).name: float(entry["gigabits_per_second_per_gpu"])
+        for entry in read_entries("networks")
+        for name in entry["gpus"]
+    }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from firsttoken_sizing.catalog._names import Index, read_entries
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
@@ -80,17 +81,18 @@ class Model:
         MHA and GQA: `2 * layers * kv_heads * head_dim * 2`. MLA: `layers * (kv_rank + rope_dim) * 2`, the compressed
         vector alone (DeepSeek-V2 paper, section 2.1); its `kv_heads` are not the width of the cache.
         """
-        return self._kv_bytes_per_layer * self.attention_layers
+        return self.kv_bytes_per_layer * self.attention_layers
 
     @property
     def kv_bytes_per_token_beyond_window(self) -> int:
         """Growth of the KV cache for each token past the sliding window (only the full-attention layers grow)."""
         if self.sliding_window_tokens is None:
             return self.kv_bytes_per_token
-        return self._kv_bytes_per_layer * self.full_attention_layers
+        return self.kv_bytes_per_layer * self.full_attention_layers
 
     @property
-    def _kv_bytes_per_layer(self) -> int:
+    def kv_bytes_per_layer(self) -> int:
+        """KV cache of one token in one attention layer, in bytes at 16 bits a number."""
         if self.attention is Attention.MLA:
             return ((self.mla_kv_rank or 0) + (self.mla_rope_dim or 0)) * KV_BYTES_PER_ELEMENT
         return 2 * self.kv_heads * (self.head_dim or 0) * KV_BYTES_PER_ELEMENT
@@ -145,15 +147,14 @@ def _index() -> Index[Model]:
     return Index([_model(entry) for entry in read_entries("models")], implied=_implied_names)
 
 
-def _model(entry: dict[str, object]) -> Model:
-    values = dict(entry)
-    values["attention"] = Attention(str(entry["attention"]))
-    for key in ("published_precisions", "checkpoint_gib"):
-        mapping = entry[key]
-        assert isinstance(mapping, dict)  # a defect of the shipped file, not of any input
-        values[key] = MappingProxyType(mapping)
-    values["aliases"] = tuple(entry["aliases"])  # type: ignore[arg-type]
-    return Model(**values)  # type: ignore[arg-type]
+def _model(entry: dict[str, Any]) -> Model:
+    parsed = {
+        "attention": Attention(entry["attention"]),
+        "published_precisions": MappingProxyType(entry["published_precisions"]),
+        "checkpoint_gib": MappingProxyType(entry["checkpoint_gib"]),
+        "aliases": tuple(entry["aliases"]),
+    }
+    return Model(**entry | parsed)
 
 
 def _implied_names(model: Model) -> list[str]:

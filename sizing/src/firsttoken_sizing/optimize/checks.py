@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, Load, Point, Profile
+from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, STATISTICS, Load, Point, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
 
@@ -58,11 +58,9 @@ def _check_traffic(workload: Workload) -> None:
         ("traffic.averageRequestsPerSecond", workload.average_requests_per_second),
     ):
         if value is not None:
-            _positive(field, value)
-            _within(field, value, *_RATES)
+            _positive(field, value, *_RATES)
     if workload.concurrent_requests is not None:
-        _positive("traffic.concurrentRequests", workload.concurrent_requests)
-        _within("traffic.concurrentRequests", workload.concurrent_requests, 1, _MOST_REQUESTS)
+        _positive("traffic.concurrentRequests", workload.concurrent_requests, 1, _MOST_REQUESTS)
 
 
 def _check_length(side: str, mean: float, p99: float | None, quantiles: tuple[tuple[float, float], ...]) -> None:
@@ -100,8 +98,7 @@ def _check_sla(sla: Sla) -> None:
         elif field not in allowed:
             raise InvalidInput(field, f"mode {sla.mode.value} has no such limit", "remove it, or use mode Streaming")
         else:
-            _positive(f"{field}.milliseconds", limit.milliseconds)
-            _within(f"{field}.milliseconds", limit.milliseconds, 1e-3, _MOST_MILLISECONDS)
+            _positive(f"{field}.milliseconds", limit.milliseconds, 1e-3, _MOST_MILLISECONDS)
 
 
 def _check_job(job: OfflineJob | None, sla: Sla) -> None:
@@ -113,10 +110,8 @@ def _check_job(job: OfflineJob | None, sla: Sla) -> None:
             f"is a job that no caller waits for, and sla.mode is {sla.mode.value}",
             "set sla.mode: Offline, or declare peakRequestsPerSecond instead",
         )
-    _positive("traffic.offline.requests", job.requests)
-    _within("traffic.offline.requests", job.requests, 1, _MOST_REQUESTS)
-    _positive("traffic.offline.deadlineHours", job.deadline_hours)
-    _within("traffic.offline.deadlineHours", job.deadline_hours, 1e-3, _MOST_HOURS)
+    _positive("traffic.offline.requests", job.requests, 1, _MOST_REQUESTS)
+    _positive("traffic.offline.deadlineHours", job.deadline_hours, 1e-3, _MOST_HOURS)
 
 
 def _check_hardware(hardware: Hardware) -> None:
@@ -161,21 +156,17 @@ def _check_profiles(profiles: Iterable[Profile]) -> None:
         _positive(f"benchmark {profile.name}: inputTokens", profile.input_tokens)
         _positive(f"benchmark {profile.name}: outputTokens", profile.output_tokens)
         for point in profile.points:
-            for latency in (point.ttft, point.itl, point.end_to_end):
-                for value in (latency.mean, latency.p50, latency.p90, latency.p95, latency.p99):
+            every = (point.ttft, point.itl, point.end_to_end)
+            latencies = [getattr(latency, statistic) for latency in every for statistic in STATISTICS]
+            loads = (point.requests_per_second, point.concurrency, point.offered_requests_per_second)
+            for values, problem in ((latencies, "a latency of {} milliseconds"), (loads, "a point at a load of {}")):
+                for value in values:
                     if value is not None and not (math.isfinite(value) and value >= 0):
                         raise InvalidInput(
                             f"benchmark {profile.name}",
-                            f"has a latency of {value} milliseconds",
+                            f"has {problem.format(value)}",
                             "remove the point, or import the result file with `firsttoken import`",
                         )
-            for load in (point.requests_per_second, point.concurrency, point.offered_requests_per_second):
-                if load is not None and not (math.isfinite(load) and load >= 0):
-                    raise InvalidInput(
-                        f"benchmark {profile.name}",
-                        f"has a point at a load of {load}",
-                        "remove the point, or import the result file with `firsttoken import`",
-                    )
             _check_units(profile, point)
 
 
@@ -191,11 +182,8 @@ def _check_units(profile: Profile, point: Point) -> None:
         )
 
 
-def _within(field: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise InvalidInput(field, f"{value:g} is outside {low:g} to {high:g}", "check the unit of the number")
-
-
-def _positive(field: str, value: float) -> None:
+def _positive(field: str, value: float, low: float = 0.0, high: float = math.inf) -> None:
     if not (math.isfinite(value) and value > 0):
         raise InvalidInput(field, f"{value} is not a positive number", "declare a number above 0")
+    if not low <= value <= high:
+        raise InvalidInput(field, f"{value:g} is outside {low:g} to {high:g}", "check the unit of the number")

@@ -29,11 +29,6 @@ FEWEST_POINTS, BAND_OF_ONE_POINT_PERCENT = 8, 30.0
 elsewhere: its band is at least 30 % / sqrt(n)."""
 
 
-def measured_band_percent() -> float:
-    """Band of a point that was measured at this load: how well it can be repeated, not what the next release gives."""
-    return band_percent(Regime.MEASURED)
-
-
 def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> tuple[Basis, float]:
     """Basis and band of an answer by the step model of a candidate at an operating point, under these arrivals."""
     lengths, fitted = question.lengths, bound.fitted
@@ -51,7 +46,7 @@ def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> t
 
 def _difficulty_percent(question: Question, bound: CandidateBound, point: Point) -> float:
     """Spread of the fits in what a closed loop with the point's requests in flight carries; 0 for physics."""
-    fitted, running = bound.fitted, _in_flight(point, bound)
+    fitted, running = bound.fitted, max(1.0, point.concurrency or 0.0)
     if fitted.origin is Origin.PRIOR:
         return 0.0
 
@@ -59,15 +54,6 @@ def _difficulty_percent(question: Question, bound: CandidateBound, point: Point)
         return throughput(replace(step, max_batch=bound.step.max_batch), question.lengths, running)
 
     return spread_percent(rate(fitted.model), [rate(step) for step in fitted.without_one()])
-
-
-def _in_flight(point: Point, bound: CandidateBound) -> float:
-    """Requests in flight, by Little's law where the point does not say; at least one."""
-    if point.concurrency is not None:
-        return max(1.0, point.concurrency)
-    if point.end_to_end.mean is not None:
-        return max(1.0, point.requests_per_second * point.end_to_end.mean / 1000)
-    return float(bound.step.max_batch)
 
 
 def _regime(question: Question, bound: CandidateBound, basis: Basis) -> Regime:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from firsttoken_sizing.optimize.error_band import basis_and_band, measured_band_percent
+from firsttoken_sizing.optimize.error_band import basis_and_band
 from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
 from firsttoken_sizing.optimize.question import Question
@@ -19,6 +19,7 @@ from firsttoken_sizing.performance.limits import Bound, bounds, meets, tightest
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import Origin, speed_key
+from firsttoken_sizing.step.bands import Regime, band_percent
 from firsttoken_sizing.step.samples import usable_samples
 from firsttoken_sizing.workload import Sla
 
@@ -34,7 +35,7 @@ def from_points(question: Question, bound: CandidateBound) -> Evaluation | Infea
         return None
     known = measured.operating_point(judged, sla)
     filled, of_prior = _fill(question, bound, judged)
-    chosen, basis, band = known, Basis.MEASURED, measured_band_percent()
+    chosen, basis, band = known, Basis.MEASURED, band_percent(Regime.MEASURED)
     if measured.has_better_unknown(judged, sla, known):
         # NB: not those that their own mean rules out: a filled percentile must not bring them back.
         possible = [(p, f) for p, f in zip(judged, filled, strict=True) if meets(p, sla) is not False]
@@ -79,12 +80,13 @@ def measured_concurrency(question: Question, key: ConfigurationKey) -> int | Non
     running: list[float] = []
     for profile in same:
         samples = usable_samples((profile,))
-        queue_would_show = any(s.concurrency == 1 and s.ttft_ms is not None for s in samples)
+        queue_would_show = any(s.concurrency == 1 and s.point.ttft.mean is not None for s in samples)
         for s in samples:
-            if queue_would_show and s.ttft_ms is not None:
+            if queue_would_show and s.point.ttft.mean is not None:
                 running.append(s.concurrency)
-            elif s.itl_ms is not None:
-                running.append(min(s.concurrency, s.requests_per_second * s.itl_ms * (s.output_tokens - 1) / 1000))
+            elif (itl := s.point.itl.mean) is not None:
+                decoding = s.point.requests_per_second * itl * (s.output_tokens - 1) / 1000
+                running.append(min(s.concurrency, decoding))
     return int(max(running)) if running else None
 
 

@@ -12,15 +12,10 @@ from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Sla
 
 MEMORY_CAUSES = (Infeasible.MODEL_DOES_NOT_FIT, Infeasible.KV_CACHE_TOO_SMALL)
-_CAUSES = {
-    "TTFT": Infeasible.SINGLE_REQUEST_TTFT,
-    "ITL": Infeasible.ITL_AT_BATCH_1,
-    "E2E": Infeasible.END_TO_END_INCONSISTENT,
-}
-_FIELDS = {
-    "TTFT": "sla.timeToFirstToken.milliseconds",
-    "ITL": "sla.interTokenLatency.milliseconds",
-    "E2E": "sla.endToEnd.milliseconds",
+_BY_METRIC = {
+    "TTFT": (Infeasible.SINGLE_REQUEST_TTFT, "sla.timeToFirstToken.milliseconds"),
+    "ITL": (Infeasible.ITL_AT_BATCH_1, "sla.interTokenLatency.milliseconds"),
+    "E2E": (Infeasible.END_TO_END_INCONSISTENT, "sla.endToEnd.milliseconds"),
 }
 _WITHOUT_WEIGHTS, _WITHOUT_A_REQUEST = 1e9, 1e6
 """Shortfalls of memory: a candidate that breaks a latency limit is nearer than one that does not even fit."""
@@ -57,11 +52,12 @@ def infeasible_by_latency(candidate: Candidate, alone: Point, sla: Sla, memory: 
     broken = [b for b in bounds(alone, sla) if b.kept is False]
     worst = max(broken, key=lambda b: b.share or (b.mean_milliseconds or 0.0) / b.limit.milliseconds)
     value = worst.value_milliseconds if worst.value_milliseconds is not None else worst.mean_milliseconds or 0.0
+    cause, field = _BY_METRIC[worst.metric]
     load = "one request alone" if (alone.concurrency or 0.0) <= 1.5 else f"concurrency {alone.concurrency:g}"
     sentence = (
         f"{worst.name} of {load} is {value:.1f} ms on {key.gpus_per_replica} x {key.gpu} {key.precision}, above the"
         f" limit of {worst.limit.milliseconds:g} ms, and no number of replicas changes that; raise the limit to at"
-        f" least {math.ceil(value)} ms ({_FIELDS[worst.metric]}), or use a faster GPU, more GPUs a replica or a smaller"
+        f" least {math.ceil(value)} ms ({field}), or use a faster GPU, more GPUs a replica or a smaller"
         " model"
     )
-    return InfeasibleCandidate(candidate, _CAUSES[worst.metric], sentence, value / worst.limit.milliseconds, memory)
+    return InfeasibleCandidate(candidate, cause, sentence, value / worst.limit.milliseconds, memory)

@@ -138,10 +138,10 @@ def _times(samples: Sequence[Sample]) -> _Times:
         c, steps = s.concurrency, max(s.output_tokens - 1, 0.0)
         # As in `errors_percent`.
         rows.append((steps or 1.0, c, c * s.context_tokens if steps else 0.0, c, False, s.round_seconds))
-        if c == 1 and s.ttft_ms:
-            rows.append((1.0, 1.0, 0.0, 1.0, True, s.ttft_ms / 1000))
-        if c == 1 and s.itl_ms:
-            rows.append((1.0, 1.0, s.context_tokens, 0.0, False, s.itl_ms / 1000))
+        if c == 1 and (ttft := s.point.ttft.mean):
+            rows.append((1.0, 1.0, 0.0, 1.0, True, ttft / 1000))
+        if c == 1 and (itl := s.point.itl.mean):
+            rows.append((1.0, 1.0, s.context_tokens, 0.0, False, itl / 1000))
     steps_, concurrency, context, prompts, alone, measured = (np.array(column) for column in zip(*rows, strict=True))
     return _Times(steps_, concurrency, context, prompts, samples[0].input_tokens, alone, measured)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, Gpu, Model
-from firsttoken_sizing.catalog.interconnect import Link, link
+from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model
+from firsttoken_sizing.catalog.interconnect import link
+from firsttoken_sizing.engines.memory import largest_kv_share
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.calibration import Calibration
 from firsttoken_sizing.step.model import MAX_BATCH, StepModel
@@ -118,7 +119,7 @@ def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: flo
     rate, rate_16_bit = tensor_flops(gpu, key.precision), tensor_flops(gpu, "BF16")
     full, windowed = model.full_attention_layers, model.attention_layers - model.full_attention_layers
     window = model.sliding_window_tokens or 0
-    kv_layer = _kv_bytes_per_layer(model) * _kv_share(model, ways)
+    kv_layer = model.kv_bytes_per_layer * largest_kv_share(model, ways)
     # 4 * heads * width * (s*c0 + s^2/2) FLOP a layer is p2 * (s^2 + 2*s*c0) with p2 half of that.
     attention_layer = 2 * model.attention_heads * (model.head_dim or _MLA_HEAD_DIM)
     attention_per_token = 0.0
@@ -132,7 +133,8 @@ def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: flo
     embedding = model.vocabulary_size * model.hidden_size
     active = max(model.active_parameters_billion * 1e9 - embedding * (1 if model.tied_embeddings else 2), 0.0)
     exchange = link(gpu, ways, gpu.gpus_per_server or _GPUS_PER_SERVER) if ways > 1 else None
-    exchanges = _ALL_REDUCES_PER_LAYER * model.layers
+    exchanges, vector_bytes = _ALL_REDUCES_PER_LAYER * model.layers, model.hidden_size * _ACTIVATION_BYTES
+    per_token = vector_bytes / (exchange.bandwidth_gb_per_second * 1e9) if exchange else 0.0
     idle = 1 - (model.experts_per_token or 0) / model.experts if model.experts else 0.0
     return StepWork(
         layers=model.layers,
@@ -148,7 +150,7 @@ def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: flo
         attention_seconds_per_token=attention_per_token / (ways * rate_16_bit),
         attention_seconds_per_token_squared=full * attention_layer / (ways * rate_16_bit),
         all_reduce_seconds=exchanges * exchange.latency_seconds if exchange else 0.0,
-        all_reduce_seconds_per_token=exchanges * _per_token(model, exchange) if exchange else 0.0,
+        all_reduce_seconds_per_token=exchanges * per_token,
     )
 
 
@@ -178,18 +180,3 @@ def tensor_flops(gpu: Gpu, precision: str) -> float:
     base = max((rates[name] for name in ("BF16", "FP16") if name in rates), default=max(rates.values()))
     native = {"MXFP4": "NVFP4", "INT4": "BF16"}.get(precision, precision)
     return max(rates.get(native, base), base) * 1e12
-
-
-def _per_token(model: Model, exchange: Link) -> float:
-    return model.hidden_size * _ACTIVATION_BYTES / (exchange.bandwidth_gb_per_second * 1e9)
-
-
-def _kv_bytes_per_layer(model: Model) -> float:
-    return model.kv_bytes_per_token / model.attention_layers
-
-
-def _kv_share(model: Model, ways: int) -> float:
-    """Share of a layer's KV cache on the fullest GPU: whole heads, and an MLA cache is on every GPU."""
-    if model.attention is Attention.MLA:
-        return 1.0
-    return -(-model.kv_heads // ways) / model.kv_heads

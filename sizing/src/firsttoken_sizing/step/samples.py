@@ -9,26 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from firsttoken_sizing.profile import Load, Profile
+from firsttoken_sizing.profile import Load, Point, Profile
 
 _LARGEST_STEP_TOKENS = 65536
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One usable closed-loop point with the lengths of its profile. Latencies in milliseconds."""
+    """One usable closed-loop point with the lengths of its profile."""
 
     input_tokens: float
     output_tokens: float
     concurrency: float
-    requests_per_second: float
-    ttft_ms: float | None
-    itl_ms: float | None
+    point: Point
 
     @property
     def round_seconds(self) -> float:
         """Duration of one round of `concurrency` requests."""
-        return self.concurrency / self.requests_per_second
+        return self.concurrency / self.point.requests_per_second
 
     @property
     def context_tokens(self) -> float:
@@ -55,14 +53,5 @@ def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
             limit = 1.5 * max(1.0, min(point.concurrency, largest_step)) * min(alone) if alone else None
             if limit is not None and point.ttft.mean is not None and point.ttft.mean > limit:
                 continue
-            samples.append(
-                Sample(
-                    profile.input_tokens,
-                    profile.output_tokens,
-                    point.concurrency,
-                    point.requests_per_second,
-                    point.ttft.mean,
-                    point.itl.mean,
-                )
-            )
+            samples.append(Sample(profile.input_tokens, profile.output_tokens, point.concurrency, point))
     return tuple(samples)
