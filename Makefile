@@ -11,13 +11,16 @@ PYTEST_ARGS ?= --numprocesses 2 --dist loadscope --no-loadscope-reorder
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint demo control-plane crds release clean
+.PHONY: help test test-faults check lint demo control-plane crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
 
 test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes options on
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-faults: control-plane  ## Every fault of the network that tests/faults can make; `make test` plays a part of them
+	$(BIN)/pytest tests/faults --every-fault
 
 # What needs no cluster and no minutes: the round between two edits. `make test` is what decides.
 check: lint  ## Lint, then the pure tests with few examples each: two minutes

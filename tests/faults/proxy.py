@@ -73,6 +73,7 @@ class Exchange:
         self.request = request
         self.entry = entry
         self.response: web.StreamResponse | None = None
+        self._upstream_response: ClientResponse | None = None
         self._session = session
         self._upstream = upstream
 
@@ -80,10 +81,16 @@ class Exchange:
         """The server's answer, of which no byte of the body was read yet."""
         url = URL(self._upstream + self.request.raw_path, encoded=True)
         self.entry.forwarded = True
-        return await self._session.request(
+        self._upstream_response = await self._session.request(
             self.entry.method, url, headers=_end_to_end(self.request.headers), data=self.entry.body or None,
             allow_redirects=False,
         )  # fmt: skip
+        return self._upstream_response
+
+    def close(self) -> None:
+        """Let go of the server's answer, read or not."""
+        if self._upstream_response is not None:
+            self._upstream_response.close()
 
     async def answer(self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
         """Answer in the server's place."""
@@ -107,11 +114,15 @@ class Exchange:
 
     async def reset(self) -> Never:
         """Tear the connection down, as a crashed load balancer does."""
-        if (transport := self.request.transport) is not None:
-            linger = transport.get_extra_info("socket")
-            linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            transport.abort()
+        self.cut()
         await hang()
+
+    def cut(self) -> None:
+        """The same from outside."""
+        if (transport := self.request.transport) is not None:
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            transport.abort()
 
     async def _send(self, response: web.StreamResponse) -> web.StreamResponse:
         self.entry.status, self.response = response.status, response
@@ -168,6 +179,7 @@ class FaultProxy:
         self._upstream = upstream.rstrip("/")
         self._tls = ssl.create_default_context(cafile=str(authority)) if authority else None
         self._faults: list[Fault] = []
+        self._open: set[Exchange] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self.log: list[Entry] = []
@@ -208,6 +220,17 @@ class FaultProxy:
             self._faults.remove(fault)
         if must_fire and not fault.entries:
             raise AssertionError(f"{action} met no request: {fault.met} matched, {len(self.log)} came")
+
+    def cut_watches(self, path: str = "") -> int:
+        """Tear down every watch under way whose path `path` (a regular expression) is found in; how many there were."""
+
+        async def cut() -> int:
+            found = [e for e in self._open if e.entry.is_watch and re.search(path, e.entry.path)]
+            for exchange in found:
+                exchange.cut()
+            return len(found)
+
+        return asyncio.run_coroutine_threadsafe(cut(), self._loop).result(10)
 
     def since(self, number: int) -> list[Entry]:
         """Requests after the one with this number."""
@@ -255,12 +278,15 @@ class FaultProxy:
         action: Action = carry if fault is None else fault.action
         entry.fault = None if fault is None else str(action)
         exchange = Exchange(request, entry, self._session, self._upstream)
+        self._open.add(exchange)
         try:
             await action(exchange)
         except (ClientError, OSError):
             # The server is gone, or what it sent: so is the connection, for the client too.
             await exchange.reset()
         finally:
+            self._open.discard(exchange)
+            exchange.close()
             entry.ended_seconds = time.monotonic()
         assert exchange.response is not None, "an action answers, resets or hangs"
         return exchange.response

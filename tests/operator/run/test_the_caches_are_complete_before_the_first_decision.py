@@ -126,6 +126,27 @@ async def test_a_deletion_that_no_watch_told_is_found() -> None:
     assert sink.events[2:] == [("Pod", "DELETED", "p1")]
 
 
+def at_version(version: str) -> dict[str, Any]:
+    return {"metadata": {**pod("p1")["metadata"], "resourceVersion": version}}
+
+
+async def test_an_event_that_is_older_than_what_is_known_is_no_news() -> None:
+    caches, _, sink = made(PODS)
+    for event, version in (("ADDED", "99"), ("MODIFIED", "101"), ("MODIFIED", "100"), ("MODIFIED", "101")):
+        caches.feed(PODS, event, at_version(version))
+    versions = [body["metadata"]["resourceVersion"] for body in sink.bodies]
+
+    assert versions == ["99", "101", "101"]
+
+
+async def test_what_a_server_lists_is_believed_also_after_its_backup_was_restored() -> None:
+    caches, _, sink = made(PODS)
+    for event, version in (("MODIFIED", "101"), (None, "7"), ("MODIFIED", "8"), ("DELETED", "9")):
+        caches.feed(PODS, event, at_version(version))
+
+    assert [event for _, event, _ in sink.events] == ["MODIFIED", None, "MODIFIED", "DELETED"]
+
+
 async def test_of_an_object_only_its_identity_is_kept() -> None:
     caches, _, sink = made(PODS)
     whole = pod("p1")
@@ -133,7 +154,7 @@ async def test_of_an_object_only_its_identity_is_kept() -> None:
     caches.feed(PODS, "ADDED", whole)
     await caches.resync()
 
-    assert sink.bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1"}}]
+    assert sink.bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1", "resourceVersion": ""}}]
 
 
 async def test_an_object_created_while_listing_stays() -> None:

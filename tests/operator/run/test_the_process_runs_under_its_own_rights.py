@@ -6,12 +6,6 @@ There is no Prometheus here: what is shown is that the parts are put together, k
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,60 +16,26 @@ import yaml
 from tests.helm.chart import NAMESPACE, render
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
-from tools.cluster import Cluster, lease_port, wait_until
+from tests.operator.run.process import Process, create, get, installed, replicas
+from tools.cluster import Cluster, wait_until
 
 pytestmark = pytest.mark.cluster
 
-APPLIED = {"CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+
+@pytest.fixture(scope="module")
+def operated(control_plane: Path) -> Iterator[tuple[Cluster, Path]]:
+    with installed() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: Path) -> Iterator[Cluster]:
-    with Cluster(nodes=2) as running:
-        running.kubectl("create", "namespace", NAMESPACE)
-        yield running
+def cluster(operated: tuple[Cluster, Path]) -> Cluster:
+    return operated[0]
 
 
 @pytest.fixture(scope="module")
-def account(cluster: Cluster) -> Path:
-    manifests = [manifest for manifest in render() if manifest["kind"] in APPLIED]
-    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
-    return cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
-
-
-class Process:
-    """The operator and what it says."""
-
-    def __init__(self, folder: Path, kubeconfig: Path, *arguments: str) -> None:
-        self.port = lease_port().port
-        self.log = folder / f"operator-{self.port}.log"
-        command = [
-            sys.executable, "-m", "firsttoken_operator.cli", "operator", "--kubeconfig", str(kubeconfig),
-            "--host", "127.0.0.1", "--port", str(self.port), "--tick-seconds", "1", *arguments,
-        ]  # fmt: skip
-        with self.log.open("w") as log:
-            self.child = subprocess.Popen(command, stderr=log, env=os.environ | {"NO_PROXY": "*"})
-
-    def get(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}", timeout=2) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
-
-    def ready(self) -> bool:
-        assert self.child.poll() is None, self.log.read_text()
-        return self.get("readyz")[0] == 200
-
-    def end(self) -> int:
-        self.child.send_signal(signal.SIGTERM)
-        return self.child.wait(25)
-
-    def entries(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+def account(operated: tuple[Cluster, Path]) -> Path:
+    return operated[1]
 
 
 Start = Callable[..., Process]
@@ -95,21 +55,7 @@ def start(tmp_path: Path, account: Path) -> Iterator[Start]:
     yield run
     for process in started:
         if process.child.poll() is None:
-            process.child.kill()
-            process.child.wait()
-
-
-def get(cluster: Cluster, kind: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cluster.kubectl("get", kind, name, "-o", "json").stdout)
-    return found
-
-
-def replicas(cluster: Cluster, name: str) -> int:
-    return int(get(cluster, "deployment", name)["spec"]["replicas"])
-
-
-def create(cluster: Cluster, *manifests: dict[str, Any]) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+            process.kill()
 
 
 def test_it_scales_tells_and_ends(cluster: Cluster, start: Start) -> None:
@@ -137,9 +83,9 @@ def test_a_quiet_cluster_sees_no_writes(cluster: Cluster, start: Start) -> None:
     process = start()
     wait_until(lambda: "status" in get(cluster, "infd", "quiet"), 15, "first status")
     wait_until(lambda: get(cluster, "infd", "quiet")["status"].get("readyReplicas") == 3, 15, "all ready")
-    wait_until(lambda: _ticks(process) >= 3, 15, "some ticks")
-    before, ticks = get(cluster, "infd", "quiet"), _ticks(process)
-    wait_until(lambda: _ticks(process) >= ticks + 5, 20, "five more ticks")
+    wait_until(lambda: process.ticks() >= 3, 15, "some ticks")
+    before, ticks = get(cluster, "infd", "quiet"), process.ticks()
+    wait_until(lambda: process.ticks() >= ticks + 5, 20, "five more ticks")
 
     assert get(cluster, "infd", "quiet")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
@@ -153,7 +99,7 @@ def test_paused_and_advisory_write_no_replicas(cluster: Cluster, start: Start) -
         )  # fmt: skip
     process = start()
     wait_until(lambda: "status" in get(cluster, "infd", "advisory"), 15, "advice")
-    wait_until(lambda: _ticks(process) >= 4, 15, "some ticks")
+    wait_until(lambda: process.ticks() >= 4, 15, "some ticks")
 
     assert (replicas(cluster, "paused"), replicas(cluster, "advisory")) == (1, 1)
     assert get(cluster, "infd", "advisory")["status"]["desiredReplicas"] == 3
@@ -165,7 +111,7 @@ def test_a_dry_run_scales_and_renders_nothing(cluster: Cluster, start: Start) ->
     )
     process = start("--advisory")
     wait_until(lambda: "status" in get(cluster, "infd", "dry"), 15, "advice")
-    wait_until(lambda: _ticks(process) >= 3, 15, "some ticks")
+    wait_until(lambda: process.ticks() >= 3, 15, "some ticks")
 
     assert replicas(cluster, "dry") == 1
     assert cluster.kubectl("get", "deployment", "drynim", check=False).returncode != 0
@@ -187,7 +133,7 @@ def test_it_renders_and_never_touches_replicas_afterwards(cluster: Cluster, star
 
     assert process.end() == 0
     again = start()
-    wait_until(lambda: _ticks(again) >= 3, 15, "some ticks of the next process")
+    wait_until(lambda: again.ticks() >= 3, 15, "some ticks of the next process")
     assert (replicas(cluster, "served"), _image(cluster, "served")) == (4, "nim:2")
     assert "forbidden" not in process.log.read_text() + again.log.read_text()
 
@@ -216,8 +162,7 @@ def test_without_definitions_it_waits_instead_of_being_blind(control_plane: Path
             wait_until(process.ready, 30, "ready once they are there")
             assert process.end() == 0
         finally:
-            process.child.kill()
-            process.child.wait()
+            process.kill()
 
 
 @pytest.mark.slow
@@ -237,13 +182,6 @@ def nim(name: str, **scaling: Any) -> dict[str, Any]:
     document["spec"]["runtime"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
     del document["spec"]["targetRef"]
     return document
-
-
-def _ticks(process: Process) -> int:
-    for line in process.get("metrics")[1].splitlines():
-        if line.startswith("firsttoken_cycle_duration_seconds_count"):
-            return round(float(line.split()[1]))
-    return 0
 
 
 def _image(cluster: Cluster, name: str) -> str:

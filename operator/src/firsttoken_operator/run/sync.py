@@ -25,7 +25,7 @@ RELIST_SECONDS = 5.0
 RESYNC_SECONDS = 300.0
 
 Identity = Mapping[str, Any]
-"""`{"metadata": {...}}` of one object; of those that are held only uid and name."""
+"""`{"metadata": {...}}` of one object; of those that are held uid, name and resource version."""
 
 
 class CacheSync:
@@ -41,14 +41,16 @@ class CacheSync:
         self._held: dict[str, dict[str, Identity]] = {kind.plural: {} for kind in watched}
 
     def feed(self, kind: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
-        """Take one watch event."""
-        metadata = body["metadata"]
+        """Take one watch event; one that is older than what is held is no news."""
+        metadata, held = body["metadata"], self._held[kind.plural]
+        uid = metadata["uid"]
         if event_type == "DELETED":
-            self._held[kind.plural].pop(metadata["uid"], None)
+            held.pop(uid, None)
+        elif event_type is not None and uid in held and _version(metadata) < _version(held[uid]["metadata"]):
+            # NB: what is listed is believed, however old: after a restored backup versions begin anew.
+            return
         else:
-            self._held[kind.plural][metadata["uid"]] = {
-                "metadata": {"uid": metadata["uid"], "name": metadata.get("name", "")}
-            }
+            held[uid] = {"metadata": {key: metadata.get(key, "") for key in ("uid", "name", "resourceVersion")}}
         self._store.feed(kind.kind, event_type, body)
 
     async def wait_until_complete(self) -> None:
@@ -97,3 +99,9 @@ class CacheSync:
                 continue
             found.update({item["metadata"]["uid"]: item for item in listed})
         return found
+
+
+def _version(metadata: Mapping[str, Any]) -> int:
+    """The resource version as a number, by which Kubernetes (since 1.35) orders the states of one kind; 0: unknown."""
+    version = str(metadata.get("resourceVersion", ""))
+    return int(version) if version.isascii() and version.isdigit() else 0

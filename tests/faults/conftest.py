@@ -1,0 +1,32 @@
+"""Which faults every run of the tests plays, and the stage that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.stage import Stage, staged
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make test-faults` plays everything."""
+    parser.addoption("--every-fault", action="store_true", help="also the faults that `make test` leaves out")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `every_fault`, unless it is asked for."""
+    if config.getoption("--every-fault", default=False):
+        return
+    left_out = [item for item in items if item.get_closest_marker("every_fault")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="module")
+def stage(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The operator behind a proxy, with a fresh cluster, for this module."""
+    with staged(tmp_path_factory.mktemp("faults")) as made:
+        yield made

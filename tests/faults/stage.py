@@ -1,0 +1,117 @@
+"""The operator behind a proxy: a real API server, a Deployment for each resource, no Prometheus.
+
+What moves replicas here is `minReplicas`, so that what is shown is about the API server and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.faults.proxy import Entry, FaultProxy
+from tests.operator.act.objects import infd, workload
+from tests.operator.run.process import Process, create, get, installed, replicas
+from tools.cluster import Cluster, wait_until
+
+TICK_SECONDS = 1.0
+"""Of `Process`."""
+
+
+@dataclass
+class Stage:
+    """A cluster, the proxy before its API server, and the operator."""
+
+    cluster: Cluster
+    proxy: FaultProxy
+    folder: Path
+    kubeconfig: Path
+    process: Process
+    restarts: int = 0
+    """Since it was last settled."""
+
+    def declare(self, name: str, minimum: int) -> None:
+        """A resource with its target, scaled to its minimum by the operator."""
+        create(self.cluster, workload(1, name), infd(name, targetRef={"name": name}, scaling={"minReplicas": minimum}))
+        self.until(name, minimum)
+
+    def change(self, name: str, **scaling: Any) -> None:
+        """Change fields of `spec.scaling`, past the proxy."""
+        change = json.dumps({"spec": {"scaling": scaling}})
+        self.cluster.kubectl("patch", "infd", name, "--type=merge", "-p", change)
+
+    def replicas(self, name: str) -> int:
+        """The replicas that the target asks for."""
+        return replicas(self.cluster, name)
+
+    def until(self, name: str, wanted: int, seconds: float = 30.0) -> None:
+        """Wait until the target asks for so many replicas."""
+        wait_until(lambda: self.replicas(name) == wanted, seconds, f"{name} at {wanted} replicas")
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The status of a resource."""
+        found: dict[str, Any] = get(self.cluster, "infd", name).get("status", {})
+        return found
+
+    def ticks(self, more: int) -> None:
+        """Wait for so many complete ticks."""
+        seen = self.process.ticks()
+        # NB: a process that was restarted counts from 0.
+        wait_until(
+            lambda: not seen <= self.process.ticks() < seen + more and self.process.ticks() >= more,
+            30.0 + 5 * more,
+            f"{more} ticks",
+        )
+
+    def scale_writes(self, name: str, since: int) -> list[Entry]:
+        """Writes of the target's replicas that the API server took, after the request with this number."""
+        wanted = f"/deployments/{name}/scale"
+        found = [e for e in self.proxy.since(since) if e.is_write and e.path.endswith(wanted) and e.forwarded]
+        return [e for e in found if e.status is None or e.status < 300]
+
+    def assert_alive(self, restarts: int = 0) -> None:
+        """The process runs, is healthy, has shown no traceback, and was restarted at most so often since it settled."""
+        assert self.process.child.poll() is None, self.process.log.read_text()[-3000:]
+        assert self.process.get("healthz") == (200, "ok\n")
+        assert "Traceback" not in self.process.log.read_text()
+        assert self.restarts <= restarts, self.process.log.read_text()[-3000:]
+
+    def settle(self) -> None:
+        """Wait until the operator decides, whatever happened before; count restarts anew."""
+        wait_until(lambda: self.process.get("readyz")[0] == 200, 90, "operator ready")
+        self.restarts = 0
+
+    def supervise(self, ended: threading.Event) -> None:
+        """Do what a kubelet does: start the process again where it ended, until `ended`."""
+        while not ended.wait(0.2):
+            if self.process.child.poll() is not None:
+                self.restarts += 1
+                self.process = Process(self.folder, self.kubeconfig)
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Stage]:
+    """A stage with a running operator and no resources."""
+    with installed() as (cluster, account), FaultProxy(cluster.api_url, cluster.ca) as proxy:
+        config = yaml.safe_load(account.read_text())
+        config["clusters"][0]["cluster"] = {"server": proxy.url}
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(config))
+        stage = Stage(cluster, proxy, folder, kubeconfig, Process(folder, kubeconfig))
+        ended = threading.Event()
+        supervisor = threading.Thread(target=stage.supervise, args=(ended,), name="supervisor")
+        try:
+            wait_until(stage.process.ready, 60, "operator ready")
+            supervisor.start()
+            yield stage
+        finally:
+            ended.set()
+            if supervisor.is_alive():
+                supervisor.join(10)
+            stage.process.kill()

@@ -1,0 +1,80 @@
+"""Watches that end, err, repeat, reorder or lose events: what is decided is right again in seconds, or not written.
+
+A watch that the server ends with an error of its own ends the process (kopf gives up), and a kubelet starts another:
+better than a loop on a frozen cache.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.actions import (
+    Reordered,
+    Reset,
+    Truncate,
+    WatchError,
+    WatchEvents,
+    dropped,
+    refused,
+    repeated,
+)
+from tests.faults.proxy import Action
+from tests.faults.stage import Stage
+
+pytestmark = pytest.mark.cluster
+
+EVERY = pytest.mark.every_fault
+RESOURCES = "/inferencedeployments$"
+FAULTS = [
+    pytest.param(WatchError(410), 2, id="compacted"),
+    pytest.param(WatchError(500), 1, id="error event"),
+    pytest.param(Reset(), 3, id="reset", marks=EVERY),
+    pytest.param(Truncate(50), 3, id="cut off inside a line", marks=EVERY),
+    pytest.param(refused(503, "starting"), 3, id="unavailable", marks=EVERY),
+    pytest.param(refused(429, "slow down", retry_after_seconds=1), 2, id="too many requests", marks=EVERY),
+    pytest.param(WatchEvents(repeated), float("inf"), id="repeated events"),
+    pytest.param(WatchEvents(Reordered()), float("inf"), id="reordered events", marks=EVERY),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def resources(stage: Stage) -> None:
+    stage.declare("seen", 2)
+
+
+@pytest.mark.parametrize(("action", "times"), FAULTS)
+def test_a_change_is_seen_in_spite_of_it(stage: Stage, action: Action, times: float) -> None:
+    stage.settle()
+    wanted = stage.replicas("seen") + 1
+    with stage.proxy.injecting(action, method="GET", path=RESOURCES, watch=True, times=times):
+        assert stage.proxy.cut_watches(RESOURCES) >= 1
+        stage.change("seen", minReplicas=wanted)
+        if isinstance(action, WatchEvents):
+            # What is held back to be out of order goes out with the next event.
+            stage.change("seen", scaleDownStabilizationSeconds=300 + wanted)
+        stage.until("seen", wanted, 60)
+    stage.proxy.cut_watches(RESOURCES)
+    stage.ticks(2)
+
+    assert stage.replicas("seen") == wanted
+    stage.assert_alive(restarts=1)
+
+
+def test_a_pause_that_was_lost_on_the_way_is_obeyed(stage: Stage) -> None:
+    stage.settle()
+    size = stage.replicas("seen")
+    with stage.proxy.injecting(WatchEvents(dropped), method="GET", path=RESOURCES, watch=True):
+        stage.proxy.cut_watches(RESOURCES)
+        stage.ticks(2)
+        stage.change("seen", mode="Paused")
+        before = len(stage.proxy.log)
+        # Below the minimum that the operator knows: it decides to write, and reads the resource before it does.
+        stage.cluster.kubectl("scale", "deployment/seen", "--replicas=1")
+        stage.ticks(6)
+
+        assert not stage.scale_writes("seen", before)
+        assert stage.replicas("seen") == 1
+    stage.proxy.cut_watches(RESOURCES)
+    stage.change("seen", mode="Active")
+    stage.until("seen", size, 60)
+    stage.assert_alive()
