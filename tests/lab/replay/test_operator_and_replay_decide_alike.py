@@ -28,10 +28,11 @@ from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, Ownership, judge_owners, wrote
 from firsttoken_operator.domain import Decision, Metrics, Outcome, Reason, Value
 from firsttoken_operator.observe.readiness import KEPT, percentiles
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.isolation import decide_isolated
 from firsttoken_operator.run.restore import Restoring
+from firsttoken_operator.run.settings import Settings
 from tests.operator.decide.builders import SIZED, idle, late, lost, metrics, running, worked_table
 from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pod, replica_set
 from tests.operator.run.lives import sizing
@@ -166,8 +167,8 @@ class OperatorProcess:
         now, wall = cluster.now_seconds, EPOCH + cluster.now_seconds
         self.store.feed("InferenceDeployment", None, resource(self.status))
         cluster.tell(self.store)
-        times = SnapshotTimes(now, wall, TICK_SECONDS, scale_down_limit_window_seconds=600.0)
-        built = build_snapshot(self.store, {UID: seen}, {UID: SIZED_WITH_WORK}, times)
+        sizings, timing = {UID: SIZED_WITH_WORK}, Settings().timing
+        built = build_snapshot(self.store, {UID: seen}, sizings, timing, now_seconds=now, wall_seconds=wall)
         owned = judge_owners(built, self.ownerships, 600.0)
         self.restored = self.restoring.seeded(self.memory, owned.snapshot, self.store, wall)
         decided = decide_isolated(owned.snapshot, self.restored)

@@ -83,7 +83,6 @@ def decision(about: ResourceSnapshot, from_replicas: int, to_replicas: int, **ch
             n_plus_1=SIZED.table.at(20.0 / (to_replicas + 1)),
         ),
         metrics_health=Reason.PRESENT,
-        metrics_detail="",
     )
     changed = replace(base, **changes)
     return replace(changed, announcement=announcement(changed, SIZED)) if changed.changes else changed

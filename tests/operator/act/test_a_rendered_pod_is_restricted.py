@@ -24,7 +24,7 @@ def rendering(runtime: dict[str, Any] | None = None, key: ConfigurationKey = KEY
     del document["spec"]["targetRef"]
     document["metadata"] |= {"uid": "r-1", "generation": 1}
     selector = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-    return Rendering(InferenceDeployment.model_validate(document), key, selector, {"release": "prometheus"})
+    return Rendering(InferenceDeployment.model_validate(document), key, selector, {"release": "prometheus"}, 15)
 
 
 def pod(made: Rendering) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_replicas_are_in_no_manifest() -> None:
     made = rendering()
 
     assert "replicas" not in deployment(made)["spec"]
-    assert all("replicas" not in str(manifest) for manifest in (service(made), pod_monitor(made, 15)))
+    assert all("replicas" not in str(manifest) for manifest in (service(made), pod_monitor(made)))
 
 
 def test_the_engine_is_told_the_parallelism_that_was_sized() -> None:
@@ -102,7 +102,7 @@ def test_the_selector_does_not_depend_on_anything_that_may_change() -> None:
 
 def test_every_object_is_owned_by_the_resource() -> None:
     made = rendering()
-    for manifest in (deployment(made), service(made), pod_monitor(made, 15)):
+    for manifest in (deployment(made), service(made), pod_monitor(made)):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("r-1", True, True)
 
@@ -121,7 +121,7 @@ def test_secrets_are_referred_to_and_never_read() -> None:
 @pytest.mark.parametrize(("metrics_port", "name", "ports"), [(None, "api", 1), (8000, "api", 1), (8002, "metrics", 2)])
 def test_the_pod_monitor_names_the_port_that_has_the_metrics(metrics_port: int | None, name: str, ports: int) -> None:
     made = rendering({"metricsPort": metrics_port} if metrics_port else {})
-    monitor = pod_monitor(made, 15)
+    monitor = pod_monitor(made)
 
     assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == name
     assert monitor["metadata"]["labels"]["release"] == "prometheus"

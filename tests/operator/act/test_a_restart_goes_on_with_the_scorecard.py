@@ -14,7 +14,7 @@ from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.scorecard import Change, Day, Look, Scorecard, Tally, advance
+from firsttoken_operator.act.scorecard import Change, Look, Scorecard, Tally, advance
 from firsttoken_operator.act.scorecard_status import REFRESH, restored, shown
 from firsttoken_operator.act.status import Answer, Observed, read_status
 from firsttoken_operator.api.scorecard import ScorecardStatus
@@ -30,7 +30,7 @@ TALLY = Tally(
     hours=1.5, gpu_hours=7.5, saved_gpu_hours=-2.25, requests=1000.0, late_requests=12.0, late_requests_at_most=40.0,
     compared_requests=800.0, error_requests=96.0, flaps=2,
 )  # fmt: skip
-CARD = Scorecard(START - timedelta(days=1), (Day(START.date(), TALLY),))
+CARD = Scorecard(START - timedelta(days=1), {START.date(): TALLY})
 
 
 def measured(late: float = 0.1) -> Metrics:
@@ -78,7 +78,7 @@ def test_nothing_counted_is_nothing_shown() -> None:
 def test_nearly_all_is_not_all() -> None:
     tally = Tally(hours=1, requests=1_000_000, late_requests=30, late_requests_at_most=30)
 
-    assert document(shown(None, replace(CARD, days=(Day(START.date(), tally),)), START))["attainmentPercent"] == "99.99"
+    assert document(shown(None, replace(CARD, days={START.date(): tally}), START))["attainmentPercent"] == "99.99"
 
 
 def test_it_is_written_once_an_hour() -> None:
@@ -180,7 +180,7 @@ def test_whatever_was_counted_fits_the_schema(
     flaps: int,
 ) -> None:  # fmt: skip
     tally = Tally(hours, gpu_hours, saved, requests, late * requests / 2, late * requests, compared, error, flaps)
-    card = Scorecard(START, tuple(Day(date(2026, 11, 21 - i), tally) for i in range(7)))
+    card = Scorecard(START, {date(2026, 11, 21 - i): tally for i in range(7)})
     status = shown(None, card, START)
     back = ScorecardStatus.model_validate(document(status))
 

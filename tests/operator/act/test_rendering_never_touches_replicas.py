@@ -47,12 +47,12 @@ def nim(name: str, **runtime: Any) -> dict[str, Any]:
 
 
 def rendering(live: dict[str, Any]) -> Rendering:
-    return Rendering(InferenceDeployment.model_validate(live), KEY, {"kubernetes.io/os": "linux"}, {})
+    return Rendering(InferenceDeployment.model_validate(live), KEY, {"kubernetes.io/os": "linux"}, {}, 15)
 
 
 @pytest.fixture
 async def renderer(api: KubernetesCluster) -> Renderer:
-    return Renderer(api, scrape_interval_seconds=15)
+    return Renderer(api)
 
 
 async def replicas(api: KubernetesCluster, name: str) -> int:
@@ -75,7 +75,7 @@ async def test_an_image_change_and_a_restart_keep_scaled_replicas(api: Kubernete
     await renderer.render(rendering(changed), 7)
     assert (await image(api, "burst"), await replicas(api, "burst")) == ("nim:2", 12)
 
-    restarted = Renderer(api, scrape_interval_seconds=15)
+    restarted = Renderer(api)
     await restarted.render(rendering(changed), 7)
     assert await replicas(api, "burst") == 12
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.scorecard import Day, Scorecard, Tally
+from firsttoken_operator.act.scorecard import Scorecard, Tally
 from firsttoken_operator.act.status import KEPT_DECISIONS, Answer, Observed, document, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import (
@@ -279,7 +279,7 @@ def full() -> Observed:
     done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
     counted = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9)
     seen = observed(made, about, result=done, recommended=SIZED.configuration, compared=True)
-    return replace(seen, time_to_ready_seconds=(30.0, 61.0), scorecard=Scorecard(START, (Day(START.date(), counted),)))
+    return replace(seen, time_to_ready_seconds=(30.0, 61.0), scorecard=Scorecard(START, {START.date(): counted}))
 
 
 def test_every_field_of_the_schema_is_written() -> None:
@@ -506,7 +506,7 @@ async def test_the_commands_of_the_documentation_read_the_scorecard(cluster: Clu
         Tally(15, 260.25, 324.75, 1_512_000, 9072, 9072, 1_400_000, 189_000, 0),
     )
     nine = START.replace(day=20, hour=9)
-    card = Scorecard(nine, (Day(START.date(), today), Day(nine.date(), yesterday)))
+    card = Scorecard(nine, {START.date(): today, nine.date(): yesterday})
     cluster.kubectl("create", "namespace", "call-center")
     made = infd()
     live = await api.create(made | {"metadata": made["metadata"] | {"namespace": "call-center"}})

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from firsttoken_operator.decide.ownership import (
     ForeignWrite,
     Ownership,
-    intends,
     judge_target,
     wrote,
 )
@@ -51,13 +50,13 @@ def test_a_watch_that_lags_behind_our_write_is_no_foreign_write() -> None:
 def test_writes_whose_answers_were_lost_are_our_own_whether_applied_or_not() -> None:
     state, _ = look(Ownership(), 4, 0)
     for seconds, to, shown in ((15, 8, 8), (30, 12, 12), (45, 16, 12)):
-        state, foreign = look(intends(state, to, seconds), shown, seconds + 5)
+        state, foreign = look(wrote(state, to, seconds, confirmed=False), shown, seconds + 5)
         assert (foreign, state.conflict) == (None, "")
 
 
 def test_a_write_that_was_never_applied_is_forgotten_in_the_end() -> None:
     state, _ = look(Ownership(), 5, 0)
-    state, lost = look(intends(state, 9, 0), 5, UNSEEN_SECONDS + 1)
+    state, lost = look(wrote(state, 9, 0, confirmed=False), 5, UNSEEN_SECONDS + 1)
     state, foreign = look(state, 9, UNSEEN_SECONDS + 15)
 
     assert (lost, foreign) == (None, ForeignWrite(5, 9))

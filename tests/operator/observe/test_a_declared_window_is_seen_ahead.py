@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from firsttoken_operator.domain import (
     lead_seconds,
     ready_seconds,
 )
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.settings import Settings
 from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pod, replica_set
 
 # EPOCH is 2025-06-15T15:06:40 UTC, a Sunday: the window opens 3,200 s later.
@@ -34,11 +36,8 @@ def fleet(*objects: tuple[str, Any], seconds: float, time_scale: float = 1.0, **
         ("InferenceDeployment", body), ("Deployment", deployment()), ("ReplicaSet", replica_set()), *objects,
     ):  # fmt: skip
         store.feed(kind, None, seen)
-    times = SnapshotTimes(
-        now_seconds=5.0, wall_seconds=EPOCH + seconds, tick_seconds=TICK_SECONDS, scale_down_limit_window_seconds=600.0,
-        time_scale=time_scale,
-    )  # fmt: skip
-    return build_snapshot(store, {}, {}, times)
+    timing = replace(Settings(time_scale=time_scale).timing, tick_seconds=TICK_SECONDS)
+    return build_snapshot(store, {}, {}, timing, now_seconds=5.0, wall_seconds=EPOCH + seconds)
 
 
 def only(*objects: tuple[str, Any], seconds: float, **options: Any) -> ResourceSnapshot:

@@ -8,8 +8,9 @@ import pytest
 
 from firsttoken_operator.domain import UNKNOWN_TIME_TO_READY_SECONDS, Target
 from firsttoken_operator.observe.readiness import LAST_STARTS, LONGEST_START_SECONDS, StartKind, Starts
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.settings import Settings
 from tests.operator.observe.bodies import EPOCH, at, deployment, inference_deployment, node, pod, replica_set
 
 
@@ -149,14 +150,12 @@ def test_the_next_start_is_of_the_slowest_kind_of_the_last_five() -> None:
 
 
 def test_the_snapshot_gives_the_decision_the_time_that_the_next_start_needs() -> None:
-    times = SnapshotTimes(
-        now_seconds=5.0, wall_seconds=EPOCH + 500, tick_seconds=15.0, scale_down_limit_window_seconds=600.0
-    )
+    timing, times = Settings().timing, {"now_seconds": 5.0, "wall_seconds": EPOCH + 500}
     store = store_of(("InferenceDeployment", inference_deployment()))
-    (unseen,) = build_snapshot(store, {}, {}, times).resources
+    (unseen,) = build_snapshot(store, {}, {}, timing, **times).resources
     store.feed("Pod", None, warm("w", ready=30))
     store.feed("Pod", None, started("cold", scheduled=0, sandbox=5, begun=185, ready=400))
-    (resource,) = build_snapshot(store, {}, {}, times).resources
+    (resource,) = build_snapshot(store, {}, {}, timing, **times).resources
 
     assert unseen.time_to_ready_seconds == UNKNOWN_TIME_TO_READY_SECONDS
     assert isinstance(resource.target, Target)

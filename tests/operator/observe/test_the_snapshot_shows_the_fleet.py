@@ -20,8 +20,9 @@ from firsttoken_operator.domain import (
     Unsized,
 )
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.settings import Settings
 from tests.operator.observe.bodies import (
     EPOCH,
     at,
@@ -43,14 +44,8 @@ def cluster(*objects: tuple[str, Any]) -> Store:
 
 
 def snapshot(store: Store, *, seconds: float = 100.0) -> FleetSnapshot:
-    times = SnapshotTimes(
-        now_seconds=5.0,
-        wall_seconds=EPOCH + seconds,
-        tick_seconds=1.5,
-        scale_down_limit_window_seconds=60.0,
-        time_scale=10.0,
-    )
-    return build_snapshot(store, {}, {}, times)
+    timing = Settings(time_scale=10.0).timing
+    return build_snapshot(store, {}, {}, timing, now_seconds=5.0, wall_seconds=EPOCH + seconds)
 
 
 def only(store: Store, **options: Any) -> ResourceSnapshot:

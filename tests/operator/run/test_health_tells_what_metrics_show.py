@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from firsttoken_operator.act.scorecard import Day, Scorecard, Tally
+from firsttoken_operator.act.scorecard import Scorecard, Tally
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
 from firsttoken_operator.run.health import LEAST_ALLOWED_SECONDS, HealthServer, Heartbeats
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -157,7 +157,7 @@ def scored(made: OperatorMetrics, about: ResourceSnapshot, card: Scorecard) -> d
 
 
 def card(counted: Tally, total: Tally) -> Scorecard:
-    return Scorecard(START, (Day(START.date(), total),), counted=counted)
+    return Scorecard(START, {START.date(): total}, counted=counted)
 
 
 WEEK = Tally(

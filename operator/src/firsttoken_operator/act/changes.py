@@ -52,19 +52,16 @@ def _transition(before: Condition | None, after: Condition) -> Event | None:
 
 def _metrics_event(before: Condition | None, after: Condition) -> Event | None:
     told = _metrics_reason(after)
-    if before is None or _metrics_reason(before) is told or _wakes_up(before, after):
+    if before is None or _metrics_reason(before) is told:
         return None
+    if before.reason == Reason.SCALED_TO_ZERO.value and after.reason == Reason.MISSING.value:
+        return None  # The first pods after none are starting: what was never measured cannot be lost.
     if told is Reason.METRICS_RECOVERED:
         return told, "live metrics may lower replicas again"
     if told is Reason.ERRORS_PRESENT:
         # NB: without the share, which moves: a rate that swings around the bound is one Event whose count grows.
         return told, "more than 1 % of the requests fail; replicas are not lowered"
     return told, f"{after.reason}: {after.message}; replicas are not lowered"
-
-
-def _wakes_up(before: Condition, after: Condition) -> bool:
-    """Whether the first pods after none are starting: what was never measured cannot be lost."""
-    return before.reason == Reason.SCALED_TO_ZERO.value and after.reason == Reason.MISSING.value
 
 
 def _metrics_reason(condition: Condition) -> Reason:

@@ -48,40 +48,32 @@ class EventRecorder:
 
     async def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
         """Publish one Event about the resource."""
-        message = _printable(message)
+        message, now = _printable(message), self._now()
         key = (resource.uid, reason, message)
-        series = self._series.get(key)
+        known = self._series.get(key)
         try:
-            if series is None:
-                await self._create(key, resource, reason, message)
-            else:
-                await self._repeat(key, series, resource, reason, message)
+            if known is not None and await self._repeated(known, now):
+                return
+            manifest = event(resource, reason, message, now)
+            await self._cluster.create(manifest)
         except ClusterError as error:
             logger.warning("event %s of %s/%s not written: %s", reason, resource.namespace, resource.name, error)
-
-    async def _create(
-        self, key: tuple[str, Reason, str], resource: ResourceSnapshot, reason: Reason, message: str
-    ) -> None:
-        now = self._now()
-        manifest = event(resource, reason, message, now)
-        await self._cluster.create(manifest)
+            return
         while len(self._series) >= _REMEMBERED:
             self._series.pop(next(iter(self._series)))
         self._series[key] = _Series(ObjectRef.of(manifest), 1, now)
 
-    async def _repeat(
-        self, key: tuple[str, Reason, str], series: _Series, resource: ResourceSnapshot, reason: Reason, message: str
-    ) -> None:
+    async def _repeated(self, series: _Series, now: datetime) -> bool:
+        """Count an Event once more; False: the server, which keeps Events for an hour, has forgotten it."""
         series.count += 1
-        now = self._now()
         if (now - series.written_at).total_seconds() < REPEAT_SECONDS:
-            return
+            return True
         try:
             await self._cluster.patch(series.ref, {"count": series.count, "lastTimestamp": timestamp(now)})
-            series.written_at = now
         except NotFound:
-            # The server keeps Events for an hour: the series begins anew.
-            await self._create(key, resource, reason, message)
+            return False
+        series.written_at = now
+        return True
 
 
 def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetime) -> dict[str, Any]:

@@ -39,13 +39,14 @@ class Rendering:
     """Everything that the manifests depend on.
 
     `node_selector` is resolved: the resource's own, else the pool's, else the GPU product's label.
-    `monitor_labels`: what the cluster's Prometheus selects PodMonitors by.
+    `monitor_labels`: what the cluster's Prometheus selects PodMonitors by, to scrape them at `scrape_interval_seconds`.
     """
 
     resource: InferenceDeployment
     configuration: ConfigurationKey
     node_selector: Mapping[str, str]
     monitor_labels: Mapping[str, str]
+    scrape_interval_seconds: float
 
     @property
     def runtime(self) -> Runtime:
@@ -94,7 +95,7 @@ def service(rendering: Rendering) -> Json:
     }
 
 
-def pod_monitor(rendering: Rendering, scrape_interval_seconds: float) -> Json:
+def pod_monitor(rendering: Rendering) -> Json:
     """The PodMonitor: of pods, not of a Service, so that no second Service doubles the series."""
     runtime = rendering.runtime
     metadata = _metadata(rendering)
@@ -102,7 +103,7 @@ def pod_monitor(rendering: Rendering, scrape_interval_seconds: float) -> Json:
     endpoint = {
         "port": METRICS_PORT_NAME if _has_metrics_port(runtime) else API_PORT_NAME,
         "path": runtime.metrics_path,
-        "interval": f"{max(1, round(scrape_interval_seconds))}s",
+        "interval": f"{max(1, round(rendering.scrape_interval_seconds))}s",
         "honorLabels": False,
     }
     return {

@@ -35,12 +35,8 @@ class Publisher:
         self._recorder = recorder
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
         self._failing: dict[str, str] = {}
-        self._scorecards: dict[str, Scorecard] = {}
-
-    @property
-    def scorecards(self) -> Mapping[str, Scorecard]:
+        self.scorecards: dict[str, Scorecard] = {}
         """What was counted so far, by uid of the resource."""
-        return self._scorecards
 
     async def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
         """Write what changed. `shown` is the status that the watch shows. Never raises `ClusterError`."""
@@ -69,9 +65,9 @@ class Publisher:
     def _count(self, previous: InferenceDeploymentStatus, look: Look) -> Scorecard:
         """Add one tick to the scorecard; after a restart to the one that the status has."""
         uid = look.resource.uid
-        card = self._scorecards.get(uid) or restored(previous, look.at)
-        self._scorecards[uid] = advance(card, look)
-        return self._scorecards[uid]
+        card = self.scorecards.get(uid) or restored(previous, look.at)
+        self.scorecards[uid] = advance(card, look)
+        return self.scorecards[uid]
 
     async def _write(self, resource: ResourceSnapshot, status: InferenceDeploymentStatus) -> bool:
         ref = ObjectRef(API_VERSION, "InferenceDeployment", resource.namespace, resource.name)
@@ -80,7 +76,9 @@ class Publisher:
         except NotFound:
             return False  # Deleted meanwhile: there is no object left to write to.
         except ClusterError as error:
-            self._log_failure(resource.uid, str(error))
+            if self._failing.get(resource.uid) != str(error):
+                logger.warning("status not written: %s", error)
+                self._failing[resource.uid] = str(error)
             return False
         self._failing.pop(resource.uid, None)
         self._unconfirmed[resource.uid] = (status, UNCONFIRMED_TICKS)
@@ -88,7 +86,7 @@ class Publisher:
 
     def forget(self, uids: set[str]) -> None:
         """Drop what is known of all resources but these."""
-        for known in (self._unconfirmed, self._failing, self._scorecards):
+        for known in (self._unconfirmed, self._failing, self.scorecards):
             for uid in known.keys() - uids:
                 known.pop(uid)
 
@@ -100,8 +98,3 @@ class Publisher:
             return shown
         self._unconfirmed[uid] = (written, ticks - 1)
         return written
-
-    def _log_failure(self, uid: str, text: str) -> None:
-        if self._failing.get(uid) != text:
-            logger.warning("status not written: %s", text)
-            self._failing[uid] = text

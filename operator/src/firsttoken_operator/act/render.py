@@ -38,9 +38,8 @@ class RenderResult:
 class Renderer:
     """Applies the manifests of one resource at a time."""
 
-    def __init__(self, cluster: KubernetesCluster, *, scrape_interval_seconds: float) -> None:
+    def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
-        self._scrape_interval_seconds = scrape_interval_seconds
 
     async def render(self, rendering: Rendering, replicas: int) -> RenderResult:
         """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
@@ -61,7 +60,7 @@ class Renderer:
             return RenderResult(Reason.WRITE_CONFLICT, changed or "scaling.mode is Paused now")
         manifests = [service(rendering)]
         if await self._cluster.serves(MONITORING_API, "PodMonitor"):
-            manifests.append(pod_monitor(rendering, self._scrape_interval_seconds))
+            manifests.append(pod_monitor(rendering))
         workload = deployment(rendering)
         live = {}
         for manifest in (workload, *manifests):

@@ -8,7 +8,8 @@ the share that its own time has of the window, so that each request counts once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from firsttoken_operator.api.scorecard import KEPT_DAYS
@@ -70,14 +71,6 @@ NOTHING = Tally()
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """One day of UTC."""
-
-    date: date
-    tally: Tally
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """The last change of replicas that firsttoken made or advised."""
 
@@ -87,14 +80,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Scorecard:
-    """The figures of one resource since `since`: its last `KEPT_DAYS` days, newest first.
+    """The figures of one resource since `since`: its last `KEPT_DAYS` days of UTC, newest first.
 
     `counted` is what this process added, whatever has been dropped of it since. `seen_at`: time of the last tick.
     `settled_seconds`: for how long the same `settled_replicas` have been ready and nothing was under way.
     """
 
     since: datetime
-    days: tuple[Day, ...] = ()
+    days: Mapping[date, Tally] = field(default_factory=dict)
     last_change: Change | None = None
     counted: Tally = NOTHING
     seen_at: datetime | None = None
@@ -104,7 +97,7 @@ class Scorecard:
     @property
     def total(self) -> Tally:
         """The sum of its days."""
-        return sum((day.tally for day in self.days), NOTHING)
+        return sum(self.days.values(), NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +214,17 @@ def _compared(look: Look, share: float) -> Tally:
     return Tally(compared_requests=requests, error_requests=requests * abs(observed - predicted) / observed)
 
 
-def _entered(days: tuple[Day, ...], today: date, added: Tally) -> tuple[Day, ...]:
+def _entered(days: Mapping[date, Tally], today: date, added: Tally) -> dict[date, Tally]:
     """The days with what today adds; those that are too old are dropped."""
     oldest = today - timedelta(days=KEPT_DAYS - 1)
-    tallies = {day.date: day.tally for day in days if oldest <= day.date <= today}
+    tallies = {at: tally for at, tally in days.items() if oldest <= at <= today}
     if added != NOTHING:
         tallies[today] = tallies.get(today, NOTHING) + added
-    return tuple(Day(at, tallies[at]) for at in sorted(tallies, reverse=True))
+    return dict(sorted(tallies.items(), reverse=True))
 
 
-def _since(card: Scorecard, days: tuple[Day, ...], now: datetime) -> datetime:
+def _since(card: Scorecard, days: Mapping[date, Tally], now: datetime) -> datetime:
     """When the first of the days began, or the scorecard where that was later."""
     if not days:
         return now if card.days else card.since
-    return max(card.since, datetime.combine(days[-1].date, time(), UTC))
+    return max(card.since, datetime.combine(min(days), time(), UTC))

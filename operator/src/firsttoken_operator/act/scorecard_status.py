@@ -10,7 +10,7 @@ import math
 from datetime import date, datetime, timedelta
 
 from firsttoken_operator.act.conditions import timestamp
-from firsttoken_operator.act.scorecard import Change, Day, Scorecard, Tally
+from firsttoken_operator.act.scorecard import Change, Scorecard, Tally
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
 from firsttoken_operator.api.scorecard import MAX_REQUESTS, ScorecardDay, ScorecardFigures, ScorecardStatus
 from firsttoken_operator.api.status import InferenceDeploymentStatus
@@ -22,7 +22,7 @@ def shown(previous: ScorecardStatus | None, card: Scorecard | None, now: datetim
     """What the status says now: `previous` until it is an hour old or lacks a figure that is known by now."""
     if card is None or not card.days:
         return previous
-    days = tuple(ScorecardDay.model_validate({"date": d.date.isoformat(), **_figures(d.tally)}) for d in card.days)
+    days = [{"date": at.isoformat(), **_figures(tally)} for at, tally in card.days.items()]
     about = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
     fresh = ScorecardStatus.model_validate(about | _figures(card.total))
     return fresh if previous is None or _is_due(previous, fresh, now) else previous
@@ -32,10 +32,10 @@ def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
     """The scorecard to go on with from a status that an operator wrote before; a new one where there is none."""
     written = status.scorecard or ScorecardStatus()
     found = ((_day(day.date), day) for day in written.days)
-    days = {at: Day(at, _tally(day)) for at, day in found if at is not None}
+    days = {at: _tally(day) for at, day in found if at is not None}
     return Scorecard(
         since=_instant(written.since) or now,
-        days=tuple(days[at] for at in sorted(days, reverse=True)),
+        days=dict(sorted(days.items(), reverse=True)),
         last_change=_last_change(status),
     )
 

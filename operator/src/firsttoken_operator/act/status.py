@@ -7,7 +7,7 @@ by more than a tenth and more than chance, predictions move with them or with th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -246,11 +246,7 @@ def _live_tokens(before: int | None, mean: float | None, requests: float) -> int
 
     Lengths spread about as much as they are long, so that the mean of so many scatters by its own share 1 / sqrt(n).
     """
-    if mean is None:
-        return None
-    if before is not None and abs(mean - before) <= before * max(HYSTERESIS, 2 / math.sqrt(requests)):
-        return before
-    return min(round(_two_digits(mean)), MAX_INTEGER)
+    return None if mean is None else _steady(before, mean, max(HYSTERESIS, 2 / math.sqrt(requests)), _rounded)
 
 
 def _two_digits(value: float) -> float:
@@ -306,11 +302,13 @@ def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool
     )
 
 
-def _steady(before: int | None, now: float | None, hysteresis: float = HYSTERESIS) -> int | None:
+def _steady(
+    before: int | None, now: float | None, hysteresis: float = HYSTERESIS, rounded: Callable[[float], int] = round
+) -> int | None:
     """The value to show: the one shown before while the new one is within `hysteresis` of it."""
     if now is None or (before is not None and abs(now - before) <= hysteresis * before):
         return before
-    return round(now)
+    return rounded(now)
 
 
 def _capacity(resource: ResourceSnapshot, decision: Decision, target: Target | None) -> CapacityStatus:
@@ -334,7 +332,8 @@ def _calibration(previous: CalibrationStatus | None, decision: Decision) -> Cali
             previous.speed_percent if previous else None, 100 * decision.replica_speed, SPEED_HYSTERESIS
         ),
         late_budget_spent_percent=_spent(previous, decision.late_budgets_spent),
-        samples=_samples(previous.samples if previous else None, decision.capacity_samples),
+        # NB: they grow with every tick, which alone is no news.
+        samples=_steady(previous.samples if previous else None, decision.capacity_samples, rounded=_rounded),
     )
 
 
@@ -348,8 +347,6 @@ def _spent(previous: CalibrationStatus | None, budgets: float | None) -> int | N
     return before if kept else min(math.ceil(percent * (1 + HYSTERESIS)), MAX_INTEGER)
 
 
-def _samples(before: int | None, now: int | None) -> int | None:
-    """How many there are, with two digits: they grow with every tick, which alone is no news."""
-    if now is None or (before is not None and abs(now - before) <= HYSTERESIS * before):
-        return before
-    return min(round(_two_digits(now)), MAX_INTEGER)
+def _rounded(value: float) -> int:
+    """A whole number of two digits."""
+    return min(round(_two_digits(value)), MAX_INTEGER)

@@ -97,14 +97,12 @@ def judge_target(
     return _judge(state, rival, now_seconds, foreign_window_seconds, quiet_seconds), foreign
 
 
-def intends(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
-    """Take note of a write that is about to be sent: it may be applied although its answer is lost."""
-    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=False)
+def wrote(state: Ownership, to_replicas: int, now_seconds: float, *, confirmed: bool = True) -> Ownership:
+    """Take note of our own write, so that the watch event that follows is not taken for a foreign one.
 
-
-def wrote(state: Ownership, to_replicas: int, now_seconds: float) -> Ownership:
-    """Take note of our own write, so that the watch event that follows is not taken for a foreign one."""
-    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=True)
+    Not confirmed: it is about to be sent, and may be applied although its answer is lost.
+    """
+    return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=confirmed)
 
 
 def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Ownership, ForeignWrite | None]:

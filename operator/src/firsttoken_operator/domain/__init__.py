@@ -1,15 +1,16 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
-from firsttoken_operator.domain.claims import Claims, Owner
 from firsttoken_operator.domain.conditions import ConditionType, Judgement
 from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
 from firsttoken_operator.domain.health import MAXIMUM_ERROR_SHARE, Health, health_of
 from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value, measured
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.snapshot import (
+    Claims,
     FleetSnapshot,
     LateShare,
     Metrics,
+    Owner,
     PoolSnapshot,
     ResourceSnapshot,
     ScaleDown,
@@ -21,8 +22,7 @@ from firsttoken_operator.domain.snapshot import (
     TtftInterval,
     Unsized,
 )
-from firsttoken_operator.domain.starts import UNKNOWN_TIME_TO_READY_SECONDS, lead_seconds, ready_seconds
-from firsttoken_operator.domain.tick import Tick
+from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS, Tick, Timing, lead_seconds, ready_seconds
 
 __all__ = [
     "MAXIMUM_ERROR_SHARE",
@@ -52,6 +52,7 @@ __all__ = [
     "Target",
     "TargetMissing",
     "Tick",
+    "Timing",
     "TtftInterval",
     "Unsized",
     "Value",

@@ -43,18 +43,17 @@ class Decision:
     outcome: Outcome
     from_replicas: int
     to_replicas: int
-    recommended: int | None
     reason: Reason
     message: str
-    limited_by: Reason | None
-    limit: int | None
-    unmet_replicas: int
     gpus_per_replica: int
-    arrival_requests_per_second: float | None
     capacity_factor: float
-    prediction: Prediction | None
     metrics_health: Reason
-    metrics_detail: str
+    recommended: int | None = None
+    limited_by: Reason | None = None
+    limit: int | None = None
+    unmet_replicas: int = 0
+    arrival_requests_per_second: float | None = None
+    prediction: Prediction | None = None
     forecast_requests_per_second: float | None = None
     """Largest rate expected before a new pod would be ready; None: there is no forecast."""
     forecast_method: str = ""

@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from firsttoken_operator.domain.claims import Claims
 from firsttoken_operator.domain.health import health_of
 from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing
 from firsttoken_operator.domain.reasons import Reason
-from firsttoken_operator.domain.starts import UNKNOWN_TIME_TO_READY_SECONDS
+from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
 
 NOT_OBSERVED = Missing(Reason.NO_SERIES)
-NO_CLAIMS = Claims()
 NO_GATEWAY = Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
 
 
@@ -104,6 +102,30 @@ class TargetMissing:
 
     reason: Reason
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of an object."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who has a hand in the replicas of a target: facts, of which `decide` judges whose they are.
+
+    `target_name`: the Deployment that the resource names, whether or not it is there; empty: its spec is not readable.
+    `is_rendered`: it is to be made from `spec.runtime`. `owner`: its controller. `autoscaler`: the
+    HorizontalPodAutoscaler on it; empty: there is none.
+    """
+
+    target_name: str = ""
+    is_rendered: bool = False
+    owner: Owner | None = None
+    autoscaler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +219,7 @@ class ResourceSnapshot:
     pool: str | None = None
     priority: int = 0
     created: str = ""
-    claims: Claims = NO_CLAIMS
+    claims: Claims = field(default_factory=Claims)
     conflict: str = ""
     """What is judged of the claims and of foreign writes: who else owns the replicas. Empty: no one."""
     time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS

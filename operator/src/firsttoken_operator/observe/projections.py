@@ -65,11 +65,9 @@ class DeploymentView:
     uid: str
     namespace: str
     name: str
-    generation: int
-    observed_generation: int
     replicas: int
-    status_replicas: int
-    updated_replicas: int
+    is_updating: bool
+    """Whether not all of its pods are of the newest template, or its controller has not seen its newest spec."""
     gpus_per_replica: int
     owner: Owner | None
     created_seconds: float | None = None
@@ -136,11 +134,9 @@ def project_deployment(body: Body) -> DeploymentView:
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
-        generation=count(metadata.get("generation")),
-        observed_generation=count(status.get("observedGeneration")),
         replicas=count(spec.get("replicas", 1)),
-        status_replicas=count(status.get("replicas")),
-        updated_replicas=count(status.get("updatedReplicas")),
+        is_updating=count(status.get("updatedReplicas")) < count(status.get("replicas"))
+        or count(status.get("observedGeneration")) < count(metadata.get("generation")),
         gpus_per_replica=gpus_of(template.get("spec") or {}),
         owner=controller_of(body),
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")),

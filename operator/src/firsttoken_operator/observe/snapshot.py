@@ -22,6 +22,7 @@ from firsttoken_operator.domain import (
     Sized,
     Target,
     TargetMissing,
+    Timing,
     Unsized,
     lead_seconds,
     ready_seconds,
@@ -49,42 +50,36 @@ NOT_MEASURED = Missing(Reason.NO_READY_PODS, "there are no pods to measure")
 NOT_SIZED = Unsized(Reason.UNKNOWN, "not sized yet")
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotTimes:
-    """The times of one tick in seconds: `now` of the monotonic clock, `wall` since the epoch; durations are scaled."""
-
-    now_seconds: float
-    wall_seconds: float
-    tick_seconds: float
-    scale_down_limit_window_seconds: float
-    time_scale: float = 1.0
-
-
 def build_snapshot(
     store: Store,
     metrics_by_uid: Mapping[str, Metrics],
     sized_by_uid: Mapping[str, Sized | Unsized],
-    times: SnapshotTimes,
+    timing: Timing,
+    *,
+    now_seconds: float,
+    wall_seconds: float,
 ) -> FleetSnapshot:
     """The fleet at one tick; both mappings are by the uid of the InferenceDeployment.
+
+    `now_seconds` is that of the monotonic clock, `wall_seconds` since the epoch.
 
     Owners and autoscalers of a target are found here; whose its replicas are is judged elsewhere, and so is whether a
     sizing fits the pods that run.
     Resources that are being deleted are left out: their targets stay as they are.
     """
     pools = {stored.name: stored.parsed for stored in store.pools.values()}
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, times, pools)
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
         if not stored.deleting
     )
-    own_pods, window = builder.pod_uids_by_pool(resources), times.scale_down_limit_window_seconds
+    own_pods, window = builder.pod_uids_by_pool(resources), timing.scale_down_limit_window_seconds
     seen = {
         pool.name: pool_snapshot(pool, store.nodes.values(), store.pods(), own_pods.get(pool.name, set()), window)
         for pool in store.pools.values()
     }
-    return FleetSnapshot(times.now_seconds, times.tick_seconds, resources, seen, epoch_seconds=times.wall_seconds)
+    return FleetSnapshot(now_seconds, timing.tick_seconds, resources, seen, epoch_seconds=wall_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +87,13 @@ class _Builder:
     store: Store
     metrics: Mapping[str, Metrics]
     sized: Mapping[str, Sized | Unsized]
-    times: SnapshotTimes
+    timing: Timing
+    wall_seconds: float
     pools: Mapping[str, GPUPool | None]
 
     def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
         """One resource, readable or not."""
-        metrics, times = self.metrics.get(stored.uid) or nothing(NOT_MEASURED, 0.0), self.times
+        metrics, scale = self.metrics.get(stored.uid) or nothing(NOT_MEASURED, 0.0), self.timing.scale
         if stored.parsed is None:
             return ResourceSnapshot(
                 uid=stored.uid, namespace=stored.namespace, name=stored.name, generation=stored.generation,
@@ -105,16 +101,16 @@ class _Builder:
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
         resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
-        target = target_of(self.store, resource, wall_seconds=times.wall_seconds, time_scale=times.time_scale)
+        target = target_of(self.store, resource, wall_seconds=self.wall_seconds, time_scale=scale)
         starts = self.store.starts(target.uid) if isinstance(target, Target) else None
-        ready = ready_seconds(starts.next_p90_seconds if starts else None, times.time_scale)
-        lead = lead_seconds(ready, times.tick_seconds)
+        ready = ready_seconds(starts.next_p90_seconds if starts else None, scale)
+        lead = lead_seconds(ready, self.timing.tick_seconds)
         return ResourceSnapshot(
             uid=stored.uid,
             namespace=stored.namespace,
             name=stored.name,
             generation=stored.generation,
-            policy=scaling_policy(resource, self.pools.get(pool_name or ""), time_scale=times.time_scale),
+            policy=scaling_policy(resource, self.pools.get(pool_name or ""), time_scale=scale),
             sized=self.sized.get(stored.uid, NOT_SIZED),
             target=target,
             metrics=metrics,
@@ -124,7 +120,7 @@ class _Builder:
             claims=claims_on(self.store, resource),
             time_to_ready_seconds=ready,
             # NB: as far ahead as a new pod takes to be ready, so that those of a window are ready when it opens.
-            scheduled_requests_per_second=scheduled_peak(schedule_of(resource), times.wall_seconds, lead),
+            scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
         )
 

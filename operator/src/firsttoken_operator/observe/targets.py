@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Claims, Reason, Target, TargetMissing
-from firsttoken_operator.observe.projections import DeploymentView, PodView
+from firsttoken_operator.observe.projections import PodView
 from firsttoken_operator.observe.readiness import patience_seconds
 from firsttoken_operator.observe.store import Store
 
@@ -42,18 +40,9 @@ def target_of(
         terminating=sum(pod.terminating for pod in pods),
         unschedulable=sum(pod.unschedulable for pod in waiting),
         failing=sum(bool(pod.failing) for pod in waiting),
-        rollout=is_rolling_out(view, pods),
+        # Pods of two templates: what is between them is not one fleet.
+        rollout=view.is_updating or len({pod.owner_uid for pod in pods if not pod.terminating}) > 1,
         gpus_per_replica=view.gpus_per_replica,
-    )
-
-
-def is_rolling_out(view: DeploymentView, pods: Sequence[PodView]) -> bool:
-    """Whether the Deployment is between two pod templates, or its controller has not seen its newest spec."""
-    generations = {pod.owner_uid for pod in pods if not pod.terminating}
-    return (
-        view.observed_generation < view.generation
-        or view.updated_replicas < view.status_replicas
-        or len(generations) > 1
     )
 
 

@@ -17,13 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from firsttoken_operator.decide import Memory
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, lead_seconds
+from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, Timing, lead_seconds
 from firsttoken_operator.estimate import DEFAULT, ForecastState, learn
 from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.run.settings import Timing
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide import Memory, charged_together, decide
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot
+from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +51,8 @@ def _fails(snapshot: FleetSnapshot, resource: ResourceSnapshot, memory: Memory) 
 
 def _without(snapshot: FleetSnapshot, failed: tuple[ResourceSnapshot, ...]) -> FleetSnapshot:
     gone = {resource.uid for resource in failed}
-    pools = {name: _charge(pool, failed) for name, pool in snapshot.pools.items()}
+    pools = {}
+    for name, pool in snapshot.pools.items():
+        gpus = charged_together(r.target for r in failed if r.pool == name)
+        pools[name] = replace(pool, charged_elsewhere_gpus=pool.charged_elsewhere_gpus + gpus)
     return replace(snapshot, resources=tuple(r for r in snapshot.resources if r.uid not in gone), pools=pools)
-
-
-def _charge(pool: PoolSnapshot, failed: tuple[ResourceSnapshot, ...]) -> PoolSnapshot:
-    gpus = charged_together(r.target for r in failed if r.pool == pool.name)
-    return replace(pool, charged_elsewhere_gpus=pool.charged_elsewhere_gpus + gpus)

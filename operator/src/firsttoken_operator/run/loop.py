@@ -18,9 +18,9 @@ from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Answer, Observed
-from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, intends, judge_owners, withhold_unfit, wrote
+from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, judge_owners, withhold_unfit, wrote
 from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
-from firsttoken_operator.observe.snapshot import SnapshotTimes, build_snapshot
+from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.health import Heartbeats
 from firsttoken_operator.run.history import Histories
@@ -110,15 +110,11 @@ class Loop:
         # NB: after the sizings, which may take seconds: nothing is decided on metrics from before them.
         wall = self._wall()
         measured = await parts.measuring.metrics(parts.store, wall)
-        times = SnapshotTimes(
-            now_seconds=self._clock(),
-            wall_seconds=self._wall(),
-            tick_seconds=self._timing.tick_seconds,
-            scale_down_limit_window_seconds=self._timing.scale_down_limit_window_seconds,
-            time_scale=self._timing.scale,
-        )
         sized = {uid: answer.sized for uid, answer in answers.items()}
-        snapshot = withhold_unfit(self._prepare(build_snapshot(parts.store, measured, sized, times)))
+        seen = build_snapshot(
+            parts.store, measured, sized, self._timing, now_seconds=self._clock(), wall_seconds=self._wall()
+        )
+        snapshot = withhold_unfit(self._prepare(seen))
         owned = judge_owners(snapshot, self._ownerships, self._timing.foreign_write_window_seconds)
         snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)
         memory = self._restoring.seeded(self._memory, snapshot, parts.store, wall)
@@ -171,20 +167,21 @@ class Loop:
     async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick) -> None:
         """Everything that follows from one decision. Never raises: no resource may hold up another."""
         try:
-            result = await self._parts.writer.execute(decision, resource, self._intend)
+            result = await self._parts.writer.execute(decision, resource, self._note_attempt)
             if decision.changes:
                 self._log(decision, result)
             if result.write is Write.DONE and result.replicas is not None:
-                self._ownerships[resource.uid] = wrote(self._known(resource.uid), result.replicas, self._clock())
+                self._note_write(resource.uid, result.replicas, confirmed=True)
             await self._publish(resource, decision, result, tick)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
 
-    def _intend(self, decision: Decision) -> None:
-        self._ownerships[decision.uid] = intends(self._known(decision.uid), decision.to_replicas, self._clock())
+    def _note_attempt(self, decision: Decision) -> None:
+        self._note_write(decision.uid, decision.to_replicas, confirmed=False)
 
-    def _known(self, uid: str) -> Ownership:
-        return self._ownerships.get(uid, Ownership())
+    def _note_write(self, uid: str, replicas: int, *, confirmed: bool) -> None:
+        known = self._ownerships.get(uid, Ownership())
+        self._ownerships[uid] = wrote(known, replicas, self._clock(), confirmed=confirmed)
 
     async def _tell_undecided(self, resource: ResourceSnapshot, now: datetime) -> None:
         """Show on the resource itself that it makes the decision fail. Never raises."""

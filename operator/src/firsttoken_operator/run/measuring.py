@@ -66,7 +66,7 @@ class Measuring:
 
     async def metrics(self, store: Store, wall_seconds: float) -> Mapping[str, Metrics]:
         """Live metrics by uid of the resource, of those whose target exists. Never raises for a failing source."""
-        readings = await self._read()
+        readings = dict(zip(self._sources, await asyncio.gather(*map(self._read, self._sources)), strict=True))
         measured: dict[str, Metrics] = {}
         for stored in store.resources.values():
             if stored.parsed is None:
@@ -95,11 +95,7 @@ class Measuring:
                 measured[stored.uid] = nothing(unreadable, self._settings.window_seconds)
         return measured
 
-    async def _read(self) -> dict[str, Reading]:
-        readings = await asyncio.gather(*(self._read_one(name) for name in self._sources))
-        return dict(zip(self._sources, readings, strict=True))
-
-    async def _read_one(self, name: str) -> Reading:
+    async def _read(self, name: str) -> Reading:
         source, window_seconds = self._sources[name], self._settings.window_seconds
         return await asyncio.gather(
             collect(source, window_seconds=window_seconds),

@@ -43,12 +43,8 @@ class OperatorMetrics:
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
         self.leader = gauge("leader", "1 while this process may write", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
-        self.decisions = Counter(
-            "firsttoken_decisions", "Decisions taken", ("outcome", "reason"), registry=self.registry
-        )
-        self.queries = Counter(
-            "firsttoken_source_queries", "Queries to a metric source", ("source", "outcome"), registry=self.registry
-        )
+        self.decisions = self._counter("decisions", "Decisions taken", ("outcome", "reason"))
+        self.queries = self._counter("source_queries", "Queries to a metric source", ("source", "outcome"))
         self.lag = self._histogram("decision_lag_seconds", "From the time a tick was due to its decisions")
         self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, writes included")
         self._queries: dict[tuple[str, str], int] = {}
@@ -148,8 +144,8 @@ class OperatorMetrics:
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Gauge:
         return Gauge(f"firsttoken_{name}", text, labels, registry=self.registry)
 
-    def _counter(self, name: str, text: str) -> Counter:
-        return Counter(f"firsttoken_{name}", text, _RESOURCE, registry=self.registry)
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Counter:
+        return Counter(f"firsttoken_{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str) -> Histogram:
         return Histogram(f"firsttoken_{name}", text, registry=self.registry, buckets=_SECONDS)

@@ -68,11 +68,10 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
 
 def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
     timing, recorder = settings.timing, EventRecorder(cluster)
-    scrape_seconds = timing.scrape_interval_seconds
     rendered = Rendered(
-        Renderer(cluster, scrape_interval_seconds=scrape_seconds),
+        Renderer(cluster),
         monitor_labels=settings.pod_monitor_labels,
-        scrape_interval_seconds=scrape_seconds,
+        scrape_interval_seconds=timing.scrape_interval_seconds,
     )
     return Parts(
         store=Store(),

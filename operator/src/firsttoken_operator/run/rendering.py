@@ -73,8 +73,8 @@ class Rendered:
     ) -> RenderResult | None:
         uid, configuration = admitted.resource.uid, admitted.sized.configuration
         selector = _node_selector(parsed, configuration.gpu, pool)
-        rendering = Rendering(parsed, configuration, selector, self._monitor_labels)
-        wanted = self._fingerprint(rendering)
+        rendering = Rendering(parsed, configuration, selector, self._monitor_labels, self._scrape_interval_seconds)
+        wanted = json.dumps([make(rendering) for make in (deployment, service, pod_monitor)], sort_keys=True)
         if not admitted.is_new and self._applied.get(uid) == wanted:
             return None
         result = await self._renderer.render(rendering, admitted.replicas)
@@ -82,10 +82,6 @@ class Rendered:
             self._applied[uid] = wanted
             logger.info("rendered %s: %s", parsed.key, result.message)
         return result
-
-    def _fingerprint(self, rendering: Rendering) -> str:
-        monitor = pod_monitor(rendering, self._scrape_interval_seconds)
-        return json.dumps([deployment(rendering), service(rendering), monitor], sort_keys=True)
 
 
 def _node_selector(parsed: InferenceDeployment, gpu: str, pool: PoolSnapshot | None) -> Mapping[str, str]:

@@ -11,7 +11,6 @@ demonstrations and tests that compress an hour into minutes; in production it is
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from firsttoken_operator.domain import Timing
 from firsttoken_operator.observe.gateway import GatewayCounter
 
 SCRAPES_PER_RATE_WINDOW = 4
@@ -142,18 +142,6 @@ class Settings(_Section):
             scale_down_limit_window_seconds=TEN_MINUTES / self.time_scale,
             foreign_write_window_seconds=TEN_MINUTES / self.time_scale,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Durations of the control loop in seconds of the wall clock: already divided by `scale`."""
-
-    scale: float
-    tick_seconds: float
-    scrape_interval_seconds: float
-    rate_window_seconds: float
-    scale_down_limit_window_seconds: float
-    foreign_write_window_seconds: float
 
 
 def load(file: Path | None, overrides: dict[str, Any]) -> Settings:

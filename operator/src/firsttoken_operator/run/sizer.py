@@ -40,8 +40,8 @@ _REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
 class _Question:
     key: Hashable
     resource: InferenceDeployment
-    pool: GPUPool | None
-    profiles: tuple[BenchmarkProfile, ...]
+    pool: Stored[GPUPool] | None
+    profiles: list[Stored[BenchmarkProfile]]
 
 
 class Sizer:
@@ -72,23 +72,18 @@ class Sizer:
             if stored.parsed is None:
                 present[stored.uid] = Answer(Unsized(Reason.INVALID_SPEC, stored.problem))
                 continue
-            pool = by_name.get(stored.parsed.spec.capacity.pool or "")
-            resource = stored.parsed.model_copy(
-                update={"status": read_status(InferenceDeploymentStatus, stored.status)}
-            )
+            status = read_status(InferenceDeploymentStatus, stored.status)
+            resource = stored.parsed.model_copy(update={"status": status})
             relevant = [profile for profile in usable if _may_use(resource, profile)]
-            versions = tuple((profile.uid, profile.generation) for profile in relevant)
-            key = (stored.generation, _pin(resource), (pool.uid, pool.generation) if pool else None, versions)
+            pool = by_name.get(resource.spec.capacity.pool or "")
+            versions = tuple((each.uid, each.generation) for each in relevant + ([pool] if pool else []))
+            pin = resource.status.sizing.configuration if resource.status.sizing else None
+            question = _Question((stored.generation, pin, pool is None, versions), resource, pool, relevant)
             known = self._answers.get(stored.uid)
-            if known is not None and known[0] == key:
+            if known is not None and known[0] == question.key:
                 present[stored.uid] = known[1]
             else:
-                due[stored.uid] = _Question(
-                    key,
-                    resource,
-                    pool.parsed if pool else None,
-                    tuple(profile.parsed for profile in relevant if profile.parsed is not None),
-                )
+                due[stored.uid] = question
         for uid, question in due.items():
             if self._clock() - began > self._budget_seconds:
                 # A thousand sizings take minutes; a tick that waited for them would hold up every decision.
@@ -150,8 +145,9 @@ def _answer(question: _Question) -> Answer:
 
 
 def _request(question: _Question) -> SizingRequest:
-    pools = {question.pool.metadata.name: question.pool} if question.pool else {}
-    return sizing_request(question.resource, pools, question.profiles)
+    parsed = question.pool.parsed if question.pool else None
+    profiles = tuple(profile.parsed for profile in question.profiles if profile.parsed is not None)
+    return sizing_request(question.resource, {parsed.metadata.name: parsed} if parsed else {}, profiles)
 
 
 def _better(question: _Question, answer: Answer) -> ConfigurationKey | None:
@@ -171,8 +167,3 @@ def _better(question: _Question, answer: Answer) -> ConfigurationKey | None:
     costs = [sizing.cost.per_hour if sizing.cost else None for sizing in (best, present)]
     wins = costs[0] < costs[1] if costs[0] is not None and costs[1] is not None else best.gpus < present.gpus
     return best.configuration if wins else None
-
-
-def _pin(resource: InferenceDeployment) -> Hashable:
-    sizing = resource.status.sizing
-    return sizing.configuration if sizing else None

@@ -1,0 +1,44 @@
+"""Times of the control loop: how it ticks, when a decision is made, how long a start takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNKNOWN_TIME_TO_READY_SECONDS = 300.0
+"""Of a deployment of which no start was seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations of the control loop in seconds of the wall clock: already divided by `scale`."""
+
+    scale: float
+    tick_seconds: float
+    scrape_interval_seconds: float
+    rate_window_seconds: float
+    scale_down_limit_window_seconds: float
+    foreign_write_window_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """When a decision is made, on the clocks that it may read; seconds."""
+
+    clock_seconds: float
+    """The logical clock of the memory, which never jumps."""
+    interval_seconds: float
+    epoch_seconds: float
+    """The wall clock, which may jump; read for hours and days of the week only."""
+
+
+def ready_seconds(measured_seconds: float | None, time_scale: float = 1.0) -> float:
+    """What a start takes: 90th percentile of the target's own pods, or what stands in where none was seen.
+
+    Only what stands in is divided by the time scale: starts that were measured are as they are.
+    """
+    return UNKNOWN_TIME_TO_READY_SECONDS / time_scale if measured_seconds is None else measured_seconds
+
+
+def lead_seconds(time_to_ready_seconds: float, tick_seconds: float) -> float:
+    """How far ahead a decision must look: until a pod that is ordered at the next tick at the latest is ready."""
+    return time_to_ready_seconds + tick_seconds
