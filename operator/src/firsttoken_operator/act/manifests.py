@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from firsttoken_operator.api.base import API_VERSION
@@ -63,77 +64,65 @@ class Rendering:
 
 def deployment(rendering: Rendering) -> Json:
     """The Deployment, without `replicas`."""
-    runtime = rendering.runtime
-    pod_labels = _labels(rendering) | {RESOURCE_LABEL: rendering.resource.metadata.name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _metadata(rendering),
-        "spec": {
-            # NB: the default of 600 s marks a rollout as failed while a large model is still loading.
-            "progressDeadlineSeconds": 2 * runtime.startup_timeout_seconds,
-            "revisionHistoryLimit": 3,
-            # There is no spare GPU for a surge pod.
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}},
-            "selector": {"matchLabels": _selector(rendering)},
-            "template": {"metadata": {"labels": pod_labels}, "spec": _pod(rendering)},
-        },
+    runtime, pod_labels = rendering.runtime, _labels(rendering)
+    spec = {
+        # NB: the default of 600 s marks a rollout as failed while a large model is still loading.
+        "progressDeadlineSeconds": 2 * runtime.startup_timeout_seconds,
+        "revisionHistoryLimit": 3,
+        # There is no spare GPU for a surge pod.
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}},
+        "selector": {"matchLabels": _selector(rendering)},
+        "template": {"metadata": {"labels": pod_labels}, "spec": _pod(rendering)},
     }
+    return _manifest("apps/v1", "Deployment", rendering, spec)
 
 
 def service(rendering: Rendering) -> Json:
     """The Service in front of the pods."""
-    runtime = rendering.runtime
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(rendering),
-        "spec": {
-            "selector": _selector(rendering),
-            "ports": [{"name": API_PORT_NAME, "port": runtime.port, "targetPort": API_PORT_NAME, "protocol": "TCP"}],
-        },
-    }
+    port = {"name": API_PORT_NAME, "port": rendering.runtime.port, "targetPort": API_PORT_NAME, "protocol": "TCP"}
+    return _manifest("v1", "Service", rendering, {"selector": _selector(rendering), "ports": [port]})
 
 
 def pod_monitor(rendering: Rendering) -> Json:
     """The PodMonitor: of pods, not of a Service, so that no second Service doubles the series."""
     runtime = rendering.runtime
-    metadata = _metadata(rendering)
-    metadata["labels"] = dict(rendering.monitor_labels) | metadata["labels"]
     endpoint = {
         "port": METRICS_PORT_NAME if _has_metrics_port(runtime) else API_PORT_NAME,
         "path": runtime.metrics_path,
         "interval": f"{max(1, round(rendering.scrape_interval_seconds))}s",
         "honorLabels": False,
     }
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PodMonitor",
-        "metadata": metadata,
-        "spec": {
-            "selector": {"matchLabels": _selector(rendering)},
-            "podTargetLabels": [RESOURCE_LABEL],
-            "podMetricsEndpoints": [endpoint],
-        },
+    spec = {
+        "selector": {"matchLabels": _selector(rendering)},
+        "podTargetLabels": [RESOURCE_LABEL],
+        "podMetricsEndpoints": [endpoint],
     }
+    return _manifest("monitoring.coreos.com/v1", "PodMonitor", rendering, spec, rendering.monitor_labels)
 
 
-def _metadata(rendering: Rendering) -> Json:
+def _manifest(
+    api_version: str, kind: str, rendering: Rendering, spec: Json, labels: Mapping[str, str] = MappingProxyType({})
+) -> Json:
     metadata = rendering.resource.metadata
     owner = {
         "apiVersion": API_VERSION, "kind": KIND, "name": metadata.name, "uid": metadata.uid,
         "controller": True, "blockOwnerDeletion": True,
     }  # fmt: skip
     return {
-        "name": metadata.name,
-        "namespace": metadata.namespace,
-        "labels": _labels(rendering) | {RESOURCE_LABEL: metadata.name},
-        "ownerReferences": [owner],
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": {**labels, **_labels(rendering)},
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
     }
 
 
 def _labels(rendering: Rendering) -> dict[str, str]:
-    return {
+    return _selector(rendering) | {
         "app.kubernetes.io/name": rendering.container.name,
         "app.kubernetes.io/instance": rendering.resource.metadata.name,
         "app.kubernetes.io/component": "inference",

@@ -30,7 +30,6 @@ class PoolFigures:
     free: int | None
     unmet: int
     members: tuple[ResourceSnapshot, ...]
-    charged_by_uid: Mapping[str, int]
     unmet_by_uid: Mapping[str, int]
 
 
@@ -71,7 +70,6 @@ def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterabl
     """Who holds how many GPUs of a pool, and who asked for more."""
     members = tuple(resource for resource in snapshot.resources if resource.pool == pool.name)
     uids = {resource.uid for resource in members}
-    charged_by_uid = {r.uid: charged_gpus(r.target) for r in members if isinstance(r.target, Target)}
     charged = charged_together(r.target for r in members) + pool.charged_elsewhere_gpus
     unmet_by_uid = {d.uid: d.unmet_replicas * d.gpus_per_replica for d in decisions if d.uid in uids}
     return PoolFigures(
@@ -79,7 +77,6 @@ def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterabl
         free=None if pool.budget_gpus is None else max(0, pool.budget_gpus - charged),
         unmet=sum(unmet_by_uid.values()),
         members=members,
-        charged_by_uid=charged_by_uid,
         unmet_by_uid=unmet_by_uid,
     )
 
@@ -104,7 +101,7 @@ def pool_status(
             PoolShare(
                 namespace=r.namespace,
                 name=r.name,
-                charged_gpus=figures.charged_by_uid.get(r.uid),
+                charged_gpus=charged_gpus(r.target) if isinstance(r.target, Target) else None,
                 unmet_gpus=figures.unmet_by_uid.get(r.uid),
             )
             for r in sorted(figures.members, key=lambda r: (r.namespace, r.name))[:MAX_SHARES]

@@ -74,16 +74,12 @@ class Renderer:
             await self._cluster.apply(manifest)
         created = live["Deployment"] is None
         if live["Deployment"] is None:
-            await self._create(workload, replicas)
+            await self._cluster.apply(workload | {"spec": workload["spec"] | {"replicas": replicas}})
+            await self._cluster.hold_replicas(ObjectRef.of(workload), replicas)
         else:
             await self._update(workload, live["Deployment"])
         verb = f"created with {replicas} replicas" if created else "updated; its replicas stay as they are"
         return RenderResult(Reason.RENDERED, f"Deployment {workload['metadata']['name']} {verb}", created)
-
-    async def _create(self, workload: dict[str, Any], replicas: int) -> None:
-        first = workload | {"spec": workload["spec"] | {"replicas": replicas}}
-        await self._cluster.apply(first)
-        await self._cluster.hold_replicas(ObjectRef.of(workload), replicas)
 
     async def _update(self, workload: dict[str, Any], live: dict[str, Any]) -> None:
         if not _are_replicas_held(live):

@@ -9,7 +9,7 @@ from here only.
 from types import MappingProxyType
 
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
-from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together, free_gpus
+from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
 from firsttoken_operator.decide.conditions import calibration_state, judge, judge_pool, judge_undecided
 from firsttoken_operator.decide.explain import explain
@@ -35,7 +35,6 @@ __all__ = [
     "charged_together",
     "decide",
     "declared_bounds",
-    "free_gpus",
     "initial_replicas",
     "judge",
     "judge_owners",

@@ -8,7 +8,7 @@ stabilization window. Of two resources that name the same target the older one k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Target
@@ -48,8 +48,8 @@ class Owned:
     """
 
     snapshot: FleetSnapshot
-    ownerships: Mapping[str, Ownership] = field(default_factory=lambda: MappingProxyType({}))
-    foreign: Mapping[str, ForeignWrite] = field(default_factory=lambda: MappingProxyType({}))
+    ownerships: Mapping[str, Ownership]
+    foreign: Mapping[str, ForeignWrite]
 
 
 def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreign_window_seconds: float) -> Owned:

@@ -12,7 +12,7 @@ from firsttoken_operator.estimate.calibration import (
     restored,
     speed_of,
 )
-from firsttoken_operator.estimate.config import DEFAULT, EstimatorConfig, ForecastConfig
+from firsttoken_operator.estimate.config import DEFAULT, EstimatorConfig
 from firsttoken_operator.estimate.demand import Demand, can_wake_up, window_maximum
 from firsttoken_operator.estimate.estimates import Estimates, estimate, fresh, sizing_key
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
@@ -28,7 +28,6 @@ __all__ = [
     "Estimates",
     "EstimatorConfig",
     "Forecast",
-    "ForecastConfig",
     "ForecastState",
     "Memory",
     "Method",

@@ -45,7 +45,7 @@ def estimate(
         # What was learned is not about the new sizing: another SLA, other lengths, another capacity.
         memory = replace(memory, sized_key=key, calibration=Calibration(), demand=DemandState(), miss_rate=None)
     at = Situation(resource, target, sized, memory, tick, config)
-    for update in (_with_size, _with_sleep, _with_health, _with_request_cost):
+    for update in (_with_size, _with_health, _with_request_cost):
         at = replace(at, memory=update(at))
     demand = demands.demand(at.memory.demand, at.metrics, resource.policy)
     if demand is None:
@@ -84,6 +84,8 @@ def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> Reso
 
 def _with_size(at: Situation) -> ResourceMemory:
     memory, target, now = at.memory, at.target, at.tick.clock_seconds
+    sleeps = target.replicas == 0 and (at.resource.policy.min_replicas == 0 or memory.sleeps)
+    memory = replace(memory, sleeps=sleeps)
     if target.ready != memory.ready:
         memory = replace(memory, ready=target.ready, ready_changed_seconds=None if memory.ready is None else now)
     if target.replicas == memory.replicas:
@@ -98,11 +100,6 @@ def _with_size(at: Situation) -> ResourceMemory:
         # A fleet that wakes up has lost nothing yet: its first pod needs time to say something.
         lost_since_seconds=None if memory.replicas == 0 else memory.lost_since_seconds,
     )
-
-
-def _with_sleep(at: Situation) -> ResourceMemory:
-    sleeps = at.target.replicas == 0 and (at.resource.policy.min_replicas == 0 or at.memory.sleeps)
-    return replace(at.memory, sleeps=sleeps)
 
 
 def _with_health(at: Situation) -> ResourceMemory:

@@ -43,12 +43,6 @@ class _Wish:
     horizon_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Learned:
-    target_uid: str
-    state: ForecastState
-
-
 @dataclass(slots=True)
 class _Source:
     """One Prometheus: who waits for it, and when it may be asked."""
@@ -57,8 +51,8 @@ class _Source:
     reader: PastReader
     due_seconds: float = 0.0
     waiting: dict[str, _Wish] = field(default_factory=dict)
-    reading: asyncio.Future[dict[str, _Learned | None]] | None = None
-    """By uid of every resource that was asked for; None: nothing is known of it."""
+    reading: asyncio.Future[list[tuple[_Wish, ForecastState]]] | None = None
+    """What was asked for; a state without samples: nothing is known of it."""
     problem: str = ""
 
 
@@ -80,7 +74,8 @@ class Histories:
         self._clock, self._wall = clock, wall
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="history")
         self._asked: set[str] = set()
-        self._learned: dict[str, _Learned] = {}
+        self._learned: dict[str, tuple[str, ForecastState]] = {}
+        """By uid of the resource: that of its target, and what the target's past was."""
 
     @property
     def is_reading(self) -> bool:
@@ -111,9 +106,9 @@ class Histories:
                 self._ask(resource, target, snapshot.tick_seconds, store)
             # NB: a memory of another target, or of none yet, is made anew by the decision: the past waits for it.
             if known is not None and known.target_uid == target.uid and resource.uid in self._learned:
-                learned = self._learned.pop(resource.uid)
-                if learned.target_uid == target.uid:
-                    seeds[resource.uid] = replace(known, forecast=learned.state)
+                about, state = self._learned.pop(resource.uid)
+                if about == target.uid:
+                    seeds[resource.uid] = replace(known, forecast=state)
         for source in self._sources.values():
             self._start(source)
         return memory.seeded(seeds)
@@ -157,11 +152,11 @@ class Histories:
             logger.exception("learning from the past of source %s failed", source.name)
             return
         source.problem = ""
-        learned = {uid: answer for uid, answer in answers.items() if answer is not None and uid in self._asked}
-        logger.info("source %s knows the past of %d of %d resources", source.name, len(learned), len(answers))
-        self._learned.update(learned)
-        for uid in answers:
-            source.waiting.pop(uid, None)
+        known = [(wish, state) for wish, state in answers if state.samples and wish.uid in self._asked]
+        logger.info("source %s knows the past of %d of %d resources", source.name, len(known), len(answers))
+        self._learned.update({wish.uid: (wish.target_uid, state) for wish, state in known})
+        for wish, _ in answers:
+            source.waiting.pop(wish.uid, None)
 
     def _tell(self, source: _Source, problem: str) -> None:
         if problem != source.problem:
@@ -180,13 +175,12 @@ class Histories:
 
 def _read(
     reader: PastReader, wishes: tuple[_Wish, ...], window: PastWindow, now_seconds: float
-) -> dict[str, _Learned | None]:
+) -> list[tuple[_Wish, ForecastState]]:
     """Run in the thread: everything that takes long. Raises `RequestFailed`."""
     pasts = reader.read({wish.deployment for wish in wishes}, window, now_seconds)
-    learned: dict[str, _Learned | None] = {}
+    found = []
     for wish in wishes:
         past = pasts.get(wish.deployment)
         points = past.points() if past else ()
-        state = learn(points, wish.horizon_seconds, window.step_seconds, DEFAULT.forecast)
-        learned[wish.uid] = _Learned(wish.target_uid, state) if state.samples else None
-    return learned
+        found.append((wish, learn(points, wish.horizon_seconds, window.step_seconds, DEFAULT.forecast)))
+    return found

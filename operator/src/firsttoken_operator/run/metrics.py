@@ -49,7 +49,6 @@ class OperatorMetrics:
         self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, writes included")
         self._queries: dict[tuple[str, str], int] = {}
         self._seen: set[tuple[str, str]] = set()
-        self._pools: set[str] = set()
         self._counted: dict[tuple[str, str], tuple[str, Tally]] = {}
 
     def render(self) -> bytes:
@@ -126,15 +125,13 @@ class OperatorMetrics:
         self._counted[key] = (uid, counted)
 
     def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
+        # Pools that are gone go with all that was said; the others say it again.
+        self.pool_gpus.clear()
         for name, pool in snapshot.pools.items():
             figures = pool_figures(pool, snapshot, decisions)
             gpus = (pool.budget_gpus, pool.inventory_gpus, figures.charged, figures.free, figures.unmet)
             for state, value in zip(_POOL_STATES, gpus, strict=True):
                 _set(self.pool_gpus, (name, state), value)
-        for name in self._pools - set(snapshot.pools):
-            for state in _POOL_STATES:
-                _forget(self.pool_gpus, (name, state))
-        self._pools = set(snapshot.pools)
 
     def _per_resource(self) -> tuple[Gauge | Counter, ...]:
         state = (self.desired, self.ready, self.sized, self.unmet, self.predicted, self.observed, self.arrivals)
