@@ -107,50 +107,40 @@ def costs_of(samples: Sequence[Sample], work_at: Callable[[float], StepWork], pr
     for prompt in sorted({s.input_tokens for s in samples}):
         times = _times([s for s in samples if s.input_tokens == prompt])
         work = work_at(prompt)
-        batch, other = _parts(work.step(prior), times)
+        batch, other = _parts(work.step(prior), times, prompt)
         # Times are linear in the constants: doubling one adds what it costs.
-        doubled = [_parts(work.step(replace(prior, **{term: 2 * getattr(prior, term)})), times) for term in TERMS]
-        columns = [(b - batch, o - other) for b, o in doubled]
+        doubled = [work.step(replace(prior, **{term: 2 * getattr(prior, term)})) for term in TERMS]
+        columns = [(b - batch, o - other) for b, o in (_parts(step, times, prompt) for step in doubled)]
         stacked = (np.stack([c[0] for c in columns], axis=1), np.stack([c[1] for c in columns], axis=1))
-        parts.append((*stacked, times.measured, times.concurrency))
+        parts.append((*stacked, times["measured"], times["concurrency"]))
     batch, other, measured, concurrency = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Costs(batch, other, measured, concurrency)
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
-    """Measured times of one prompt length: so many decode steps of a batch with so much context, and prompts."""
-
-    steps: Floats
-    concurrency: Floats
-    context: Floats
-    """Tokens of all running sequences."""
-    prompts: Floats
-    prompt_tokens: float
-    alone: NDArray[np.bool_]
-    """Whether the time is that of one prompt itself (TTFT), not its share of the throughput."""
-    measured: Floats
+Times = dict[str, Floats]
+"""Measured times (seconds), by column: so many decode steps of a batch with so much context in all, and so many
+prompts; `alone` is 1 where it is the time of one prompt itself (TTFT), and not its share of the throughput."""
 
 
-def _times(samples: Sequence[Sample]) -> _Times:
-    rows: list[tuple[float, float, float, float, bool, float]] = []
+def _times(samples: Sequence[Sample]) -> Times:
+    rows: list[tuple[float, ...]] = []
     for s in samples:
         c, steps = s.concurrency, max(s.output_tokens - 1, 0.0)
         # As in `errors_percent`.
-        rows.append((steps or 1.0, c, c * s.context_tokens if steps else 0.0, c, False, s.round_seconds))
+        rows.append((steps or 1.0, c, c * s.context_tokens if steps else 0.0, c, 0.0, s.round_seconds))
         if c == 1 and (ttft := s.point.ttft.mean):
-            rows.append((1.0, 1.0, 0.0, 1.0, True, ttft / 1000))
+            rows.append((1.0, 1.0, 0.0, 1.0, 1.0, ttft / 1000))
         if c == 1 and (itl := s.point.itl.mean):
-            rows.append((1.0, 1.0, s.context_tokens, 0.0, False, itl / 1000))
-    steps_, concurrency, context, prompts, alone, measured = (np.array(column) for column in zip(*rows, strict=True))
-    return _Times(steps_, concurrency, context, prompts, samples[0].input_tokens, alone, measured)
+            rows.append((1.0, 1.0, s.context_tokens, 0.0, 0.0, itl / 1000))
+    columns = ("steps", "concurrency", "context", "prompts", "alone", "measured")
+    return dict(zip(columns, map(np.array, zip(*rows, strict=True)), strict=True))
 
 
-def _parts(step: StepModel, t: _Times) -> tuple[Floats, Floats]:
+def _parts(step: StepModel, t: Times, prompt_tokens: float) -> tuple[Floats, Floats]:
     """Predicted seconds: of the batch alone, and of attention and prompts."""
-    context = step.context_seconds(t.concurrency) * t.context
-    prompt = np.where(t.alone, step.prefill_latency_seconds(t.prompt_tokens), step.prefill_seconds(t.prompt_tokens))
-    return t.steps * step.batch_seconds(t.concurrency), t.steps * context + t.prompts * prompt
+    context = step.context_seconds(t["concurrency"]) * t["context"]
+    prompt = np.where(t["alone"], step.prefill_latency_seconds(prompt_tokens), step.prefill_seconds(prompt_tokens))
+    return t["steps"] * step.batch_seconds(t["concurrency"]), t["steps"] * context + t["prompts"] * prompt
 
 
 def _residuals(costs: Costs, hats: Floats, unknown: Floats) -> tuple[Floats, Floats]:
