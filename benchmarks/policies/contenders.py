@@ -71,7 +71,7 @@ def contender(name: str, tuning: float | None, context: Context) -> Policy:
 
 
 def _hpa(tuning: float, context: Context) -> Policy:
-    return Hpa(tuning * context.concurrency_per_replica, context.initial, context.maximum)
+    return Hpa(tuning * context.setting.concurrency_per_replica, context.initial, context.maximum)
 
 
 def _keda(tuning: float, context: Context) -> Policy:
@@ -79,7 +79,7 @@ def _keda(tuning: float, context: Context) -> Policy:
 
 
 def _knative(tuning: float, context: Context) -> Policy:
-    return Knative(tuning * context.concurrency_per_replica, context.initial, context.maximum)
+    return Knative(tuning * context.setting.concurrency_per_replica, context.initial, context.maximum)
 
 
 def _llm_d(tuning: float, context: Context) -> Policy:
@@ -88,7 +88,7 @@ def _llm_d(tuning: float, context: Context) -> Policy:
 
 def _dynamo(tuning: float, context: Context) -> Policy:
     # NB: not tuned by its TTFT limit: it knows of no queue, so any limit above a bare prefill gives the same fleet.
-    table = context.table
+    table = context.setting.sized.table
     idle, rated = (table.at(rate).itl.mean for rate in (0.0, table.capacity_requests_per_second))
     assert idle is not None, "the table of a Poisson sizing has every mean"
     assert rated is not None, "the table of a Poisson sizing has every mean"
@@ -102,7 +102,7 @@ _PEERS: Mapping[str, Callable[[float, Context], Policy]] = MappingProxyType(
 
 
 def _ttft_milliseconds(context: Context) -> float:
-    limit = context.sized.sla.time_to_first_token
+    limit = context.setting.sized.sla.time_to_first_token
     assert limit is not None, "every scenario is judged by its TTFT"
     return limit.milliseconds
 

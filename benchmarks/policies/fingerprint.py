@@ -23,7 +23,7 @@ _LAB, _OPERATOR, _SIZING = (
 _HERE = Path(__file__).resolve().parent
 _SHOWN_ONLY = {"report.py", "picture.py", "history.py"}
 """Of `replay`: what no play depends on."""
-_OURS_ONLY = tuple(_LAB / "replay" / name for name in ("policies/ours.py", "observed.py", "rates.py"))
+_OURS_ONLY = tuple(_LAB / "replay" / name for name in ("policies/ours.py", "observed.py"))
 """What only our policy looks through."""
 _STAGE = ("playing.py", "contenders.py", "traffic.py", "deployment.yaml")
 """Of this folder: what every play depends on."""

@@ -77,8 +77,9 @@ def _scene(
 def _policy(cell: Cell, scene: Scene) -> Policy:
     context = scene.context
     if cell.capacity_error_percent:
-        assumed = misjudged(context.sized, context.request.workload, cell.capacity_error_percent)
-        context = replace(context, sized=assumed, table=assumed.table)
+        setting = context.setting
+        assumed = misjudged(setting.sized, setting.request.workload, cell.capacity_error_percent)
+        context = replace(context, setting=replace(setting, sized=assumed))
     return contender(cell.policy, cell.tuning, context)
 
 

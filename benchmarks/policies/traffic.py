@@ -16,8 +16,7 @@ from firsttoken_lab.replay.series import Series, read_series
 from firsttoken_lab.replay.setting import Setting, setting_of
 from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_operator.api.documents import parse_documents
-from firsttoken_sizing.simulation.requests import Requests
-from firsttoken_sizing.simulation.trace import read_trace
+from firsttoken_sizing.simulation.requests import read_trace
 from policies.scenarios import DAY_SECONDS, Kind, Scenario
 
 _FIELD = "--traces"
@@ -73,14 +72,8 @@ def traffic(scenario: Scenario, traces: Path, seed: int, days: int | None) -> Tr
 
 def after(played: Traffic, seconds: float) -> Traffic:
     """Requests after the warm-up, counted from its end."""
-    requests = played.requests
-    late = requests.arrival_s >= seconds
-    rest = Requests(
-        requests.arrival_s[late] - seconds,
-        requests.input_tokens[late],
-        requests.uncached_input_tokens[late],
-        requests.output_tokens[late],
-    )
+    rest = played.requests.only(played.requests.arrival_s >= seconds)
+    rest = replace(rest, arrival_s=rest.arrival_s - seconds)
     return replace(played, requests=rest, start_epoch_seconds=played.start_epoch_seconds + seconds)
 
 

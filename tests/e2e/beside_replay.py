@@ -94,7 +94,7 @@ def operate(inputs: Inputs) -> Operated:
     """Let the operator scale under the trace, on a cluster of its own, and say what it did."""
     setting = inputs.setting()
     # A replay begins with what the operator would create; a Deployment of the user's has what its manifest says.
-    scenario = replace(inputs.scenario, initial_replicas=Ours(setting.sized, setting.policy).initial())
+    scenario = replace(inputs.scenario, initial_replicas=Ours(setting.sized, setting.policy).initial)
     cold_start_seconds = scenario.scaled(scenario.cold_start_seconds)
     with Cluster(nodes=scenario.servers, prometheus=prometheus_options(scenario)) as cluster:
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)

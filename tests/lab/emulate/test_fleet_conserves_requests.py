@@ -62,7 +62,7 @@ def test_every_request_ends_exactly_once_whatever_the_pods_do(changes, routing, 
     for wait, present, terminating in changes:
         clock.now += wait
         fleet.follow([replace(pod, terminating=pod.name in terminating) for pod in pods(*sorted(present))])
-        held = sum(r.in_flight for r in [*fleet.replicas.values(), *fleet._leaving]) + fleet.queued
+        held = sum(r.engine.in_flight for r in [*fleet.replicas.values(), *fleet._leaving]) + fleet.queued
         assert fleet.truth.in_flight == held
     clock.now = 25.0
     fleet.advance()
@@ -136,7 +136,7 @@ def test_a_terminating_pod_takes_no_new_requests_finishes_its_own_and_serves_met
     run_until(fleet, clock, 2)
     fleet.follow(pods("a") + pods("b", terminating=True))
     before = sum(record.pod == "b" for record in fleet.truth.records)
-    assert fleet.replicas[("ns", "b")].in_flight > 0
+    assert fleet.replicas[("ns", "b")].engine.in_flight > 0
     run_until(fleet, clock, 9)
 
     assert ("ns", "b") in fleet.replicas
@@ -168,8 +168,8 @@ def test_a_pod_that_comes_back_under_its_name_starts_with_empty_metrics():
     first = fleet.replicas[("ns", "a")].metrics
     fleet.follow(pods("a", uid="another"))
 
-    assert first.histogram(Metric.TTFT).count > 0
-    assert fleet.replicas[("ns", "a")].metrics.histogram(Metric.TTFT).count == 0
+    assert sum(first.histograms[Metric.TTFT].counts) > 0
+    assert sum(fleet.replicas[("ns", "a")].metrics.histograms[Metric.TTFT].counts) == 0
 
 
 def test_a_pod_that_is_not_ready_yet_has_no_metrics_and_one_that_lost_readiness_keeps_them():

@@ -42,13 +42,6 @@ def test_attainment_is_the_share_inside_every_percentile_limit_and_a_failure_is_
     assert (truth.ended, truth.failed, truth.in_flight) == (4, 1, 0)
 
 
-def test_a_limit_on_the_mean_is_judged_on_the_mean():
-    requests = [(0.1, 1.0), (0.5, 1.0)]
-    assert a_truth(Sla(time_to_first_token=limit(300.001, Percentile.MEAN)), *requests).means_met() is True
-    assert a_truth(Sla(time_to_first_token=limit(299, Percentile.MEAN)), *requests).means_met() is False
-    assert a_truth(Sla(time_to_first_token=limit(299)), *requests).means_met() is None
-
-
 def test_nothing_ended_is_unknown_and_not_a_perfect_score():
     assert a_truth(Sla()).attainment_percent is None
 

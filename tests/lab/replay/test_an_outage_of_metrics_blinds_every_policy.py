@@ -20,13 +20,11 @@ class Recorder:
     """Three replicas, and every view there was."""
 
     name = "recorder"
+    initial = 3
 
     def __init__(self, interval_seconds: float = 15.0) -> None:
         self.interval_seconds = interval_seconds
         self.views: list[View] = []
-
-    def initial(self) -> int:
-        return 3
 
     def desired(self, view: View) -> int:
         self.views.append(view)

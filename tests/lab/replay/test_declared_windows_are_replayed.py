@@ -84,14 +84,14 @@ def test_a_replay_begins_for_a_window_that_opens_before_a_pod_could_be_ready() -
     found = setting(schedule=(window(4, 60, 90.0),))
     ours = Ours(found.sized, found.policy, calendar=Calendar(windows=found.schedule))
 
-    assert ours.initial() == found.sized.table.replicas_for(90.0)
+    assert ours.initial == found.sized.table.replicas_for(90.0)
 
 
 def test_on_prem_it_begins_with_the_replicas_for_the_peak() -> None:
     found = setting(on_prem=True)
     ours = Ours(found.sized, found.policy, on_prem=True)
 
-    assert ours.initial() == found.sized.replicas_for_declared_peak
+    assert ours.initial == found.sized.replicas_for_declared_peak
 
 
 def test_between_windows_it_sleeps_and_requests_wait_for_the_next_one() -> None:

@@ -72,7 +72,7 @@ def policy(tmp_path: Path, log: Path) -> Dynamo:
 
 
 def test_the_process_starts_with_the_first_tick(policy: Dynamo, log: Path) -> None:
-    assert policy.initial() == 3
+    assert policy.initial == 3
     assert not log.exists()
 
     assert policy.desired(view(1, 3, Traffic(500 / 180))) == 5
@@ -163,7 +163,7 @@ def test_the_real_planner_divides_the_load_by_what_an_engine_can_do() -> None:
     capacity = 35 / 200 / 0.060
 
     rates = (1.0, 6.0, 12.0, 12.0, 24.0, 500.0, 3.0)
-    replicas, asked = policy.initial(), []
+    replicas, asked = policy.initial, []
     for tick, rate in enumerate(rates, 1):
         replicas = policy.desired(view(tick, replicas, Traffic(rate)))
         asked.append(replicas)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firsttoken_lab.replay.play import play
-from firsttoken_lab.replay.policies.static import Static
+from firsttoken_lab.replay.policies.schedule import Static
 from firsttoken_lab.replay.policies.view import View
 from firsttoken_lab.replay.score import inside_sla, score
 from firsttoken_sizing.simulation.fleet import Fleet, Settings
@@ -22,12 +22,10 @@ class Restless:
 
     name = "restless"
     interval_seconds = 15.0
+    initial = 3
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
-
-    def initial(self) -> int:
-        return 3
 
     def desired(self, view: View) -> int:
         return int(self._rng.integers(1, 8))

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from firsttoken_lab.replay.gateway import FleetGateway
+from firsttoken_lab.replay.gateway import Gateway
 from firsttoken_sizing.simulation.fleet import Fleet, records
 from firsttoken_sizing.simulation.kernel import WorkItem
 
@@ -31,7 +31,7 @@ def fleet() -> Fleet:
 
 
 def test_each_window_counts_what_falls_into_it(fleet: Fleet) -> None:
-    gateway, requests = FleetGateway(fleet), fleet.requests
+    gateway, requests = Gateway(fleet), fleet.requests
     counted = 0
     for now in np.arange(30.0, 1201.0, 30.0):
         # The fleet may stand later than the last scrape.
@@ -54,7 +54,7 @@ def test_each_window_counts_what_falls_into_it(fleet: Fleet) -> None:
 
 
 def test_an_idle_window_has_no_means(fleet: Fleet) -> None:
-    seen = FleetGateway(fleet).look(600.0).seen(WINDOW_SECONDS)
+    seen = Gateway(fleet).look(600.0).seen(WINDOW_SECONDS)
 
     assert seen.started == 0
     assert seen.mean_input_tokens is None

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from firsttoken_lab.replay.play import play
-from firsttoken_lab.replay.policies.schedule import Schedule
-from firsttoken_lab.replay.policies.static import Static
+from firsttoken_lab.replay.policies.schedule import Schedule, Static
 from firsttoken_lab.replay.policies.view import View
 from firsttoken_lab.replay.score import score
 from tests.lab.replay.worlds import SLA, stage, traffic, view
@@ -21,10 +20,7 @@ class Plan:
     interval_seconds = 15.0
 
     def __init__(self, *steps: tuple[float, int]) -> None:
-        self._steps = steps
-
-    def initial(self) -> int:
-        return self._steps[0][1]
+        self._steps, self.initial = steps, steps[0][1]
 
     def desired(self, view: View) -> int:
         return [replicas for at, replicas in self._steps if at <= view.now_seconds][-1]

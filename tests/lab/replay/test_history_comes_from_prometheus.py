@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from firsttoken_lab.replay.history import Deployment, read_history
+from firsttoken_lab.replay.history import read_history
 from firsttoken_lab.replay.series import Series
 from firsttoken_operator.cli import main
 from firsttoken_sizing.errors import InvalidInput
@@ -17,7 +17,7 @@ from tests.operator.observe.fault_server import FaultServer, body
 
 DAY = 86400
 NOW = 10 * DAY + 30.0
-WHOSE = Deployment("call-center", "support-rag")
+WHOSE = ("call-center", "support-rag")
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/call-center.yaml"
 
 
@@ -48,7 +48,7 @@ def server() -> Iterator[FaultServer]:
 
 
 def history(server: FaultServer, days: float = 2) -> Series:
-    return read_history(server.url, WHOSE, days * DAY, NOW, lambda _: None)
+    return read_history(server.url, *WHOSE, days * DAY, NOW, lambda _: None)
 
 
 @pytest.mark.parametrize("prefix", ["vllm:", ""], ids=["vLLM", "NIM 1.x"])

@@ -36,7 +36,7 @@ def view(now: float, replicas: int, gateway: Latencies | None, ready: int | None
 
 def changes(policy: LlmD, gateway: Latencies, until: float) -> list[tuple[float, int]]:
     """What a policy asks for whose replicas start at once."""
-    replicas, made = policy.initial(), []
+    replicas, made = policy.initial, []
     for now in np.arange(policy.interval_seconds, until + 1, policy.interval_seconds):
         wanted = policy.desired(view(float(now), replicas, gateway))
         if wanted != replicas:
@@ -144,7 +144,7 @@ def test_a_band_upside_down_is_refused() -> None:
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=40), st.integers(1, 5), st.integers(5, 12))
 def test_bounds_hold_whatever_the_latency(latencies: list[float], minimum: int, maximum: int) -> None:
     policy = LlmD(2.0, None, minimum, maximum, minimum)
-    replicas = policy.initial()
+    replicas = policy.initial
     for tick, latency in enumerate(latencies):
         replicas = policy.desired(view(15.0 * (tick + 1), replicas, Latencies(latency)))
 

@@ -34,10 +34,8 @@ class Beside:
 
     def __init__(self, setting: Setting) -> None:
         self._setting, self._ours, self._memory = setting, Ours(setting.sized, setting.policy), Memory()
+        self.initial = self._ours.initial
         self.asked: list[tuple[int, int]] = []
-
-    def initial(self) -> int:
-        return self._ours.initial()
 
     def desired(self, view: View) -> int:
         target = Target(

@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from firsttoken_lab.replay.observed import Observed
-from firsttoken_lab.replay.rates import rate
+from firsttoken_lab.replay.observed import Observed, rate
 from firsttoken_lab.replay.replicas import ColdStart, Replicas, SimulatedPod
 from firsttoken_lab.replay.scrape import Scraper
 from firsttoken_operator.families import FAILED, SERVED, VLLM, Metric, Signal, TokenPart

@@ -20,15 +20,12 @@ class Watcher:
     interval_seconds = 15.0
 
     def __init__(self, replicas: int) -> None:
-        self._replicas = replicas
+        self.initial = replicas
         self.views: list[View] = []
-
-    def initial(self) -> int:
-        return self._replicas
 
     def desired(self, view: View) -> int:
         self.views.append(view)
-        return self._replicas
+        return self.initial
 
 
 def watched(requests: Requests, replicas: int, percentile: Percentile = Percentile.P95) -> list[View]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from firsttoken_lab.replay.history import Deployment, read_history
+from firsttoken_lab.replay.history import read_history
 from firsttoken_operator.observe.history_arrivals import PastReader, PastWindow
 from firsttoken_operator.observe.prometheus import SourceConfig
 from tools.cluster import Prometheus, PrometheusOptions
@@ -112,7 +112,7 @@ def test_a_deployment_that_never_ran_has_no_past(prometheus: Prometheus) -> None
 
 def test_the_replay_reads_the_same_past_of_one_deployment(prometheus: Prometheus) -> None:
     series = read_history(
-        prometheus.url, Deployment(*RAG), 6 * HOUR, float(Times.end), lambda _: None
+        prometheus.url, *RAG, 6 * HOUR, float(Times.end), lambda _: None
     )  # fmt: skip
 
     assert series.requests_per_second.mean() == pytest.approx(15.0, rel=0.01)

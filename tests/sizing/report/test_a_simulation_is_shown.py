@@ -14,8 +14,8 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table
 from firsttoken_sizing.simulation import Requests, Settings, equal_requests, poisson_arrivals, simulate
+from firsttoken_sizing.simulation.outcome import summarize
 from firsttoken_sizing.simulation.subject import Subject
-from firsttoken_sizing.simulation.summary import summarize
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Batching, Limit, Percentile, Sla
 

@@ -10,8 +10,8 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.simulation import KvAdmission, Settings, equal_requests, poisson_arrivals, simulate
 from firsttoken_sizing.simulation.load import FleetLoad, Process, simulate_load
+from firsttoken_sizing.simulation.outcome import summarize
 from firsttoken_sizing.simulation.subject import Subject, subject_of
-from firsttoken_sizing.simulation.summary import summarize
 from firsttoken_sizing.step import StepModel
 from firsttoken_sizing.workload import Batching
 

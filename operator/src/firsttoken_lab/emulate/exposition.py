@@ -10,16 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Protocol
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-class Instrument(Protocol):
-    """Anything that has lines on a metrics page."""
-
-    def render(self, lines: list[str]) -> None:
-        """Append this family's lines, `# HELP` and `# TYPE` included."""
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -81,11 +73,6 @@ class Histogram:
         self._count = f"{name}_count{_labels(labels)} "
         self._sum = f"{name}_sum{_labels(labels)} "
 
-    @property
-    def count(self) -> int:
-        """All observations."""
-        return sum(self.counts)
-
     def observe(self, value: float, times: int = 1) -> None:
         """Count `value`, `times` over. A value on a bound belongs below it (`le`)."""
         self.counts[bisect_left(self.bounds, value)] += times
@@ -114,6 +101,9 @@ class Histogram:
             lines.append(f"{prefix}{float(total)!r}")
         lines.append(f"{self._count}{float(total)!r}")
         lines.append(f"{self._sum}{float(self.sum)!r}")
+
+
+Instrument = Scalar | LabelledCounter | Histogram
 
 
 def render(instruments: Sequence[Instrument]) -> bytes:

@@ -1,20 +1,19 @@
 """A fleet of engines behind a gateway: requests in, truth and pod metrics out, in virtual time.
 
-Why it exists: autoscaling needs traffic that reacts to the number of replicas. Virtual time is the wall clock
-(`clock`), but nothing here sleeps or waits: `advance` computes everything that happened up to now. Which pods exist is
-told by `follow` (the cluster, or a test); no Kubernetes and no HTTP in this module.
+Virtual time is the wall clock (`clock`), but nothing here sleeps or waits: `advance` computes everything that happened
+up to now. Which pods exist is told by `follow`; no Kubernetes and no HTTP in this module.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from firsttoken_lab.emulate.metrics import PodMetrics
-from firsttoken_lab.emulate.routing import Router, make_router
 from firsttoken_lab.emulate.traffic import Arrival, ArrivalSchedule
 from firsttoken_lab.emulate.truth import Lateness, RequestRecord, Truth
 from firsttoken_operator.families import NIM1, MetricFamily
@@ -105,16 +104,6 @@ class Replica:
         self._fleet.truth.finished(self.requests.pop(request), request.finish)
         self._fleet.event_seconds.append(request.finish)
 
-    @property
-    def in_flight(self) -> int:
-        """Requests that it holds (the router's measure of load)."""
-        return self.engine.in_flight
-
-    @property
-    def accepting(self) -> bool:
-        """Whether the gateway may send it requests."""
-        return self.pod.ready and not self.pod.terminating
-
 
 class Fleet:
     """Engines by pod, a gateway, a schedule of requests. Times are seconds of `clock`."""
@@ -136,7 +125,7 @@ class Fleet:
         """The same keys of all pods that discovery lists: from their address on, long before they are ready."""
         self.started_seconds: float | None = None
         self._clock = clock
-        self._router: Router[Replica] = make_router(gateway.routing, gateway.seed)
+        self._rng, self._turn = random.Random(gateway.seed), 0
         self._accepting: list[Replica] = []
         self._leaving: list[Replica] = []
         self._queue: deque[RequestRecord] = deque()
@@ -183,7 +172,7 @@ class Fleet:
             # NB: a pod has metrics from its first readiness on; before that its server does not listen.
             if key not in self.replicas and pod.ready and not pod.terminating:
                 self.replicas[key] = Replica(pod, self, now)
-        self._accepting = [replica for replica in self.replicas.values() if replica.accepting]
+        self._accepting = [r for r in self.replicas.values() if r.pod.ready and not r.pod.terminating]
         self._release_queue(now)
 
     def finish(self) -> None:
@@ -226,7 +215,7 @@ class Fleet:
         for replica in list(self._leaving):
             deadline = replica.drain_until_seconds or 0.0
             replica.engine.advance(min(now, deadline))
-            if now >= deadline or not replica.in_flight:
+            if now >= deadline or not replica.engine.in_flight:
                 self._leaving.remove(replica)
                 self._lose(replica)
         while self._queue and self._queue[0].arrival_seconds + self.gateway.timeout_seconds <= now:
@@ -247,7 +236,7 @@ class Fleet:
         if self.gateway.routing is Routing.LEAST_LOADED:
             for replica in self._accepting:
                 replica.engine.advance(at_seconds)
-        replica = self._router(self._accepting)
+        replica = self._chosen()
         record.pod = replica.pod.name
         cached = self.spec.cached_tokens(record.input_tokens)
         try:
@@ -258,6 +247,17 @@ class Fleet:
         else:
             replica.requests[request] = record
 
+    def _chosen(self) -> Replica:
+        """Where the next request goes; ties of the least loaded are broken at random, as by several gateways."""
+        among = self._accepting
+        if self.gateway.routing is Routing.ROUND_ROBIN:
+            self._turn += 1
+            return among[self._turn % len(among)]
+        if self.gateway.routing is Routing.LEAST_LOADED:
+            least = min(replica.engine.in_flight for replica in among)
+            among = [replica for replica in among if replica.engine.in_flight == least]
+        return self._rng.choice(among)
+
     def _release_queue(self, now: float) -> None:
         while self._queue and self._accepting:
             self._route(self._queue.popleft(), now)
@@ -265,11 +265,11 @@ class Fleet:
     def _leave(self, replica: Replica, now: float) -> None:
         """The pod object is gone: what its grace period still covers goes on unseen, the rest fails."""
         deadline = replica.drain_until_seconds
-        if deadline is None and replica.in_flight:
+        if deadline is None and replica.engine.in_flight:
             # NB: deletion and disappearance may be one event for a watcher (kwok deletes at once).
             deadline = now + self.gateway.drain_seconds
         replica.drain_until_seconds = deadline
-        if deadline is not None and deadline > now and replica.in_flight:
+        if deadline is not None and deadline > now and replica.engine.in_flight:
             self._leaving.append(replica)
         else:
             self._lose(replica)

@@ -31,7 +31,7 @@ class PodMetrics:
         self.engine: OnlineReplica | None = None
         self.instruments: list[Instrument] = []
         self._scalars: dict[Metric, Scalar] = {}
-        self._histograms: dict[Metric, Histogram] = {}
+        self.histograms: dict[Metric, Histogram] = {}
         self._finished: LabelledCounter | None = None
         labels = {"model_name": model_name, **family.page_labels}
         window = token_bounds(max_model_tokens)
@@ -43,10 +43,6 @@ class PodMetrics:
         self._set(Metric.MAX_RUNNING, max_requests)
         self._set(Metric.KV_CONFIG, 1)
 
-    def histogram(self, metric: Metric) -> Histogram:
-        """Values that were observed of a metric of the family."""
-        return self._histograms[metric]
-
     def prefilled(self, request: Request) -> None:
         """Count a first token, and the cached part of its prompt."""
         self._add(Metric.PROMPT_TOKENS, request.input)
@@ -57,7 +53,7 @@ class PodMetrics:
     def decoded(self, steps: int, requests: int, first_seconds: float, growth_seconds: float) -> None:
         """Count one token a step and request; the step's duration is the time between two tokens of each."""
         self._add(Metric.GENERATION_TOKENS, steps * requests)
-        if (itl := self._histograms.get(Metric.ITL)) is not None:
+        if (itl := self.histograms.get(Metric.ITL)) is not None:
             itl.observe_series(first_seconds, growth_seconds, steps, requests)
 
     def finished(self, request: Request) -> None:
@@ -96,7 +92,7 @@ class PodMetrics:
         instrument: Instrument
         if series.kind is MetricKind.HISTOGRAM:
             bounds = series.bounds or window
-            instrument = self._histograms[series.metric] = Histogram(series.name, text, labels, bounds)
+            instrument = self.histograms[series.metric] = Histogram(series.name, text, labels, bounds)
         elif series.label:
             instrument = self._finished = LabelledCounter(series.name, text, labels, series.label)
         else:
@@ -112,5 +108,5 @@ class PodMetrics:
             scalar.value += value
 
     def _observe(self, metric: Metric, value: float) -> None:
-        if (histogram := self._histograms.get(metric)) is not None:
+        if (histogram := self.histograms.get(metric)) is not None:
             histogram.observe(value)

@@ -1,8 +1,4 @@
-"""One emulated replica as an OpenAI-compatible server, for real clients and load generators.
-
-Handlers only: the protocol is in `openai`, the timing in `pacing`, the metrics in `metrics`. The paths are those that
-NIM and vLLM share, with NIM's health paths beside vLLM's.
-"""
+"""One emulated replica as an OpenAI-compatible server, for real clients and load generators: the handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -22,7 +18,6 @@ from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
 from firsttoken_lab.emulate.pacing import PacedEngine
-from firsttoken_lab.emulate.truth import Lateness
 from firsttoken_operator.runtimes import RENDERED
 from firsttoken_sizing.simulation.online_requests import RequestTooLarge
 
@@ -43,24 +38,20 @@ class EmulatedServer:
 
     def __init__(self, spec: ReplicaSpec, natural_output_tokens: int | None = None) -> None:
         """Make an idle server; its engine runs while the application does."""
-        self._spec = spec
+        self.spec = spec
         self._natural_output_tokens = natural_output_tokens
         self._metrics = spec.metrics()
         self._metrics.engine = engine = spec.replica(self._metrics, 0.0)
         began = time.monotonic()
         self._paced = PacedEngine(engine, clock=lambda: time.monotonic() - began)
+        self.lateness = self._paced.lateness
         self._numbers = itertools.count(1)
-
-    @property
-    def lateness(self) -> Lateness:
-        """Lateness with which steps were noticed."""
-        return self._paced.lateness
 
     def application(self) -> web.Application:
         """The aiohttp application."""
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/v1/completions", self._completions)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/completions", partial(self._answer, chat=False))
+        app.router.add_post("/v1/chat/completions", partial(self._answer, chat=True))
         app.router.add_get("/v1/models", self._models)
         for path in HEALTH_PATHS:
             app.router.add_get(path, self._healthy)
@@ -76,12 +67,6 @@ class EmulatedServer:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    async def _completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, chat=False)
-
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, chat=True)
-
     async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
         arrival = self._paced.clock()
         try:
@@ -92,13 +77,13 @@ class EmulatedServer:
             prompt = parse(body, chat=chat, natural_output_tokens=self._natural_output_tokens)
         except BadRequest as error:
             return _error(400, str(error), error.field)
-        if prompt.model != self._spec.model_name:
-            return _error(404, f"model: {prompt.model!r} is not served; use {self._spec.model_name!r}", "model")
-        if prompt.input_tokens + prompt.output_tokens > self._spec.max_model_tokens:
+        if prompt.model != self.spec.model_name:
+            return _error(404, f"model: {prompt.model!r} is not served; use {self.spec.model_name!r}", "model")
+        if prompt.input_tokens + prompt.output_tokens > self.spec.max_model_tokens:
             return _error(
                 400,
                 f"max_tokens: {prompt.input_tokens} prompt + {prompt.output_tokens} output tokens exceed the context "
-                f"window of {self._spec.max_model_tokens}; send a shorter prompt or ask for less",
+                f"window of {self.spec.max_model_tokens}; send a shorter prompt or ask for less",
                 "max_tokens",
             )
         try:
@@ -106,7 +91,7 @@ class EmulatedServer:
                 arrival,
                 prompt.input_tokens,
                 prompt.output_tokens,
-                cached_tokens=self._spec.cached_tokens(prompt.input_tokens),
+                cached_tokens=self.spec.cached_tokens(prompt.input_tokens),
                 finish_reason=prompt.finish_reason,
             )
         except RequestTooLarge as error:
@@ -138,11 +123,11 @@ class EmulatedServer:
 
     async def _models(self, _request: web.Request) -> web.Response:
         card = {
-            "id": self._spec.model_name,
+            "id": self.spec.model_name,
             "object": "model",
             "created": 0,
             "owned_by": "firsttoken",
-            "max_model_len": self._spec.max_model_tokens,
+            "max_model_len": self.spec.max_model_tokens,
         }
         return web.json_response({"object": "list", "data": [card]})
 
@@ -154,28 +139,15 @@ class EmulatedServer:
         return web.Response(body=self._metrics.page(), headers={"Content-Type": CONTENT_TYPE})
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRun:
-    """One run of an emulated server."""
-
-    spec: ReplicaSpec
-    natural_output_tokens: int | None
-    host: str = "127.0.0.1"
-    port: int = 0
-    port_file: Path | None = None
-    seconds: float | None = None
-    """End by itself after this long; None: at SIGINT or SIGTERM."""
-
-
-async def run_server(run: ServerRun) -> Lateness:
-    """Serve until told to stop; returns how late the tokens were."""
-    server = EmulatedServer(run.spec, run.natural_output_tokens)
+async def run_server(
+    server: EmulatedServer, host: str, port: int, port_file: Path | None, seconds: float | None
+) -> None:
+    """Serve for so many seconds; None: until SIGINT or SIGTERM."""
     stop = stop_on_signals()
-    runner, port = await serve(server.application(), run.host, run.port, run.port_file)
-    print(f"emulated {run.spec.model_name} on http://{run.host}:{port}/v1", flush=True)
+    runner, bound = await serve(server.application(), host, port, port_file)
+    print(f"emulated {server.spec.model_name} on http://{host}:{bound}/v1", flush=True)
     try:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), run.seconds)
+            await asyncio.wait_for(stop.wait(), seconds)
     finally:
         await runner.cleanup()
-    return server.lateness

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from firsttoken_sizing.simulation.trace import read_trace
+from firsttoken_sizing.simulation.requests import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class PoissonTraffic(ArrivalSchedule):
 
 
 def trace_traffic(file: Path, end_seconds: float | None = None) -> ArrivalSchedule:
-    """The requests of a trace (see `simulation.trace`), up to `end_seconds` (None: to its last one).
+    """The requests of a trace (see `simulation.requests`), up to `end_seconds` (None: to its last one).
 
     Raises `InvalidInput` for a file that is no trace.
     """

@@ -1,8 +1,7 @@
 """Truth about every request, as only an emulator can know it.
 
 The operator never sees this: it is what a run is judged by. Attainment is the share of requests inside every limit
-that was declared with a percentile; a limit on the mean is judged on the mean (docs/design/api.md). A failed request
-is outside every limit.
+that was declared with a percentile; one on the mean judges no single one. A failed request is outside every limit.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from firsttoken_sizing.workload import Limit, Percentile, Sla
+from firsttoken_sizing.workload import Percentile, Sla
 
 
 @dataclass(slots=True)
@@ -54,25 +53,8 @@ class RequestRecord:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    """One latency limit and how to read the latency that it is about."""
-
-    limit: Limit
-    attribute: str
-
-    def within(self, record: RequestRecord) -> bool:
-        seconds: float | None = getattr(record, self.attribute)
-        return seconds is None or seconds * 1000 <= self.limit.milliseconds
-
-
-def _judges(sla: Sla) -> list[_Judge]:
-    limits = (
-        (sla.time_to_first_token, "ttft_seconds"),
-        (sla.inter_token_latency, "itl_seconds"),
-        (sla.end_to_end, "e2e_seconds"),
-    )
-    return [_Judge(limit, attribute) for limit, attribute in limits if limit is not None]
+_LATENCIES = ("ttft_seconds", "itl_seconds", "e2e_seconds")
+"""Of a record, in the order of the limits."""
 
 
 class Truth:
@@ -85,9 +67,12 @@ class Truth:
         self.ended = 0
         self.failed = 0
         self.attained = 0
-        judges = _judges(sla)
-        self._of_means = [judge for judge in judges if judge.limit.percentile is Percentile.MEAN]
-        self._of_requests = [judge for judge in judges if judge.limit.percentile is not Percentile.MEAN]
+        limits = zip((sla.time_to_first_token, sla.inter_token_latency, sla.end_to_end), _LATENCIES, strict=True)
+        self._limits = [
+            (limit.milliseconds, latency)
+            for limit, latency in limits
+            if limit is not None and limit.percentile is not Percentile.MEAN
+        ]
         self._recent_ttft: deque[tuple[float, float]] = deque()
         self._recent_arrivals: deque[float] = deque()
 
@@ -106,7 +91,8 @@ class Truth:
         record.e2e_seconds = at_seconds - record.arrival_seconds
         record.ok = True
         self.ended += 1
-        self.attained += all(judge.within(record) for judge in self._of_requests)
+        # A record has no inter-token latency where there was a single token.
+        self.attained += all(1000 * (getattr(record, name) or 0.0) <= most for most, name in self._limits)
 
     def lost(self, record: RequestRecord, error: str) -> None:
         """Book a failure."""
@@ -124,16 +110,6 @@ class Truth:
     def attainment_percent(self) -> float | None:
         """Share of the ended requests inside every percentile limit; None before the first one ended."""
         return 100.0 * self.attained / self.ended if self.ended else None
-
-    def means_met(self) -> bool | None:
-        """Whether every limit on a mean holds over the finished requests; None where there is none to judge."""
-        verdicts = []
-        for judge in self._of_means:
-            values = [getattr(record, judge.attribute) for record in self.records if record.ok]
-            known = [value for value in values if value is not None]
-            if known:
-                verdicts.append(1000 * sum(known) / len(known) <= judge.limit.milliseconds)
-        return all(verdicts) if verdicts else None
 
     def stats(self, now_seconds: float, elapsed_seconds: float) -> dict[str, Any]:
         """The score so far and the recent past, for a live table; the traffic began `elapsed_seconds` ago."""

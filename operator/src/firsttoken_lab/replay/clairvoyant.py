@@ -1,10 +1,7 @@
 """The clairvoyant: the cheapest schedule of replicas for a load that is known beforehand. A reference, not a bound.
 
-A dynamic programme on a grid of minutes. State: serving replicas; cost: replica-seconds, those of starting and draining
-included, plus `price` x late requests, where `price` is the smallest at which no more are expected to be late than the
-SLA allows. How many those are is known roughly at first; every schedule is replayed in the simulator, and the next one
-is planned with what that showed of each minute. The best one that was replayed counts. Its starts take the mean of the
-cold start exactly: who knows the future knows those, too. It reads no metrics.
+A dynamic programme on a grid of minutes, planned, replayed and corrected in turns: see docs/replay.md. State: serving
+replicas; cost: replica-seconds, those of starting and draining included, plus `price` x late requests.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from firsttoken_lab.replay import load
 from firsttoken_lab.replay.calendar import Calendar
 from firsttoken_lab.replay.play import Played, Stage, play
 from firsttoken_lab.replay.policies.ours import TICK_SECONDS
-from firsttoken_lab.replay.policies.registry import POLICIES, Context, Means
+from firsttoken_lab.replay.policies.registry import POLICIES, Context
 from firsttoken_lab.replay.policies.view import Unavailable
 from firsttoken_lab.replay.score import HOUR_SECONDS, Score, score, target_percent
 from firsttoken_lab.replay.setting import Setting
@@ -40,7 +40,6 @@ class Scene:
     """One traffic on one stage: everything that the policies have in common."""
 
     traffic: Traffic
-    setting: Setting
     context: Context
     stage: Stage
     needed: load.Floats
@@ -50,12 +49,12 @@ class Scene:
     @property
     def sla(self) -> Sla:
         """The limits that requests are judged by."""
-        return self.setting.sized.sla
+        return self.context.setting.sized.sla
 
     @property
     def gpus_per_replica(self) -> int:
         """GPUs of one replica."""
-        return self.setting.sized.configuration.gpus_per_replica
+        return self.context.setting.sized.configuration.gpus_per_replica
 
     @property
     def static_peak_gpu_hours(self) -> float:
@@ -102,28 +101,17 @@ def scene_of(
     needed = load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0)
     roomy = min(float(needed.max()) / _ROOMY_LOAD, _MOST_ROOM * peak)
     most = max(maximum, math.ceil(_ROOM * peak), math.ceil(roomy))
-    seconds = max(float(requests.arrival_s[-1]), 1.0)
     return Scene(
         traffic=traffic,
-        setting=setting,
         context=Context(
-            sized=sized,
-            request=setting.request,
-            table=table,
-            policy=policy,
-            step=step,
-            settings=setting.subject.settings,
-            concurrency_per_replica=setting.concurrency_per_replica,
-            traffic=Means(
-                float(requests.input_tokens.mean()), float(requests.output_tokens.mean()), len(requests) / seconds
-            ),
+            setting=setting,
+            mean_input_tokens=float(requests.input_tokens.mean()),
+            mean_output_tokens=float(requests.output_tokens.mean()),
             initial=initial_replicas(policy, sized, scheduled, on_prem=setting.on_prem),
             maximum=maximum,
             static_peak=peak,
             static_p95=p95,
-            cold_start_seconds=cold_start_seconds,
             calendar=calendar,
-            on_prem=setting.on_prem,
         ),
         stage=setting.stage(most * _SLOTS_PERCENT // 100 + _SPARE_SLOTS, cold_start_seconds, failures_per_day, seed),
         needed=needed,

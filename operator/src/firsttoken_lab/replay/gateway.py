@@ -7,7 +7,6 @@ policy does not: it reads the metrics of the engines. NB: nothing is counted bef
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +33,7 @@ class Seen:
     """Mean time between the tokens of each request that was finished in the window and has more than one token."""
 
 
-class Gateway(Protocol):
-    """Counts requests."""
-
-    def seen(self, window_seconds: float) -> Seen:
-        """What came, got its first token, or was finished in the window that ends now."""
-        ...
-
-
-class FleetGateway:
+class Gateway:
     """The gateway of a simulated fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
@@ -52,13 +43,16 @@ class FleetGateway:
         self._known = np.empty(0, np.int64)
         self._sent = 0
 
-    def look(self, now_seconds: float) -> FleetGateway:
+    def look(self, now_seconds: float) -> Gateway:
         """The same gateway as it was when it was scraped last. Time does not go back."""
         self._now_seconds = now_seconds
         return self
 
     def seen(self, window_seconds: float) -> Seen:
-        """As `Gateway` says. NB: always ask for the same window; what is older than it is forgotten."""
+        """What came, got its first token, or was finished in the window that ends now.
+
+        NB: always ask for the same window; what is older than it is forgotten.
+        """
         now, begin = self._now_seconds, self._now_seconds - window_seconds
         requests, sent = self._fleet.requests, self._fleet.sent
         known = np.concatenate((self._known, np.arange(self._sent, sent)))

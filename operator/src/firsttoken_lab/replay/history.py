@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,17 +23,10 @@ _RATE_WINDOW, _TOKEN_WINDOW = "2m", "10m"
 _TIMEOUT_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """Whose traffic: the Deployment that the resource scales."""
-
-    namespace: str
-    name: str
-
-
 def read_history(
     url: str,
-    deployment: Deployment,
+    namespace: str,
+    deployment: str,
     since_seconds: float,
     now_seconds: float,
     progress: Callable[[str], None],
@@ -44,7 +36,7 @@ def read_history(
     A minute without data is left out, so the rate is a straight line across it: what was not measured is not zero.
     Raises `InvalidInput` for a source that does not answer, or has nothing.
     """
-    matchers = pods_of(deployment.namespace, deployment.name)
+    matchers = pods_of(namespace, deployment)
     with BoundedSession(byte_cap=DEFAULT_BYTE_CAP) as session:
         source = _Source(session, url)
         for family in FAMILIES:
@@ -64,7 +56,7 @@ def read_history(
                 return _series(rates, inputs, outputs)
     raise InvalidInput(
         FIELD,
-        f"has no requests of {deployment.namespace}/{deployment.name} in that time",
+        f"has no requests of {namespace}/{deployment} in that time",
         "check the name of the Deployment, --since, and that its pods are scraped with the labels namespace and pod",
     )
 

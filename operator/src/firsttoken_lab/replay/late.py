@@ -1,8 +1,6 @@
 """How many requests of a minute are late with so many replicas, as far as replays of the traffic tell.
 
-At first all that is known are shares: the late share by load and by number of replicas, learned under a schedule that
-raises the load of a replica slowly, over and over. Each schedule that is replayed then shows for every minute what its
-own number of replicas does in it. It chooses nothing; the clairvoyant does.
+First from the late shares of a fleet whose load rises slowly, over and over; then from each schedule that is replayed.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from firsttoken_lab.replay.compare import Comparison, Result, Scene
 from firsttoken_lab.replay.score import HOUR_SECONDS, WINDOW_SECONDS, inside_sla, shares, target_percent
-from firsttoken_lab.replay.setting import percentile_of
 from firsttoken_sizing.report.figure import COLORS, Axis, Dash, Figure, LimitLine, Panel, Series
 from firsttoken_sizing.workload import Percentile
 
@@ -24,7 +23,7 @@ def comparison_figure(title: str, comparison: Comparison) -> Figure:
     """The figure. One point every 5 minutes."""
     scene, results = comparison.scene, comparison.results
     traffic, limit = scene.traffic, scene.sla.time_to_first_token
-    statistic = percentile_of(scene.sla)
+    statistic = limit.percentile if limit else Percentile.P95
     limits = (LimitLine(f"SLA: {limit.milliseconds:g} ms", limit.milliseconds, vertical=False),) if limit else ()
     replicas = [_replicas(result) for result in results]
     ttft = [_ttft(result, statistic) for result in results]
@@ -78,9 +77,7 @@ def _load(scene: Scene) -> Series:
 
 def _replicas(result: Result) -> tuple[Floats, Floats]:
     """The mean of every window, from what was billed in it."""
-    trajectory = result.played.trajectory
-    edges = np.append(np.arange(0, trajectory.at_seconds[-1], WINDOW_SECONDS), trajectory.at_seconds[-1])
-    billed = np.interp(edges, trajectory.at_seconds, trajectory.replica_seconds)
+    edges, billed = _billed(result)
     return _hours(len(edges) - 1), np.diff(billed) / np.maximum(np.diff(edges), 1e-9)
 
 
@@ -104,10 +101,15 @@ def _misses(result: Result, scene: Scene) -> tuple[Floats, Floats]:
 
 
 def _gpu_hours(result: Result, scene: Scene) -> tuple[Floats, Floats]:
+    edges, billed = _billed(result)
+    return edges / HOUR_SECONDS, billed * scene.gpus_per_replica / HOUR_SECONDS
+
+
+def _billed(result: Result) -> tuple[Floats, Floats]:
+    """Edges of the windows in seconds, and the replica-seconds until each."""
     trajectory = result.played.trajectory
-    at = np.append(np.arange(0, trajectory.at_seconds[-1], WINDOW_SECONDS), trajectory.at_seconds[-1])
-    spent = np.interp(at, trajectory.at_seconds, trajectory.replica_seconds) * scene.gpus_per_replica
-    return at / HOUR_SECONDS, spent / HOUR_SECONDS
+    edges = np.append(np.arange(0, trajectory.at_seconds[-1], WINDOW_SECONDS), trajectory.at_seconds[-1])
+    return edges, np.interp(edges, trajectory.at_seconds, trajectory.replica_seconds)
 
 
 def _windows(seconds: Floats) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from firsttoken_lab.replay.gateway import FleetGateway
+from firsttoken_lab.replay.gateway import Gateway
 from firsttoken_lab.replay.observed import Observed
 from firsttoken_lab.replay.policies.view import Policy, View
 from firsttoken_lab.replay.replicas import ColdStart, Replicas
@@ -99,8 +99,8 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
     replicas = Replicas(fleet, stage.cold_start, starts)
     scraper = Scraper(fleet, stage.settings.kv_cache_tokens, stage.window_seconds)
     settings = MeasureSettings(stage.window_seconds, stage.scrape_seconds)
-    gateway = FleetGateway(fleet)
-    replicas.begin(policy.initial())
+    gateway = Gateway(fleet)
+    replicas.begin(policy.initial)
     changes, trajectory = [(0.0, replicas.asked)], [_moment(0.0, replicas)]
     end = float(requests.arrival_s[-1])
     death_probability = stage.failures_per_day * stage.scrape_seconds / _SECONDS_A_DAY
@@ -142,34 +142,26 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
         output_tokens=requests.output_tokens,
         replica_seconds=billed,
         changes=tuple(changes),
-        trajectory=_trajectory(trajectory),
+        trajectory=Trajectory(*map(np.array, zip(*trajectory, strict=True))),
     )
 
 
-_Moment = tuple[float, int, int, int, float]
+def _moment(now_seconds: float, replicas: Replicas) -> tuple[float, int, int, int, float]:
+    pods = replicas.pods
+    living = len(pods.starting) + len(pods.answering)
+    return now_seconds, replicas.asked, len(pods.serving), living, replicas.billed_replica_seconds()
 
 
-def _moment(now_seconds: float, replicas: Replicas) -> _Moment:
-    billed = replicas.billed_replica_seconds()
-    return now_seconds, replicas.asked, replicas.serving, replicas.living, billed
-
-
-def _trajectory(moments: list[_Moment]) -> Trajectory:
-    at, *counts, billed = zip(*moments, strict=True)
-    asked, ready, living = (np.array(column, np.int64) for column in counts)
-    return Trajectory(np.array(at), asked, ready, living, np.array(billed))
-
-
-def _view(observed: Observed, replicas: Replicas, gateway: FleetGateway) -> View:
+def _view(observed: Observed, replicas: Replicas, gateway: Gateway) -> View:
     """Pods as Kubernetes shows them. While metrics are out nothing else is seen, whatever a policy brings along."""
     is_blind, now_seconds = observed.scrapes is None, observed.now_seconds
     last = observed.scrapes[-1] if observed.scrapes else None
     return View(
         now_seconds=now_seconds,
         replicas=replicas.asked,
-        ready=replicas.serving,
-        starting=replicas.starting,
-        terminating=replicas.terminating,
+        ready=len(observed.pods.serving),
+        starting=len(observed.pods.starting),
+        terminating=len(observed.pods.draining),
         time_to_ready_seconds=replicas.time_to_ready_seconds,
         running_requests=last.running_requests if last else None,
         waiting_requests=last.waiting_requests if last else None,

@@ -83,26 +83,6 @@ class Replicas:
         return len(self._starting) + len(self._serving)
 
     @property
-    def starting(self) -> int:
-        """Created and not ready."""
-        return len(self._starting)
-
-    @property
-    def terminating(self) -> int:
-        """Draining."""
-        return len(self._draining)
-
-    @property
-    def living(self) -> int:
-        """All that hold their GPUs now."""
-        return len(self._starting) + len(self._serving) + len(self._draining)
-
-    @property
-    def serving(self) -> int:
-        """Ready."""
-        return len(self._serving)
-
-    @property
     def pods(self) -> Pods:
         """Those that live now."""
         return Pods(tuple(self._starting), tuple(self._serving), tuple(self._draining))

@@ -7,7 +7,6 @@ log-normal around the means of the rows, which are straight lines as well.
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.simulation.requests import opened
 
 REQUIRED = ("t", "rps")
 _MEANS = ("mean_in", "mean_out")
-_GZIP = b"\x1f\x8b"
 _MOST_REQUESTS = 50_000_000
 """What a laptop's memory holds."""
 
@@ -124,9 +123,7 @@ def lengths(
 
 def _rows(file: Path, field: str) -> Iterator[list[str]]:
     try:
-        with file.open("rb") as raw:
-            zipped = raw.read(len(_GZIP)) == _GZIP
-        with gzip.open(file, "rt", encoding="utf-8") if zipped else file.open(encoding="utf-8") as lines:
+        with opened(file) as lines:
             yield from csv.reader(lines)
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -17,7 +17,6 @@ from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.simulation.subject import Subject, subject_of
-from firsttoken_sizing.workload import Percentile, Sla
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,3 @@ def setting_of(
         schedule=schedule_of(deployment),
         on_prem=pool is not None and pool.spec.location is Location.ON_PREM,
     )
-
-
-def percentile_of(sla: Sla) -> Percentile:
-    """The statistic of TTFT that a page about it shows: that of its limit, else P95."""
-    return sla.time_to_first_token.percentile if sla.time_to_first_token else Percentile.P95

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firsttoken_lab.replay import series as rates
 from firsttoken_lab.replay.calendar import MONDAY_EPOCH_SECONDS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.simulation.requests import Requests
-from firsttoken_sizing.simulation.trace import COLUMNS, read_trace
+from firsttoken_sizing.simulation.requests import COLUMNS, Requests, read_trace
 
 FIELD = "--trace"
 
@@ -81,7 +79,7 @@ def _recorded(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
             "use a larger scale, or a model or replica with more context",
         )
     left_out = int((kept & ~fits).sum())
-    return Traffic(file.name, _chosen(requests, kept & fits), shaping.rate_scale, left_out)
+    return Traffic(file.name, requests.only(kept & fits), shaping.rate_scale, left_out)
 
 
 def made_of(series: rates.Series, name: str, declared: Lengths, shaping: Shaping, field: str = FIELD) -> Traffic:
@@ -105,12 +103,3 @@ def made_of(series: rates.Series, name: str, declared: Lengths, shaping: Shaping
     requests = Requests(arrival, input_tokens, uncached_tokens, output_tokens)
     began = series.start_epoch_seconds
     return Traffic(name, requests, shaping.rate_scale, 0, MONDAY_EPOCH_SECONDS if began is None else began)
-
-
-def _chosen(requests: Requests, which: NDArray[np.bool_]) -> Requests:
-    return Requests(
-        requests.arrival_s[which],
-        requests.input_tokens[which],
-        requests.uncached_input_tokens[which],
-        requests.output_tokens[which],
-    )

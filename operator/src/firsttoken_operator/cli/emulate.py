@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import ipaddress
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from firsttoken_operator.families import FAMILIES, NIM1
 if TYPE_CHECKING:
     from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_lab.emulate.traffic import ArrivalSchedule
+    from firsttoken_lab.emulate.truth import Lateness
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
     from firsttoken_sizing.request import SizingRequest
 
@@ -124,54 +126,51 @@ def _question(args: argparse.Namespace) -> tuple[InferenceDeployment, SizingRequ
 
 
 def _run_server(args: argparse.Namespace, question: SizingRequest, spec: ReplicaSpec) -> int:
-    from firsttoken_lab.emulate.server import ServerRun, run_server
+    from firsttoken_lab.emulate.server import EmulatedServer, run_server
 
-    natural = max(1, round(question.workload.output_tokens))
-    lateness = asyncio.run(
-        run_server(
-            ServerRun(spec, natural, host=args.host, port=args.port, port_file=args.port_file, seconds=args.seconds)
-        )
-    )
-    return _verdict(lateness.percentile(99), lateness.acceptable)
+    async def served() -> Lateness:
+        server = EmulatedServer(spec, max(1, round(question.workload.output_tokens)))
+        await run_server(server, args.host, args.port, args.port_file, args.seconds)
+        return server.lateness
+
+    return _verdict(asyncio.run(served()))
 
 
 def _run_fleet(
     args: argparse.Namespace, deployment: InferenceDeployment, question: SizingRequest, spec: ReplicaSpec
 ) -> int:
-    from firsttoken_lab.emulate.fleet import GatewayPolicy
-    from firsttoken_lab.emulate.service import FleetRun, run_fleet
+    from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy
+    from firsttoken_lab.emulate.service import run_fleet
     from firsttoken_sizing.workload import Routing
 
     target = deployment.spec.target_ref.name if deployment.spec.target_ref else deployment.metadata.name
-    report = asyncio.run(
+    gateway = GatewayPolicy(
+        routing=Routing(ROUTINGS[args.routing]) if args.routing else question.workload.routing,
+        timeout_seconds=args.gateway_timeout,
+        drain_seconds=args.drain_seconds,
+        seed=args.seed,
+    )
+    fleet = Fleet(spec, _traffic(args, question), question.sla, gateway, clock=time.monotonic)
+    asyncio.run(
         run_fleet(
-            FleetRun(
-                spec=spec,
-                traffic=_traffic(args, question),
-                sla=question.sla,
-                gateway=GatewayPolicy(
-                    routing=Routing(ROUTINGS[args.routing]) if args.routing else question.workload.routing,
-                    timeout_seconds=args.gateway_timeout,
-                    drain_seconds=args.drain_seconds,
-                    seed=args.seed,
-                ),
-                namespace=args.namespace or deployment.metadata.namespace,
-                deployment=args.deployment or target,
-                kubeconfig=args.kubeconfig,
-                host=args.host,
-                port=args.port,
-                port_file=args.port_file,
-                truth_file=args.truth,
-                allow_control=args.allow_control,
-                start_when_ready=args.start_when_ready,
-            )
+            fleet,
+            args.namespace or deployment.metadata.namespace,
+            args.deployment or target,
+            kubeconfig=args.kubeconfig,
+            host=args.host,
+            port=args.port,
+            port_file=args.port_file,
+            allow_control=args.allow_control,
+            start_when_ready=args.start_when_ready,
         )
     )
-    share = (
-        "no request ended" if report.attainment_percent is None else f"{report.attainment_percent:.2f} % inside the SLA"
-    )
-    print(f"{report.requests} requests, {report.failed} failed, {share}", flush=True)
-    return _verdict(report.lateness_p99_seconds, report.in_time)
+    if args.truth is not None:
+        args.truth.write_text("".join(fleet.export()))
+    truth = fleet.truth
+    inside = truth.attainment_percent
+    share = "no request ended" if inside is None else f"{inside:.2f} % inside the SLA"
+    print(f"{len(truth.records)} requests, {truth.failed} failed, {share}", flush=True)
+    return _verdict(fleet.lateness)
 
 
 def _traffic(args: argparse.Namespace, question: SizingRequest) -> ArrivalSchedule:
@@ -194,9 +193,9 @@ def _traffic(args: argparse.Namespace, question: SizingRequest) -> ArrivalSchedu
     )
 
 
-def _verdict(lateness_p99_seconds: float, in_time: bool) -> int:
-    line = f"emulation lateness p99 {lateness_p99_seconds * 1000:.0f} ms"
-    if in_time:
+def _verdict(lateness: Lateness) -> int:
+    line = f"emulation lateness p99 {lateness.percentile(99) * 1000:.0f} ms"
+    if lateness.acceptable:
         print(line, flush=True)
         return 0
     print(f"{line}: above the limit of 500 ms, so this run says nothing; give the machine more CPU", file=sys.stderr)

@@ -113,14 +113,14 @@ def _history(args: argparse.Namespace, deployment: InferenceDeployment, lengths:
     """Traffic that Prometheus knows of the deployment, and requests made from it."""
     import time
 
-    from firsttoken_lab.replay.history import FIELD, Deployment, read_history
+    from firsttoken_lab.replay.history import FIELD, read_history
 
     # NB: imported here, because it needs the packages of the operator and a trace does not.
     from firsttoken_operator.observe.targets import target_name
 
     since = args.since or _SINCE
-    whose = Deployment(deployment.metadata.namespace or "default", target_name(deployment))
-    series = read_history(args.prometheus, whose, _seconds(since), time.time(), _progress)
+    namespace = deployment.metadata.namespace or "default"
+    series = read_history(args.prometheus, namespace, target_name(deployment), _seconds(since), time.time(), _progress)
     return made_of(series, f"prometheus {since}", lengths, shaping, FIELD)
 
 

@@ -25,12 +25,9 @@ from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulat
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.load import FleetLoad, Process, simulate_load
-from firsttoken_sizing.simulation.outcome import Outcome
-from firsttoken_sizing.simulation.requests import Requests
-from firsttoken_sizing.simulation.simulate import simulate
+from firsttoken_sizing.simulation.outcome import Outcome, simulate, summarize
+from firsttoken_sizing.simulation.requests import Requests, read_trace
 from firsttoken_sizing.simulation.subject import Subject, subject_of
-from firsttoken_sizing.simulation.summary import summarize
-from firsttoken_sizing.simulation.trace import read_trace
 from firsttoken_sizing.workload import Arrivals, Batching
 
 _BATCHINGS = {"inflight": Batching.IN_FLIGHT, "chunked": Batching.CHUNKED_PREFILL, "static": Batching.STATIC}

@@ -46,8 +46,9 @@ class Sums:
 
     def __init__(self, seen: Sequence[SeenPod], cap: float = 1.0) -> None:
         self._current = [pod for pod in seen if pod.current]
+        required = [pod for pod in seen if pod.required]
         # Pods that must speak; where none is old enough, those that do.
-        self._asked = [pod for pod in seen if pod.required] or self._current
+        self._asked = {id(pod) for pod in required or self._current}
         self._cap = cap
         self._age_seconds = max((abs(pod.sample.values[Signal.AGE]) for pod in self._current), default=0.0)
         self.doubts: list[Reason] = []
@@ -129,12 +130,7 @@ class Sums:
 
     def _coverage(self, certain: Sequence[SeenPod]) -> float:
         """Share of the asked pods that are certain; a window that is filled by half counts half."""
-        names = {(pod.pod.namespace, pod.pod.name) for pod in certain}
-        covered = [
-            1.0 if pod.trust is Trust.COMPLETE else pod.filled
-            for pod in self._asked
-            if (pod.pod.namespace, pod.pod.name) in names
-        ]
+        covered = [1.0 if pod.trust is Trust.COMPLETE else pod.filled for pod in certain if id(pod) in self._asked]
         return math.fsum(covered) / len(self._asked) if self._asked else 0.0
 
 

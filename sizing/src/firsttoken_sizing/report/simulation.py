@@ -14,9 +14,8 @@ from firsttoken_sizing.performance.limits import Bound, bounds
 from firsttoken_sizing.profile import STATISTICS, Latency
 from firsttoken_sizing.report.document import latency_json
 from firsttoken_sizing.simulation.fleet import Settings
-from firsttoken_sizing.simulation.outcome import Outcome
+from firsttoken_sizing.simulation.outcome import Outcome, Summary
 from firsttoken_sizing.simulation.subject import Subject
-from firsttoken_sizing.simulation.summary import Summary
 from firsttoken_sizing.workload import Sla
 
 _DIGITS = 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from firsttoken_sizing.engines.scheduler import KvAdmission
 from firsttoken_sizing.simulation.fleet import Settings
-from firsttoken_sizing.simulation.outcome import Outcome
+from firsttoken_sizing.simulation.outcome import Outcome, simulate
 from firsttoken_sizing.simulation.requests import (
     Requests,
     bursty_arrivals,
@@ -16,9 +16,8 @@ from firsttoken_sizing.simulation.requests import (
     drawn_requests,
     equal_requests,
     poisson_arrivals,
+    read_trace,
 )
-from firsttoken_sizing.simulation.simulate import simulate
-from firsttoken_sizing.simulation.trace import read_trace
 
 __all__ = [
     "KvAdmission",

@@ -11,7 +11,7 @@ import numpy as np
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.simulation.fleet import Settings
-from firsttoken_sizing.simulation.outcome import Outcome
+from firsttoken_sizing.simulation.outcome import Outcome, simulate
 from firsttoken_sizing.simulation.requests import (
     Requests,
     bursty_arrivals,
@@ -19,7 +19,6 @@ from firsttoken_sizing.simulation.requests import (
     drawn_requests,
     poisson_arrivals,
 )
-from firsttoken_sizing.simulation.simulate import simulate
 from firsttoken_sizing.simulation.subject import Subject
 
 MOST_REQUESTS = 50_000_000

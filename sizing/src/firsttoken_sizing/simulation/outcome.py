@@ -1,16 +1,22 @@
-"""Outcome of a simulation: its requests and its replicas."""
+"""A simulation from beginning to end, what became of its requests and replicas, and that in a few numbers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.performance.statistics import latency_of
+from firsttoken_sizing.profile import Latencies, Latency
+from firsttoken_sizing.simulation.fleet import Fleet, Settings
 from firsttoken_sizing.simulation.requests import Requests
+from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+_DEFAULT = Settings()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,3 +78,82 @@ class Outcome:
     def between(self, start_s: float, end_s: float = np.inf) -> NDArray[np.bool_]:
         """Requests that were sent in [start_s, end_s): a mask over the requests."""
         return (self.arrival_s >= start_s) & (self.arrival_s < end_s)
+
+
+def simulate(step: StepModel, requests: Requests, settings: Settings = _DEFAULT) -> Outcome:
+    """Every replica serves from the start; ends when every request is answered. The same arguments give the same."""
+    simulated = Fleet(step, requests, settings)
+    for replica in range(settings.replicas):
+        simulated.open(replica, 0.0)
+    simulated.advance(math.inf)
+    work, fleet = simulated.requests, simulated.replicas
+    # Columns of their own: they hold no reference to the records, which are twice as large.
+    return Outcome(
+        requests=requests,
+        arrival_s=work["arrival"].copy(),
+        admitted_s=work["admitted"].copy(),
+        first_token_s=work["first_token"].copy(),
+        finish_s=work["finish"].copy(),
+        released_s=work["released"].copy(),
+        replica=work["replica"].copy(),
+        preemptions=work["preemptions"].copy(),
+        queued=work["queued"] > 0,
+        busy_s=fleet["busy"].copy(),
+        batch_seconds=fleet["batch_seconds"].copy(),
+        kv_peak_tokens=fleet["kv_peak"].copy(),
+        kv_reserved_peak_tokens=fleet["reserved_peak"].copy(),
+        counted_s=max(0.0, min(settings.count_until_s, float(work["released"].max())) - settings.count_from_s),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Latencies):
+    """Latencies in milliseconds of the requests that were sent in a window, and the fleet in that window.
+
+    `itl` is over requests, of each (E2E - TTFT) / (output tokens - 1); those of one token have none.
+    """
+
+    requests: int
+    """Sent in the window."""
+    window_seconds: float
+    requests_per_second: float
+    """Answered in the window."""
+    busy_percent: float
+    """Share of the time of all replicas with a step running."""
+    mean_batch: float
+    """Requests in a running step, averaged over its time."""
+    kv_peak_percent: float | None
+    """Most tokens in the cache of any replica; None where its size is not known."""
+    queued_percent: float
+    """Share of requests that waited for more than the step that ran when they came (`Outcome.queued`)."""
+    wait: Latency
+    """Time from arrival to the first step that computes the prompt, of all requests."""
+    preemptions: int
+
+
+def summarize(outcome: Outcome, start_s: float, end_s: float, kv_cache_tokens: int | None) -> Summary:
+    """The summary of [start_s, end_s), for which the settings must have counted. Raises ValueError where none came."""
+    sent = outcome.between(start_s, end_s)
+    if not sent.any():
+        raise ValueError(f"no request was sent between {start_s:g} and {end_s:g} s")
+    answered = (outcome.finish_s >= start_s) & (outcome.finish_s < end_s)
+    itl = outcome.itl_s[sent]
+    busy = float(outcome.busy_s.sum())
+    return Summary(
+        requests=int(sent.sum()),
+        window_seconds=end_s - start_s,
+        requests_per_second=float(answered.sum()) / (end_s - start_s),
+        ttft=_milliseconds(outcome.ttft_s[sent]),
+        itl=_milliseconds(itl[~np.isnan(itl)]),
+        end_to_end=_milliseconds(outcome.end_to_end_s[sent]),
+        busy_percent=100 * busy / ((end_s - start_s) * len(outcome.busy_s)),
+        mean_batch=float(outcome.batch_seconds.sum()) / busy if busy else 0.0,
+        kv_peak_percent=100 * float(outcome.kv_peak_tokens.max()) / kv_cache_tokens if kv_cache_tokens else None,
+        queued_percent=100 * float(outcome.queued[sent].mean()),
+        wait=_milliseconds(outcome.waiting_s[sent]),
+        preemptions=int(outcome.preemptions[sent].sum()),
+    )
+
+
+def _milliseconds(seconds: Floats) -> Latency:
+    return latency_of(1000 * seconds) if len(seconds) else Latency()

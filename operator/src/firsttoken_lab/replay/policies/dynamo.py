@@ -119,8 +119,7 @@ class Dynamo:
         `planner_command()`, which may raise `Unavailable`.
         """
         self.interval_seconds = float(interval_seconds)
-        self._initial = initial
-        self._engine = engine
+        self.initial = initial
         self._command = tuple(planner_command() if command is None else command)
         self._setup = {
             "intervalSeconds": interval_seconds,
@@ -136,10 +135,6 @@ class Dynamo:
         self._process: subprocess.Popen[str] | None = None
         self.reasons: list[str | None] = []
         """Why it decided what it did, in its own words, one a tick; None where it said nothing."""
-
-    def initial(self) -> int:
-        """The replicas of the manifest."""
-        return self._initial
 
     def desired(self, view: View) -> int:
         """One adjustment interval; where the planner has no target, what is there."""

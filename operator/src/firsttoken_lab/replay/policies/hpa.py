@@ -28,12 +28,8 @@ class Hpa:
 
     def __init__(self, requests_per_pod: float, initial: int, maximum: int) -> None:
         """`requests_per_pod`: the target, the parameter that no documentation says how to tune."""
-        self._target, self._initial = requests_per_pod, initial
+        self._target, self.initial = requests_per_pod, initial
         self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, maximum)
-
-    def initial(self) -> int:
-        """The replicas of the manifest."""
-        return self._initial
 
     def desired(self, view: View) -> int:
         """One sync: the ratio of usage to target over the ready pods, then the limits of `behavior`."""
@@ -63,12 +59,8 @@ class KedaQueue:
 
     def __init__(self, waiting_per_pod: float, initial: int, maximum: int) -> None:
         """`waiting_per_pod`: queued requests that one replica may have (`threshold`)."""
-        self._target, self._initial = waiting_per_pod, initial
+        self._target, self.initial = waiting_per_pod, initial
         self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, maximum)
-
-    def initial(self) -> int:
-        """The replicas of the manifest."""
-        return self._initial
 
     def desired(self, view: View) -> int:
         """One sync: the total over the target, whatever is ready; then the limits of `behavior`."""

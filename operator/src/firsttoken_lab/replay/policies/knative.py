@@ -29,14 +29,10 @@ class Knative:
 
     def __init__(self, requests_per_pod: float, initial: int, maximum: int) -> None:
         """`requests_per_pod`: `autoscaling.knative.dev/target` times the target utilization (0.7 by default)."""
-        self._target, self._initial, self._maximum = requests_per_pod, initial, maximum
+        self._target, self.initial, self._maximum = requests_per_pod, initial, maximum
         self._samples: deque[tuple[float, float]] = deque()
         self._panics_since: float | None = None
         self._panic_pods = 0
-
-    def initial(self) -> int:
-        """`initial-scale`."""
-        return self._initial
 
     def desired(self, view: View) -> int:
         """One look: both windows, panic while the short one asks for twice what is ready."""

@@ -79,14 +79,10 @@ class LlmD:
         law: Law | None = None,
     ) -> None:
         """`ttft_seconds`, `tpot_seconds`: the SLOs; without the second only TTFT counts. `law`: None is `Law()`."""
-        self._ttft_seconds, self._tpot_seconds, self._initial = ttft_seconds, tpot_seconds, initial
+        self._ttft_seconds, self._tpot_seconds, self.initial = ttft_seconds, tpot_seconds, initial
         self._law = law or Law()
         self._behavior = Behavior(UP, DOWN, minimum, maximum)
         self._samples: deque[tuple[float, float]] = deque()
-
-    def initial(self) -> int:
-        """The replicas of the manifest."""
-        return self._initial
 
     def desired(self, view: View) -> int:
         """One evaluation: recording rules, KEDA's formula, the HPA's tolerance and `behavior`."""

@@ -45,17 +45,13 @@ class Ours:
         """
         self.interval_seconds = interval_seconds
         self._sized, self._policy = sized, policy
-        self._calendar, self._on_prem = calendar or Calendar(), on_prem
+        self._calendar = calendar or Calendar()
         self._memory, self._config = memory or Memory(), config
+        self.initial = initial_replicas(policy, sized, self._scheduled(0.0, ready_seconds(None)), on_prem=on_prem)
         self.decisions: list[Decision] = []
         """Those that changed something, in order."""
         self.capacity_factors: list[tuple[float, float]] = []
         """What was learned of the capacity: when (seconds), and the factor on the sized one, each time it changed."""
-
-    def initial(self) -> int:
-        """As the operator creates a fleet."""
-        scheduled = self._scheduled(0.0, ready_seconds(None))
-        return initial_replicas(self._policy, self._sized, scheduled, on_prem=self._on_prem)
 
     def desired(self, view: View) -> int:
         """One tick of the operator; what changed something is kept."""

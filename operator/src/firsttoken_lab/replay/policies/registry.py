@@ -14,14 +14,9 @@ from firsttoken_lab.replay.policies.hpa import Hpa, KedaQueue
 from firsttoken_lab.replay.policies.knative import Knative
 from firsttoken_lab.replay.policies.llm_d import LlmD
 from firsttoken_lab.replay.policies.ours import Ours
-from firsttoken_lab.replay.policies.static import Static
+from firsttoken_lab.replay.policies.schedule import Static
 from firsttoken_lab.replay.policies.view import Policy, Unavailable
-from firsttoken_operator.domain import ScalingPolicy, Sized
-from firsttoken_sizing.performance.table import CapacityTable
-from firsttoken_sizing.request import SizingRequest
-from firsttoken_sizing.simulation.fleet import Settings
-from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.workload import Limit
+from firsttoken_lab.replay.setting import Setting
 
 KEDA_WAITING_PER_REPLICA = 5.0
 """`threshold` of KEDA in the examples of vLLM for `vllm:num_requests_waiting`."""
@@ -30,28 +25,13 @@ KNATIVE_TARGET_UTILIZATION = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """Mean tokens of the traffic, and its mean rate in requests a second."""
-
-    input_tokens: float
-    output_tokens: float
-    requests_per_second: float
-
-
-@dataclass(frozen=True, slots=True)
 class Context:
     """Facts known before a replay. The traffic's own figures are for references and for tuning in hindsight."""
 
-    sized: Sized
-    request: SizingRequest
-    table: CapacityTable
-    policy: ScalingPolicy
-    step: StepModel
-    settings: Settings
-    """Of one replica."""
-    concurrency_per_replica: float
-    """Requests in a replica at the largest rate inside the SLA."""
-    traffic: Means
+    setting: Setting
+    mean_input_tokens: float
+    """Of the traffic."""
+    mean_output_tokens: float
     initial: int
     """Replicas that every policy without a size of its own begins with."""
     maximum: int
@@ -60,31 +40,20 @@ class Context:
     """Replicas for the highest load of a minute."""
     static_p95: int
     """Replicas for the 95th percentile of the loads of all minutes."""
-    cold_start_seconds: float
     calendar: Calendar
     """When the traffic happens, and what the resource declares for then."""
-    on_prem: bool
-    """Whether the GPUs of the resource's pool are there anyway."""
 
 
 Factory = Callable[[Context], Policy]
 
 
-def _knative(context: Context) -> Policy:
-    target = KNATIVE_TARGET_UTILIZATION * context.concurrency_per_replica
-    return Knative(target, context.initial, context.maximum)
-
-
 def _latency_limits(context: Context) -> tuple[float, float | None]:
     """TTFT and ITL, milliseconds, for a policy that scales on the first and can do without the other."""
-    sla = context.sized.sla
+    sla = context.setting.sized.sla
     if sla.time_to_first_token is None:
         raise Unavailable("it scales on the time to first token, and this resource has no limit of it")
-    return sla.time_to_first_token.milliseconds, _milliseconds(sla.inter_token_latency)
-
-
-def _milliseconds(limit: Limit | None) -> float | None:
-    return None if limit is None else limit.milliseconds
+    itl = sla.inter_token_latency
+    return sla.time_to_first_token.milliseconds, itl.milliseconds if itl else None
 
 
 def _llm_d(context: Context) -> Policy:
@@ -99,23 +68,26 @@ def _dynamo(context: Context) -> Policy:
 
 def engine_of(context: Context) -> Engine:
     """The engine as Dynamo's planner wants it described."""
+    subject = context.setting.subject
     return Engine(
-        context.step,
-        context.settings.scheduler.tokens_per_step,
-        context.settings.kv_cache_tokens,
-        context.traffic.input_tokens,
-        context.traffic.output_tokens,
-        context.request.workload.cached_input_percent / 100,
+        subject.step,
+        subject.settings.scheduler.tokens_per_step,
+        subject.settings.kv_cache_tokens,
+        context.mean_input_tokens,
+        context.mean_output_tokens,
+        context.setting.request.workload.cached_input_percent / 100,
     )
 
 
 POLICIES: dict[str, Factory] = {
     "firsttoken": lambda context: Ours(
-        context.sized, context.policy, calendar=context.calendar, on_prem=context.on_prem
+        context.setting.sized, context.setting.policy, calendar=context.calendar, on_prem=context.setting.on_prem
     ),
-    "hpa": lambda context: Hpa(context.concurrency_per_replica, context.initial, context.maximum),
+    "hpa": lambda context: Hpa(context.setting.concurrency_per_replica, context.initial, context.maximum),
     "keda": lambda context: KedaQueue(KEDA_WAITING_PER_REPLICA, context.initial, context.maximum),
-    "knative": _knative,
+    "knative": lambda context: Knative(
+        KNATIVE_TARGET_UTILIZATION * context.setting.concurrency_per_replica, context.initial, context.maximum
+    ),
     "llm-d": _llm_d,
     "dynamo": _dynamo,
     "static-peak": lambda context: Static("static-peak", context.static_peak),

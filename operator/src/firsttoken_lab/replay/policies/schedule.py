@@ -1,4 +1,4 @@
-"""A fleet that follows a schedule made beforehand: as for a known future."""
+"""Fleets that look at nothing: of one size, or after a schedule made beforehand, as for a known future."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ class Schedule:
         self._replicas = replicas
         self._started = np.cumsum(np.maximum(0, np.diff(replicas, prepend=replicas[0])))
         self._lead_seconds = math.ceil(lead_seconds / self.interval_seconds) * self.interval_seconds
-
-    def initial(self) -> int:
-        """What the first minute needs, and what will be needed before anything could be started."""
-        return self._asked(0.0)
+        # What the first minute needs, and what will be needed before anything could be started.
+        self.initial = self._asked(0.0)
 
     def desired(self, view: View) -> int:
         """What serves now, and what has to start now to serve in time."""
@@ -36,3 +34,17 @@ class Schedule:
         last = len(self._replicas) - 1
         now, ahead = (min(last, int(at // SLOT_SECONDS)) for at in (now_seconds, now_seconds + self._lead_seconds))
         return int(self._replicas[now] + self._started[ahead] - self._started[now])
+
+
+class Static:
+    """The same number of replicas all the time."""
+
+    interval_seconds = 3600.0
+
+    def __init__(self, name: str, replicas: int) -> None:
+        """`name`: which static fleet it is; `replicas`: its size."""
+        self.name, self.initial = name, replicas
+
+    def desired(self, view: View) -> int:
+        """Its size."""
+        return self.initial

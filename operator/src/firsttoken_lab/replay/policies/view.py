@@ -53,19 +53,12 @@ class View:
 class Policy(Protocol):
     """Decides how many replicas to ask for. Stateful; made anew for every replay."""
 
-    @property
-    def name(self) -> str:
-        """How it is called on the command line."""
-        ...
-
-    @property
-    def interval_seconds(self) -> float:
-        """Between two of its ticks."""
-        ...
-
-    def initial(self) -> int:
-        """Replicas to begin with, ready at once."""
-        ...
+    name: str
+    """How it is called on the command line."""
+    interval_seconds: float
+    """Between two of its ticks."""
+    initial: int
+    """Replicas to begin with, ready at once."""
 
     def desired(self, view: View) -> int:
         """Replicas to ask for now. 0 only of a policy that comes back from it by itself."""
