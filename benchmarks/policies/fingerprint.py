@@ -39,7 +39,7 @@ def fingerprint(cell: Cell) -> str:
 def _stage() -> str:
     replay = [file for file in sources(_LAB / "replay") if file.name not in _SHOWN_ONLY and file not in _OURS_ONLY]
     sizing = [file for file in sources(_SIZING) if file.relative_to(_SIZING).parts[0] not in {"report", "benchmarks"}]
-    shared = (_OPERATOR / name for name in ("decide/bounds.py", "decide/initial.py"))
+    shared = (_OPERATOR / "decide/bounds.py",)
     # What is declared, and what is taken where nothing is.
     defaults = (_OPERATOR / "api" / name for name in ("inference_deployment.py", "traffic.py", "sla.py", "convert.py"))
     return digest([*replay, *sizing, *shared, *defaults, *(_HERE / name for name in _STAGE)])
