@@ -22,7 +22,7 @@ FACTS = {
             BAD_RESPONSE NOT_A_NUMBER NOT_ENOUGH_SAMPLES NO_READY_PODS NO_SERIES OUT_OF_RANGE PARTIAL_RESPONSE
             SERVER_ERROR SOURCE_MISCONFIGURED SOURCE_UNREACHABLE THROTTLED UNAUTHORIZED
             """,
-        "how far the data can be trusted; what that allows is `domain.health`": """
+        "how far the data can be trusted; what that allows is `domain.measurement`": """
             ERRORS_PRESENT IDLE MISSING PARTIAL PRESENT RECOVERING STALE
             """,
         "what is not there, cannot be read or was not sized yet": "INVALID_SPEC TARGET_NOT_FOUND UNKNOWN",

@@ -17,7 +17,7 @@ from typing import Any
 
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.inference_deployment import KIND, InferenceDeployment
-from firsttoken_operator.api.runtime import Runtime, Toleration
+from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.runtimes import RENDERED
 from firsttoken_operator.runtimes.spec import ContainerSpec
 from firsttoken_sizing.profile import ConfigurationKey
@@ -154,7 +154,7 @@ def _pod(rendering: Rendering) -> Json:
         "nodeSelector": dict(rendering.node_selector),
         "tolerations": [
             {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
-            *(_toleration(t) for t in runtime.tolerations),
+            *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in runtime.tolerations),
         ],
         "containers": [_container(rendering)],
         "volumes": [{"name": "dshm", "emptyDir": shared_memory}, {"name": "model-store", **cache}],
@@ -164,10 +164,6 @@ def _pod(rendering: Rendering) -> Json:
     if runtime.runtime_class_name:
         pod["runtimeClassName"] = runtime.runtime_class_name
     return pod
-
-
-def _toleration(toleration: Toleration) -> Json:
-    return toleration.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _container(rendering: Rendering) -> Json:

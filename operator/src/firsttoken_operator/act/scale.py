@@ -1,11 +1,8 @@
 """Carries out a decision: the only place that writes replicas.
 
-A decision was made on what the watches delivered, which may be seconds or (after an outage) minutes old. So before
-every write the InferenceDeployment and the target's scale subresource are read live, and the write carries the uid
-and resourceVersion just read: whatever changed in between makes it fail, and the next tick decides again. Nothing is
-ever overwritten that the decision did not see.
-
-What it does not do: it never decides, and it never retries a decision on other facts than the ones it was made on.
+A decision was made on what the watches delivered, which may be seconds or (after an outage) minutes old. So everything
+is read live before a write, which carries what was read: nothing is overwritten that the decision did not see, and it
+is never retried on other facts than the ones it was made on.
 """
 
 from __future__ import annotations
@@ -53,10 +50,6 @@ class ScaleResult:
     replicas: int | None = None
 
 
-def _ignore(_: Decision) -> None:
-    """Take no note of it."""
-
-
 class ScaleWriter:
     """Writes `/scale` of targets, at most `MAX_WRITES_IN_FLIGHT` at once."""
 
@@ -65,7 +58,7 @@ class ScaleWriter:
         self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
 
     async def execute(
-        self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = _ignore
+        self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = lambda _: None
     ) -> ScaleResult:
         """Write `decision.to_replicas` where that is a change that the live resource still allows.
 

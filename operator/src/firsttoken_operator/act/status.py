@@ -93,9 +93,19 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         replica_limit=decision.limit,
         last_decision_reason=decision.reason.value,
         sizing=_sizing(previous, seen),
-        traffic=_traffic(previous, seen, live),
+        traffic=TrafficStatus(
+            declared=_declared(seen.answer.declared),
+            live=live,
+            forecast=_forecast(previous, decision),
+            drift=_drift(seen.answer.declared, live),
+        ),
         prediction=_prediction(previous, seen, live),
-        capacity=_capacity(resource, decision, target),
+        capacity=CapacityStatus(
+            pool=resource.pool,
+            charged_gpus=charged_gpus(target) if target else None,
+            unmet_replicas=decision.unmet_replicas,
+            unmet_gpus=decision.unmet_replicas * decision.gpus_per_replica,
+        ),
         timing=_timing(previous, seen, scaled=decided and written is not None),
         calibration=_calibration(previous.calibration, decision),
         scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now),
@@ -169,15 +179,6 @@ def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus
 def configuration(key: ConfigurationKey | None) -> Configuration | None:
     """A configuration as the status shows it."""
     return None if key is None else Configuration.model_validate(key, from_attributes=True)
-
-
-def _traffic(previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None) -> TrafficStatus:
-    return TrafficStatus(
-        declared=_declared(seen.answer.declared),
-        live=live,
-        forecast=_forecast(previous, seen.decision),
-        drift=_drift(seen.answer.declared, live),
-    )
 
 
 def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None:
@@ -309,15 +310,6 @@ def _steady(
     if now is None or (before is not None and abs(now - before) <= hysteresis * before):
         return before
     return rounded(now)
-
-
-def _capacity(resource: ResourceSnapshot, decision: Decision, target: Target | None) -> CapacityStatus:
-    return CapacityStatus(
-        pool=resource.pool,
-        charged_gpus=charged_gpus(target) if target else None,
-        unmet_replicas=decision.unmet_replicas,
-        unmet_gpus=decision.unmet_replicas * decision.gpus_per_replica,
-    )
 
 
 def _calibration(previous: CalibrationStatus | None, decision: Decision) -> CalibrationStatus:

@@ -28,11 +28,8 @@ class Reduction:
 
 def veto(step: Reduction) -> Reason | None:
     """What the first rule finds that speaks against the scale-down, or None."""
-    for rule in (*PRECONDITIONS, *(() if step.above_limit else SAFETY)):
-        reason = rule(step)
-        if reason is not None:
-            return reason
-    return None
+    rules = PRECONDITIONS if step.above_limit else PRECONDITIONS + SAFETY
+    return next((reason for rule in rules if (reason := rule(step)) is not None), None)
 
 
 def forbidden_by_user(step: Reduction) -> Reason | None:

@@ -1,8 +1,7 @@
 """Who owns the replicas of a target: judged from the claims on it, and from who wrote them.
 
-One owner at a time. A single foreign write (`kubectl scale`) is adopted: the next decision starts from it. Two within
-ten minutes, or an autoscaler on the same target, are a conflict: nothing is written until it has been quiet for a
-stabilization window. Of two resources that name the same target the older one keeps it.
+One owner at a time: a foreign write (`kubectl scale`) is adopted, two or an autoscaler are a conflict until it has been
+quiet. Of two resources that name the same target the older one keeps it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,16 @@
 
 from firsttoken_operator.domain.conditions import ConditionType, Judgement
 from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
-from firsttoken_operator.domain.health import MAXIMUM_ERROR_SHARE, Health, health_of
-from firsttoken_operator.domain.measurement import Idle, Measurement, Missing, Value, measured
+from firsttoken_operator.domain.measurement import (
+    MAXIMUM_ERROR_SHARE,
+    Health,
+    Idle,
+    Measurement,
+    Missing,
+    Value,
+    health_of,
+    measured,
+)
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.snapshot import (
     Claims,

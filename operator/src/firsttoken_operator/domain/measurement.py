@@ -1,4 +1,4 @@
-"""A measurement is a type, not a number: unknown can never be mistaken for zero."""
+"""A measurement is a type, not a number: unknown can never be mistaken for zero. And how far data can be trusted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from firsttoken_operator.domain.reasons import Reason
 
 LARGEST_VALUE = 1e12
 """No rate, count or latency of a fleet is larger; what claims to be is a broken exporter."""
+MAXIMUM_ERROR_SHARE = 0.01
+"""Failed requests, 0..1, above which nothing is lowered: latencies of requests that fail early look fine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +49,27 @@ def measured(value: float, age_seconds: float = 0.0, coverage: float = 1.0) -> V
     if not 0 <= value <= LARGEST_VALUE:
         return Missing(Reason.OUT_OF_RANGE, f"{value:g}")
     return Value(value, age_seconds, coverage)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How far data in one state can be trusted."""
+
+    may_raise: bool
+    may_lower: bool
+
+
+_TRUSTED, _LOWER_BOUND, _UNKNOWN = Health(True, True), Health(True, False), Health(False, False)
+_HEALTH: dict[str, Health] = {
+    Reason.PRESENT: _TRUSTED,
+    Reason.IDLE: _TRUSTED,
+    Reason.LOW_RESOLUTION: _TRUSTED,
+    # A partial set of pods is a lower bound of the demand, and failed requests are demand.
+    Reason.PARTIAL: _LOWER_BOUND,
+    Reason.ERRORS_PRESENT: _LOWER_BOUND,
+}
+
+
+def health_of(state: str) -> Health:
+    """What data in this state of `MetricsHealthy` may change; any other word is no reason to change anything."""
+    return _HEALTH.get(state, _UNKNOWN)

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from firsttoken_operator.domain.health import health_of
-from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing
+from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing, health_of
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_sizing.performance.table import CapacityTable

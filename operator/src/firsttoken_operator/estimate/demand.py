@@ -111,27 +111,20 @@ def can_wake_up(metrics: Metrics) -> bool:
 
 def token_cost(metrics: Metrics, table: CapacityTable) -> float | None:
     """Replica-seconds of a live request in those of a declared one, by the mean tokens of the window; None: unknown."""
-    found = _cost_and_prompt(metrics, table)
-    return None if found is None else found[0]
-
-
-def _request_cost(metrics: Metrics, table: CapacityTable, config: DemandConfig) -> float | None:
-    """For how many declared requests a live one counts: its tokens, and the waits behind prompts that are longer."""
-    found = _cost_and_prompt(metrics, table)
-    if found is None:
-        return None
-    cost, prompt = found
-    most = config.most_request_cost
-    return min(max(cost * float(max(prompt, 1.0) ** config.long_prompt_exponent), 1 / most), most)
-
-
-def _cost_and_prompt(metrics: Metrics, table: CapacityTable) -> tuple[float, float] | None:
-    """Cost and length of the prompt of a live request, both in those of a declared one."""
     prompt, output = metrics.input_tokens, metrics.output_tokens
     if table.work is None or not (isinstance(prompt, Value) and isinstance(output, Value)):
         return None
     cost = float(table.work.relative(prompt.value, output.value))
-    return (cost, prompt.value / table.work.input_tokens) if math.isfinite(cost) else None
+    return cost if math.isfinite(cost) else None
+
+
+def _request_cost(metrics: Metrics, table: CapacityTable, config: DemandConfig) -> float | None:
+    """For how many declared requests a live one counts: its tokens, and the waits behind prompts that are longer."""
+    cost, prompt, most = token_cost(metrics, table), metrics.input_tokens, config.most_request_cost
+    if cost is None or table.work is None or not isinstance(prompt, Value):
+        return None
+    longer = max(prompt.value / table.work.input_tokens, 1.0)
+    return min(max(cost * float(longer**config.long_prompt_exponent), 1 / most), most)
 
 
 def window_maximum(samples: tuple[LoadSample, ...]) -> float:

@@ -3,12 +3,7 @@
 The capacity is right where about the set-point of the error budget is late on full replicas. So full replicas with
 hardly a violation carry more than was sized, and full replicas with too many carry less. The factor on the sized
 capacity follows that by small steps (stochastic approximation; Robbins and Monro 1951), faster in the first hours than
-later. What keeps it honest:
-
-* Only replicas that work near their capacity say how large it is: a quiet week updates nothing.
-* What is irreducible (`irreducible_misses`) does not count as a miss.
-* A bad hour moves the fast correction first, which a good hour gives back; only what goes on moves the slow one.
-* One window lowers the factor by a tenth at most, the first of a row by a fiftieth, and it stays within [0.5, 2].
+later. What keeps it honest is in docs/design/control.md ("What is learned").
 
 Worked, for an SLA of P99 and a budget gain of 1; full replicas are at their corrected capacity:
 

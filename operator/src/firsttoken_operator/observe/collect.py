@@ -97,20 +97,21 @@ async def collect(
     return joined.reading(family.name for family in families)
 
 
+Said = tuple[dict[Signal, float], dict[float, float], dict[str, float], dict[str, float]]
+"""The values, buckets, outcomes and tokens of one `PodSample`, as they come in."""
+
+
 class _Joined:
     """Vectors of many queries, joined by family and pod."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[PodKey, dict[Signal, float]]] = defaultdict(lambda: defaultdict(dict))
-        self._buckets: dict[str, dict[PodKey, dict[float, float]]] = defaultdict(lambda: defaultdict(dict))
-        self._ended: dict[str, dict[PodKey, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-        self._tokens: dict[str, dict[PodKey, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+        self._said: dict[str, dict[PodKey, Said]] = defaultdict(lambda: defaultdict(lambda: ({}, {}, {}, {})))
         self._up: dict[PodKey, float] = {}
         self._failures: list[Failure] = []
 
     @property
     def found(self) -> frozenset[str]:
-        return frozenset(self._values)
+        return frozenset(self._said)
 
     def take_up(self, answer: Vector | Missing) -> None:
         for labels, value in self._elements("", "up", answer):
@@ -118,15 +119,15 @@ class _Joined:
 
     def take(self, family: MetricFamily, signal: Signal, answer: Vector | Missing) -> None:
         for labels, value in self._elements(family.name, signal, answer):
-            pod = _pod(labels)
+            values, buckets, ended, tokens = self._said[family.name][_pod(labels)]
             if signal is Signal.TTFT_BUCKETS:
-                self._buckets[family.name][pod][_bound(labels)] = value
+                buckets[_bound(labels)] = value
             elif signal is Signal.ENDED:
-                self._ended[family.name][pod][labels.get("outcome", "")] = value
+                ended[labels.get("outcome", "")] = value
             elif signal is Signal.TOKENS:
-                self._tokens[family.name][pod][labels.get("part", "")] = value
+                tokens[labels.get("part", "")] = value
             else:
-                self._values[family.name][pod][signal] = value
+                values[signal] = value
 
     def _elements(self, family: str, signal: str, answer: Vector | Missing) -> Iterable[Element]:
         if isinstance(answer, Missing):
@@ -139,10 +140,9 @@ class _Joined:
     def reading(self, order: Iterable[str]) -> SourceReading:
         pods: dict[PodKey, PodSample] = {}
         for family in order:
-            for pod, values in self._values[family].items():
-                if pod not in pods:
-                    buckets, ended = self._buckets[family].get(pod, {}), self._ended[family].get(pod, {})
-                    pods[pod] = PodSample(family, values, buckets, ended, self._tokens[family].get(pod, {}))
+            for pod, said in self._said[family].items():
+                if pod not in pods and said[0]:
+                    pods[pod] = PodSample(family, *said)
         return SourceReading(pods, self._up, tuple(self._failures))
 
 

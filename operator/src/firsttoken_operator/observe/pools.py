@@ -32,7 +32,9 @@ def pool_snapshot(
         )  # fmt: skip
     spec = pool.parsed.spec
     members = [node for node in nodes if belongs(node, pool.parsed)]
-    inventory = inventory_gpus(members)
+    reported = [node.gpus for node in members if node.ready and node.gpus is not None]
+    # NB: where no ready node reports any GPU, how many there are is unknown: neither zero nor unlimited.
+    inventory = sum(reported) if reported else None
     names = {node.name for node in members}
     return PoolSnapshot(
         name=pool.name,
@@ -55,12 +57,6 @@ def belongs(node: NodeView, pool: GPUPool) -> bool:
         return all(node.labels.get(key) == value for key, value in selector.items())
     product = node.labels.get(GPU_PRODUCT_LABEL)
     return product is not None and _canonical(product) == _canonical(pool.spec.gpu)
-
-
-def inventory_gpus(members: Iterable[NodeView]) -> int | None:
-    """GPUs of the ready nodes; None where none of them reports any: unknown is neither zero nor unlimited."""
-    reported = [node.gpus for node in members if node.ready and node.gpus is not None]
-    return sum(reported) if reported else None
 
 
 @lru_cache(maxsize=256)

@@ -50,16 +50,16 @@ def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
     """Who has a hand in the replicas that the resource names."""
     namespace, name = resource.metadata.namespace, target_name(resource)
     view = store.deployment(namespace, name)
-    autoscalers = sorted(
-        autoscaler.name
-        for autoscaler in store.autoscalers.values()
-        if (autoscaler.namespace, autoscaler.target_kind, autoscaler.target_name) == (namespace, KIND, name)
+    autoscalers = (
+        each.name
+        for each in store.autoscalers.values()
+        if (each.namespace, each.target_kind, each.target_name) == (namespace, KIND, name)
     )
     return Claims(
         target_name=name,
         is_rendered=resource.spec.target_ref is None,
         owner=view.owner if view else None,
-        autoscaler=autoscalers[0] if autoscalers else "",
+        autoscaler=min(autoscalers, default=""),
     )
 
 

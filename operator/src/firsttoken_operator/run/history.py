@@ -146,7 +146,10 @@ class Histories:
         try:
             answers = reading.result()
         except RequestFailed as failure:
-            self._tell(source, str(failure))
+            if str(failure) != source.problem:
+                source.problem = str(failure)
+                again = f"asked again in {self._again_seconds:.0f} s"
+                logger.warning("no past from source %s: %s; %s", source.name, failure, again)
             return
         except Exception:
             logger.exception("learning from the past of source %s failed", source.name)
@@ -157,12 +160,6 @@ class Histories:
         self._learned.update({wish.uid: (wish.target_uid, state) for wish, state in known})
         for wish, _ in answers:
             source.waiting.pop(wish.uid, None)
-
-    def _tell(self, source: _Source, problem: str) -> None:
-        if problem != source.problem:
-            again = f"asked again in {self._again_seconds:.0f} s"
-            logger.warning("no past from source %s: %s; %s", source.name, problem, again)
-            source.problem = problem
 
     def _forget(self, present: Mapping[str, ResourceSnapshot]) -> None:
         """Drop resources that are gone."""

@@ -1,9 +1,6 @@
 """What a new process takes over from the status that the last one wrote: only what makes it more careful.
 
-A learned capacity below the sized one, the late requests that were spent beyond the budget, GPUs given back in the last
-hour (so that step limits and the pool's rate limit hold across a restart), when replicas last changed, since when
-metrics have been lost, and the last advice. Nothing that would allow a scale-down earlier is read: for that this
-process watches a full window of its own.
+What that is, and why nothing else, is in docs/design/control.md ("After a restart").
 
 Not restored, because the status does not say it: changes that others made in the last hour, decreases before the last
 ten changes, and an update of the tail capacity that was under way.

@@ -2,10 +2,8 @@
 
 A tenant sets nothing here: an InferenceDeployment only names one of the Prometheus servers listed here.
 
-**The time scale.** One number divides every duration of the control loop: the tick, the scrape interval, the rate
-window, every `*Seconds` field of `spec.scaling` and the ten-minute windows (scale-down rate limit, foreign
-writes). It never touches a request: latencies, arrival rates and SLA limits are as they are. It exists for
-demonstrations and tests that compress an hour into minutes; in production it is 1.
+`time_scale` divides every duration of the control loop and touches no request (docs/design/control.md); in production
+it is 1.
 """
 
 from __future__ import annotations
