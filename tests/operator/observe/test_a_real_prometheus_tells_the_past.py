@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from firsttoken_lab.replay.history import read_history
-from firsttoken_operator.observe.history_arrivals import PastReader, PastWindow
+from firsttoken_operator.observe.history_arrivals import PastReader
 from firsttoken_operator.observe.prometheus import SourceConfig
 from tools.cluster import Prometheus, PrometheusOptions
 
@@ -20,7 +20,7 @@ HOUR = 3600
 STEP = 600
 NAMESPACE = "call-center"
 RAG, EMBED, CHAT = (NAMESPACE, "support-rag"), (NAMESPACE, "support-rag-embed"), (NAMESPACE, "chat")
-WINDOW = PastWindow(since_seconds=48 * HOUR, step_seconds=STEP)
+WINDOW = {"since_seconds": 48 * HOUR, "step_seconds": STEP}
 
 
 class Times:
@@ -74,7 +74,7 @@ def prometheus(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def past(prometheus: Prometheus, *wanted: tuple[str, str]) -> dict[tuple[str, str], dict[float, float]]:
     reader = PastReader(SourceConfig("default", prometheus.url))
     try:
-        found = reader.read(wanted, WINDOW, float(Times.end))
+        found = reader.read(wanted, float(Times.end), **WINDOW)
     finally:
         reader.close()
     return {key: dict(series.points()) for key, series in found.items()}

@@ -88,7 +88,7 @@ class KubernetesCluster:
     async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
         """Set the replicas if the target still has this uid and resourceVersion, else raise `Conflict`."""
         body = {"metadata": {"uid": uid, "resourceVersion": resource_version}, "spec": {"replicas": replicas}}
-        return _scale(await self._merge_patch(ref.path("scale"), body, SCALE_FIELD_MANAGER))
+        return _scale(await self._patch(ref.path("scale"), body, "merge-patch+json", SCALE_FIELD_MANAGER))
 
     async def replace_status(self, ref: ObjectRef, status: Json, *, uid: str) -> Json:
         """Make `status` the whole status of the object with this uid; another uid is `Rejected`.
@@ -99,8 +99,7 @@ class KubernetesCluster:
             {"op": "test", "path": "/metadata/uid", "value": uid},
             {"op": "add", "path": "/status", "value": status},
         ]
-        query = {"fieldManager": FIELD_MANAGER}
-        return await self._request("PATCH", ref.path("status"), query, patch, "application/json-patch+json")
+        return await self._patch(ref.path("status"), patch, "json-patch+json")
 
     async def apply(self, manifest: Json) -> Json:
         """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set."""
@@ -122,7 +121,7 @@ class KubernetesCluster:
 
     async def patch(self, ref: ObjectRef, patch: Json) -> Json:
         """Merge-patch the object."""
-        return await self._merge_patch(ref.path(), patch, FIELD_MANAGER)
+        return await self._patch(ref.path(), patch, "merge-patch+json")
 
     async def serves(self, api_version: str, kind: str) -> bool:
         """Whether the server knows this kind (its CustomResourceDefinition is installed)."""
@@ -145,11 +144,12 @@ class KubernetesCluster:
             query["continue"] = token
 
     async def _apply(self, path: str, body: Json, manager: str) -> Json:
-        query = {"fieldManager": manager, "force": "true"}
-        return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
+        return await self._patch(path, body, "apply-patch+yaml", manager, force="true")
 
-    async def _merge_patch(self, path: str, body: Json, manager: str) -> Json:
-        return await self._request("PATCH", path, {"fieldManager": manager}, body, "application/merge-patch+json")
+    async def _patch(
+        self, path: str, body: Json | list[Json], way: str, manager: str = FIELD_MANAGER, **query: str
+    ) -> Json:
+        return await self._request("PATCH", path, {"fieldManager": manager, **query}, body, f"application/{way}")
 
     async def _request(
         self,

@@ -125,7 +125,8 @@ def advance(card: Scorecard, look: Look) -> Scorecard:
     added = _billed(look, seconds) + _judged(look, share)
     if card.settled_seconds >= window_seconds:
         added += _compared(look, share)
-    if change and _is_flap(card.last_change, change):
+    before = card.last_change
+    if change and before and before.up != change.up and timedelta() <= change.at - before.at <= FLAP_TIME:
         added += Tally(flaps=1)
     days = _entered(card.days, look.at.date(), added)
     return replace(
@@ -143,10 +144,6 @@ def _change(look: Look) -> Change | None:
     if decision is None or not look.changed or not decision.changes:
         return None
     return Change(look.at, decision.to_replicas > decision.from_replicas)
-
-
-def _is_flap(before: Change | None, change: Change) -> bool:
-    return before is not None and before.up != change.up and timedelta() <= change.at - before.at <= FLAP_TIME
 
 
 def _settle(card: Scorecard, look: Look, seconds: float) -> Scorecard:

@@ -1,7 +1,6 @@
 """The status document: what a platform engineer asks of the object, written on change only. Pure.
 
-A status write comes back as a watch event to everybody, so noise is kept out: live values have two digits and move only
-by more than a tenth and more than chance, predictions move with them or with the decision. Exact values are metrics.
+A write comes back as a watch event, so noise is kept out (docs/design/control.md, "Act"). Exact values are metrics.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
             unmet_gpus=decision.unmet_replicas * decision.gpus_per_replica,
         ),
         timing=_timing(previous, seen, scaled=decided and written is not None),
-        calibration=_calibration(previous.calibration, decision),
+        calibration=_calibration(previous.calibration or CalibrationStatus(), decision),
         scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now),
         decisions=_decisions(previous, seen) if decided else previous.decisions,
         conditions=conditions(previous.conditions, resource, decision, seen.now),
@@ -312,7 +311,7 @@ def _steady(
     return rounded(now)
 
 
-def _calibration(previous: CalibrationStatus | None, decision: Decision) -> CalibrationStatus:
+def _calibration(before: CalibrationStatus, decision: Decision) -> CalibrationStatus:
     factor = decision.capacity_factor
     state = calibration_state(factor)
     # NB: rounded down, because after a restart the capacity is what is written here: it must not be more than it was.
@@ -320,21 +319,18 @@ def _calibration(previous: CalibrationStatus | None, decision: Decision) -> Cali
     return CalibrationStatus(
         state=state.value,
         service_factor_percent=percent,
-        speed_percent=_steady(
-            previous.speed_percent if previous else None, 100 * decision.replica_speed, SPEED_HYSTERESIS
-        ),
-        late_budget_spent_percent=_spent(previous, decision.late_budgets_spent),
+        speed_percent=_steady(before.speed_percent, 100 * decision.replica_speed, SPEED_HYSTERESIS),
+        late_budget_spent_percent=_spent(before.late_budget_spent_percent, decision.late_budgets_spent),
         # NB: they grow with every tick, which alone is no news.
-        samples=_steady(previous.samples if previous else None, decision.capacity_samples, rounded=_rounded),
+        samples=_steady(before.samples, decision.capacity_samples, rounded=_rounded),
     )
 
 
-def _spent(previous: CalibrationStatus | None, budgets: float | None) -> int | None:
+def _spent(before: int | None, budgets: float | None) -> int | None:
     """Rounded up, because after a restart what is written here is what was spent; chance alone is no news."""
     if budgets is None:
         return None
     percent = math.ceil(100 * budgets)
-    before = previous.late_budget_spent_percent if previous else None
     kept = before is not None and percent <= before and before - percent <= 2 * HYSTERESIS * max(before, 100)
     return before if kept else min(math.ceil(percent * (1 + HYSTERESIS)), MAX_INTEGER)
 

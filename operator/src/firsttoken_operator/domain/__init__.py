@@ -1,7 +1,6 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
-from firsttoken_operator.domain.conditions import ConditionType, Judgement
-from firsttoken_operator.domain.decision import Decision, Outcome, Prediction
+from firsttoken_operator.domain.decision import ConditionType, Decision, Judgement, Outcome, Prediction
 from firsttoken_operator.domain.measurement import (
     MAXIMUM_ERROR_SHARE,
     Health,

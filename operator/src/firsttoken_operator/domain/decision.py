@@ -1,4 +1,4 @@
-"""What a tick decides, and everything needed to explain it."""
+"""What a tick decides, everything needed to explain it, and what is judged before it is written as a condition."""
 
 from __future__ import annotations
 
@@ -75,3 +75,27 @@ class Decision:
     def changes(self) -> bool:
         """Whether a write would follow (if the mode allows one)."""
         return self.to_replicas != self.from_replicas
+
+
+class ConditionType(StrEnum):
+    """The conditions of an InferenceDeployment."""
+
+    READY = "Ready"
+    SIZING_READY = "SizingReady"
+    SLA_FEASIBLE = "SLAFeasible"
+    METRICS_HEALTHY = "MetricsHealthy"
+    SLA_MET = "SLAMet"
+    CAPACITY_AVAILABLE = "CapacityAvailable"
+    SCALING_ACTIVE = "ScalingActive"
+    SCALING_LIMITED = "ScalingLimited"
+    CALIBRATED = "Calibrated"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One condition: whether it holds (None: unknown), and why."""
+
+    kind: ConditionType
+    holds: bool | None
+    reason: Reason
+    message: str

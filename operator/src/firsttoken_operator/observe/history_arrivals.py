@@ -11,7 +11,6 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 from firsttoken_operator.domain import Reason
 from firsttoken_operator.families import FAMILIES
@@ -36,14 +35,6 @@ READING_SECONDS = 600.0
 
 DeploymentKey = tuple[str, str]
 """Namespace and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class PastWindow:
-    """How far back (`since_seconds`) and how finely (`step_seconds`, which is also what each rate is over)."""
-
-    since_seconds: float
-    step_seconds: float
 
 
 class PastArrivals:
@@ -81,25 +72,26 @@ class PastReader:
         self._session.close()
 
     def read(
-        self, wanted: Collection[DeploymentKey], window: PastWindow, now_seconds: float
+        self, wanted: Collection[DeploymentKey], now_seconds: float, *, since_seconds: float, step_seconds: float
     ) -> dict[DeploymentKey, PastArrivals]:
         """What is known of the wanted Deployments before `now_seconds` (since the epoch); without those unknown.
 
+        It goes back `since_seconds`; `step_seconds` is how finely, and also what each rate is over.
         Raises `RequestFailed` where not all of it was answered: a part of the past is not the past.
         """
         ends = self._clock() + READING_SECONDS
-        spans = list(chunks(window.since_seconds, now_seconds, window.step_seconds))
-        begin, steps = spans[0][0], round((spans[-1][1] - spans[0][0]) / window.step_seconds) + 1
+        spans = list(chunks(since_seconds, now_seconds, step_seconds))
+        begin, steps = spans[0][0], round((spans[-1][1] - spans[0][0]) / step_seconds) + 1
         found: dict[DeploymentKey, PastArrivals] = {}
         for family in FAMILIES:
-            promql = PastQueries(family, EVERY_POD, duration(window.step_seconds), by_deployment=True).arrivals
+            promql = PastQueries(family, EVERY_POD, duration(step_seconds), by_deployment=True).arrivals
             for span in spans:
                 if self._closing.is_set() or self._clock() >= ends:
                     raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"not answered within {READING_SECONDS:g} s")
-                for series in self._ask(promql, span, window.step_seconds).series:
+                for series in self._ask(promql, span, step_seconds).series:
                     key = (series.labels.get("namespace", ""), series.labels.get(DEPLOYMENT_LABEL, ""))
                     if key in wanted:
-                        past = found.setdefault(key, PastArrivals(begin, window.step_seconds, steps))
+                        past = found.setdefault(key, PastArrivals(begin, step_seconds, steps))
                         for at, rate in series.values.items():
                             past.put(at, rate)
         return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, Timing, lead_seconds
 from firsttoken_operator.estimate import DEFAULT, ForecastState, learn
-from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader, PastWindow
+from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
 from firsttoken_operator.observe.store import Store
@@ -67,9 +67,8 @@ class Histories:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._sources = {name: _Source(name, PastReader(config), clock()) for name, config in sources.items()}
-        self._window = PastWindow(
-            SINCE_SECONDS / timing.scale, max(STEP_SECONDS / timing.scale, timing.rate_window_seconds)
-        )
+        self._since_seconds = SINCE_SECONDS / timing.scale
+        self._step_seconds = max(STEP_SECONDS / timing.scale, timing.rate_window_seconds)
         self._again_seconds = AGAIN_SECONDS / timing.scale
         self._clock, self._wall = clock, wall
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="history")
@@ -134,9 +133,8 @@ class Histories:
             return
         source.due_seconds = now + self._again_seconds
         wishes = tuple(source.waiting.values())
-        source.reading = asyncio.get_running_loop().run_in_executor(
-            self._executor, _read, source.reader, wishes, self._window, self._wall()
-        )
+        wanted = wishes, self._since_seconds, self._step_seconds, self._wall()
+        source.reading = asyncio.get_running_loop().run_in_executor(self._executor, _read, source.reader, *wanted)
 
     def _collect(self, source: _Source) -> None:
         """Take what a reading that has ended has brought."""
@@ -171,13 +169,15 @@ class Histories:
 
 
 def _read(
-    reader: PastReader, wishes: tuple[_Wish, ...], window: PastWindow, now_seconds: float
+    reader: PastReader, wishes: tuple[_Wish, ...], since_seconds: float, step_seconds: float, now_seconds: float
 ) -> list[tuple[_Wish, ForecastState]]:
     """Run in the thread: everything that takes long. Raises `RequestFailed`."""
-    pasts = reader.read({wish.deployment for wish in wishes}, window, now_seconds)
+    pasts = reader.read(
+        {wish.deployment for wish in wishes}, now_seconds, since_seconds=since_seconds, step_seconds=step_seconds
+    )
     found = []
     for wish in wishes:
         past = pasts.get(wish.deployment)
         points = past.points() if past else ()
-        found.append((wish, learn(points, wish.horizon_seconds, window.step_seconds, DEFAULT.forecast)))
+        found.append((wish, learn(points, wish.horizon_seconds, step_seconds, DEFAULT.forecast)))
     return found
