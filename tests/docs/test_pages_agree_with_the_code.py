@@ -11,7 +11,9 @@ import pytest
 import yaml
 
 from firsttoken_lab.replay.compare import NAMES as POLICIES_OF_THE_REPLAY
-from firsttoken_operator.api import InferenceDeployment, load_documents, parse_documents, sizing_request
+from firsttoken_operator.api.convert import sizing_request
+from firsttoken_operator.api.documents import load_documents, parse_documents
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
 from firsttoken_operator.domain import ConditionType, Reason, Sized

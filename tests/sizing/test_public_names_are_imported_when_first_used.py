@@ -1,34 +1,28 @@
-"""The public surfaces of both packages: every name is there, and nothing is imported for a name that is not used."""
+"""The public surface of the sizing: every name is there, and nothing is imported for a name that is not used."""
 
 from __future__ import annotations
 
 import importlib
 import subprocess
 import sys
-from types import ModuleType
 
 import pytest
 
-import firsttoken_operator.api
 import firsttoken_sizing
 
-PACKAGES = (firsttoken_sizing, firsttoken_operator.api)
 
+def test_every_public_name_comes_from_the_module_it_is_said_to() -> None:
+    said = [(module, name) for module, names in firsttoken_sizing._MODULES.items() for name in names]
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_every_public_name_comes_from_the_module_it_is_said_to(package: ModuleType) -> None:
-    said = [(module, name) for module, names in package._MODULES.items() for name in names]
-
-    assert sorted(name for _, name in said) == sorted(package.__all__)
+    assert sorted(name for _, name in said) == sorted(firsttoken_sizing.__all__)
     for module, name in said:
-        home = importlib.import_module(f"{package.__name__}.{module}")
-        assert getattr(package, name) is getattr(home, name)
+        home = importlib.import_module(f"firsttoken_sizing.{module}")
+        assert getattr(firsttoken_sizing, name) is getattr(home, name)
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_a_name_that_does_not_exist_is_refused(package: ModuleType) -> None:
+def test_a_name_that_does_not_exist_is_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        package.nothing  # noqa: B018
+        firsttoken_sizing.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.act.manifests import RESOURCE_LABEL, Rendering, deployment, pod_monitor, service
-from firsttoken_operator.api import InferenceDeployment
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.act.objects import infd

@@ -10,7 +10,7 @@ import pytest
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment
 from firsttoken_operator.act.render import Renderer
-from firsttoken_operator.api import InferenceDeployment
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Reason
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.operator.act.objects import NAMESPACE, infd, scale_to, workload

@@ -11,7 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_operator.api import InferenceDeployment, InvalidDocument, parse_documents, schedule_of, scheduled_peak
+from firsttoken_operator.api.documents import parse_documents
+from firsttoken_operator.api.errors import InvalidDocument
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
 from tests.operator.api.bad_objects import DEPLOYMENT, GOOD, changed
 
 HOUR = 3600

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from firsttoken_operator.api import ApiError, UnreadableDocument, load_documents, parse_documents
+from firsttoken_operator.api.documents import load_documents, parse_documents
+from firsttoken_operator.api.errors import ApiError, UnreadableDocument
 from tests.operator.api.bad_objects import BENCHMARK, DEPLOYMENT, GOOD, POOL, changed
 
 ROOT = Path(__file__).parents[3]

@@ -7,19 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_operator.api import (
-    BenchmarkProfile,
-    GPUPool,
-    InferenceDeployment,
-    InvalidDocument,
-    benchmark_document,
-    load_documents,
-    profile,
-    scaling_policy,
-    sizing_request,
-    workload,
-)
-from firsttoken_operator.api.inference_deployment import Precision
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
+from firsttoken_operator.api.convert import scaling_policy, sizing_request, workload
+from firsttoken_operator.api.documents import load_documents
+from firsttoken_operator.api.errors import InvalidDocument
+from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.inference_deployment import InferenceDeployment, Precision
+from firsttoken_operator.api.profiles import benchmark_document, profile
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
 from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from firsttoken_operator.api import BenchmarkProfile, GPUPool, InferenceDeployment
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.conditions import Condition
+from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.status import (
     CapacityStatus,
     Configuration,

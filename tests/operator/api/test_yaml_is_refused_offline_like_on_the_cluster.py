@@ -7,8 +7,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from firsttoken_operator.api import ApiError, Documents, InvalidDocument, parse_documents
 from firsttoken_operator.api.crd import RESOURCES, custom_resource_definition
+from firsttoken_operator.api.documents import Documents, parse_documents
+from firsttoken_operator.api.errors import ApiError, InvalidDocument
 from tests.operator.api.bad_objects import GOOD, BadObject, changed
 from tests.operator.api.refused_by_rule import REFUSED_BY_RULE
 from tests.operator.api.refused_by_schema import REFUSED_BY_SCHEMA

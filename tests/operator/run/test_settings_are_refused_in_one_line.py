@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from firsttoken_operator.api import InferenceDeployment, scaling_policy
+from firsttoken_operator.api.convert import scaling_policy
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli import operator as command
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.run.settings import SettingsError, load

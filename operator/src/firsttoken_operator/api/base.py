@@ -71,7 +71,7 @@ class Rule:
     cel: str
     problem: str
     fix: str
-    holds: Callable[[Any], bool] | None
+    holds: Callable[[Any], bool] | None = None
     field: str = ""
     required: bool = False
 

@@ -21,7 +21,7 @@ from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.errors import InvalidDocument, UnreadableDocument
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.api.problems import problems_of, unknown_fields
+from firsttoken_operator.api.problems import problems_of, refusal_of, unknown_fields
 
 SUFFIXES = (".yaml", ".yml", ".json")
 _MODELS: Mapping[str, type[ApiModel]] = {
@@ -121,24 +121,20 @@ def _resource(document: Mapping[str, Any], file: str) -> ApiModel | None:
     label = f"{kind}/{name or '(no name)'}"
     if model is None:
         if ours:
-            raise InvalidDocument(file, label, "kind", f"{kind} is not a kind of {GROUP}", f"use one of {_known()}")
+            raise InvalidDocument(
+                file, label, "kind", f"{kind} is not a kind of {GROUP}", f"use one of {', '.join(_MODELS)}"
+            )
         return None
     if api_version != API_VERSION:
         raise InvalidDocument(file, label, "apiVersion", f"{api_version!r} is not supported", f"use {API_VERSION}")
     if not isinstance(name, str) or not name:
         raise InvalidDocument(file, label, "metadata.name", "is required", "add it")
     if unknown := unknown_fields(model, document):
-        first, *rest = unknown
-        raise InvalidDocument(file, label, first.field, first.problem, first.fix, more=len(rest))
+        raise refusal_of(unknown, file, label)
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        first, *rest = problems_of(error)
-        raise InvalidDocument(file, label, first.field, first.problem, first.fix, more=len(rest)) from error
-
-
-def _known() -> str:
-    return ", ".join(_MODELS)
+        raise refusal_of(problems_of(error), file, label) from error
 
 
 _TIME_OF_DAY = ("tag:yaml.org,2002:str", re.compile(r"[0-9]+(:[0-9]+)+$"))

@@ -23,9 +23,6 @@ class UnreadableDocument(ApiError):
     """A file that cannot be read as Kubernetes objects."""
 
     def __init__(self, file: str, problem: str, fix: str) -> None:
-        self.file = file
-        self.problem = problem
-        self.fix = fix
         super().__init__(f"{file}: {problem}; {fix}")
 
 
@@ -37,11 +34,5 @@ class InvalidDocument(ApiError):
     """
 
     def __init__(self, file: str, object_name: str, field: str, problem: str, fix: str, *, more: int = 0) -> None:
-        self.file = file
-        self.object_name = object_name
-        self.field = field
-        self.problem = problem
-        self.fix = fix
-        self.more = more
         rest = f" ({more} more problem{'s' if more > 1 else ''} in this object)" if more else ""
         super().__init__(f"{file}: {object_name}: {field}: {problem}; {fix}{rest}")

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described, optional
-from firsttoken_operator.api.quantities import Amount, GpuName, LabelValue, decimal
+from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, camel_case, described, optional
+from firsttoken_operator.api.quantities import Amount, GpuName, LabelValue, above_zero
 from firsttoken_operator.api.status import GPUPoolStatus
 
 KIND: Final = "GPUPool"
@@ -24,7 +24,8 @@ class Location(StrEnum):
     ON_PREM = "OnPrem"
 
 
-def _server_only(field: str, attribute: str) -> Rule:
+def _server_only(attribute: str) -> Rule:
+    field = camel_case(attribute)
     return Rule(
         cel=f"!has(self.{field}) || has(self.serverPrice)",
         problem=f"{field} belongs to a server that is bought",
@@ -53,9 +54,9 @@ class PricingSpec(ApiModel):
             field="amortizationYears",
             required=True,
         ),
-        _server_only("amortizationYears", "amortization_years"),
-        _server_only("hostingPerYear", "hosting_per_year"),
-        _server_only("licensePerGPUYear", "license_per_gpu_year"),
+        _server_only("amortization_years"),
+        _server_only("hosting_per_year"),
+        _server_only("license_per_gpu_year"),
         Rule(
             cel="has(self.inputPerMillionTokens) == has(self.outputPerMillionTokens)",
             problem="a per-token API has two prices",
@@ -63,20 +64,8 @@ class PricingSpec(ApiModel):
             holds=lambda p: (p.input_per_million_tokens is None) == (p.output_per_million_tokens is None),
             field="inputPerMillionTokens",
         ),
-        Rule(
-            cel="!has(self.gpuHour) || quantity(string(self.gpuHour)).isGreaterThan(quantity('0'))",
-            problem="gpuHour must be above 0",
-            fix="write the price of one GPU for one hour, or remove pricing where it is unknown",
-            holds=lambda p: p.gpu_hour is None or decimal(p.gpu_hour) > 0,
-            field="gpuHour",
-        ),
-        Rule(
-            cel="!has(self.serverPrice) || quantity(string(self.serverPrice)).isGreaterThan(quantity('0'))",
-            problem="serverPrice must be above 0",
-            fix="write the price of one server, or remove pricing where it is unknown",
-            holds=lambda p: p.server_price is None or decimal(p.server_price) > 0,
-            field="serverPrice",
-        ),
+        above_zero("gpu_hour", "write the price of one GPU for one hour, or remove pricing where it is unknown"),
+        above_zero("server_price", "write the price of one server, or remove pricing where it is unknown"),
     )
 
     gpu_hour: Amount | None = optional("Price of one GPU.", unit="currency per hour", absent="serverPrice says it")
@@ -103,6 +92,17 @@ class PricingSpec(ApiModel):
     )
 
 
+def _cloud_only(attribute: str) -> Rule:
+    field = camel_case(attribute)
+    return Rule(
+        cel=f"self.location != 'OnPrem' || !has(self.{field})",
+        problem=f"{field} belongs to a pool in the Cloud",
+        fix="set peakGPUs instead, or location: Cloud",
+        holds=lambda p: p.location is not Location.ON_PREM or getattr(p, attribute) is None,
+        field=field,
+    )
+
+
 class GPUPoolSpec(ApiModel):
     """A budget of GPUs."""
 
@@ -114,20 +114,8 @@ class GPUPoolSpec(ApiModel):
             holds=lambda p: p.location is not Location.CLOUD or p.peak_gpus is None,
             field="peakGPUs",
         ),
-        Rule(
-            cel="self.location != 'OnPrem' || !has(self.baseGPUs)",
-            problem="baseGPUs belongs to a pool in the Cloud",
-            fix="set peakGPUs instead, or location: Cloud",
-            holds=lambda p: p.location is not Location.ON_PREM or p.base_gpus is None,
-            field="baseGPUs",
-        ),
-        Rule(
-            cel="self.location != 'OnPrem' || !has(self.burstGPUs)",
-            problem="burstGPUs belongs to a pool in the Cloud",
-            fix="set peakGPUs instead, or location: Cloud",
-            holds=lambda p: p.location is not Location.ON_PREM or p.burst_gpus is None,
-            field="burstGPUs",
-        ),
+        _cloud_only("base_gpus"),
+        _cloud_only("burst_gpus"),
         Rule(
             cel="self.location != 'Cloud' || !has(self.burstGPUs) || has(self.baseGPUs)",
             problem="burstGPUs comes on top of baseGPUs",

@@ -46,7 +46,6 @@ class Model(ApiModel):
             cel="self.name == oldSelf.name",
             problem="model.name is immutable",
             fix="create a new InferenceDeployment for another model",
-            holds=None,
             field="name",
         ),
         Rule(
@@ -208,7 +207,6 @@ class TargetRef(ApiModel):
             cel="self == oldSelf",
             problem="targetRef is immutable",
             fix="create a new InferenceDeployment for another target",
-            holds=None,
         ),
     )
 
@@ -246,7 +244,6 @@ class InferenceDeploymentSpec(ApiModel):
             cel="has(self.runtime) == has(oldSelf.runtime)",
             problem="runtime and targetRef cannot be exchanged for each other",
             fix="create a new InferenceDeployment",
-            holds=None,
         ),
         Rule(
             cel="!has(self.traffic.offline) || self.sla.mode == 'Offline'",

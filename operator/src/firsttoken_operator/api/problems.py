@@ -6,7 +6,7 @@ The API server has its own words for a broken schema; the messages of rules are 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from firsttoken_operator.api.base import RULE_ERROR
+from firsttoken_operator.api.errors import InvalidDocument
 
 _TYPES = {
     "int_type": "an integer",
@@ -27,6 +28,15 @@ _TYPES = {
     "model_type": "a map of fields",
     "tuple_type": "a list",
 }
+_BOUNDS = {
+    "greater_than_equal": "use {ge:.15g} or more",
+    "greater_than": "use more than {gt:.15g}",
+    "less_than_equal": "use {le:.15g} or less",
+    "string_too_long": "use at most {max_length} characters",
+    "string_too_short": "use at least {min_length} characters",
+    "too_long": "write at most {max_length}",
+    "too_short": "write at least {min_length}",
+}
 MAX_SHOWN = 60
 
 
@@ -37,6 +47,12 @@ class Problem:
     field: str
     problem: str
     fix: str
+
+
+def refusal_of(problems: Sequence[Problem], file: str, object_name: str) -> InvalidDocument:
+    """The refusal of an object that has these problems: the first in full, the others counted."""
+    first, *rest = problems
+    return InvalidDocument(file, object_name, first.field, first.problem, first.fix, more=len(rest))
 
 
 def problems_of(error: ValidationError) -> list[Problem]:
@@ -101,28 +117,10 @@ def _problem(details: ErrorDetails) -> Problem:
         return Problem(field, f"{shown} does not match {context['pattern']}", "write it in that form")
     if kind in _TYPES:
         return Problem(field, f"{shown} is not {_TYPES[kind]}", f"write {_TYPES[kind]}")
-    if kind in ("too_long", "too_short"):
-        bound = f"at most {context['max_length']}" if kind == "too_long" else f"at least {context['min_length']}"
-        return Problem(field, f"{context['actual_length']} entries are out of bounds", f"write {bound}")
-    if (bound_fix := _bound(kind, context)) is not None:
-        return Problem(field, f"{shown} is out of bounds", bound_fix)
+    if kind in _BOUNDS:
+        what = f"{context['actual_length']} entries are" if kind in ("too_long", "too_short") else f"{shown} is"
+        return Problem(field, f"{what} out of bounds", _BOUNDS[kind].format(**context))
     return Problem(field, f"{shown} is not valid ({details['msg']})", "correct it")
-
-
-def _bound(kind: str, context: Mapping[str, Any]) -> str | None:
-    match kind:
-        case "greater_than_equal":
-            return f"use {context['ge']:.15g} or more"
-        case "greater_than":
-            return f"use more than {context['gt']:.15g}"
-        case "less_than_equal":
-            return f"use {context['le']:.15g} or less"
-        case "string_too_long":
-            return f"use at most {context['max_length']} characters"
-        case "string_too_short":
-            return f"use at least {context['min_length']} characters"
-        case _:
-            return None
 
 
 def _path(location: tuple[int | str, ...]) -> str:

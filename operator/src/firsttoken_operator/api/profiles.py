@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.benchmark_profile import KIND as BENCHMARK_KIND
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile, LatencyMilliseconds
-from firsttoken_operator.api.errors import InvalidDocument
-from firsttoken_operator.api.problems import problems_of
+from firsttoken_operator.api.problems import problems_of, refusal_of
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
 from firsttoken_sizing.workload import Percentile
 
@@ -74,10 +73,7 @@ def benchmark_document(measured: Profile) -> dict[str, Any]:
     try:
         BenchmarkProfile.model_validate(document)
     except ValidationError as error:
-        first, *rest = problems_of(error)
-        raise InvalidDocument(
-            measured.name, BENCHMARK_KIND, first.field, first.problem, first.fix, more=len(rest)
-        ) from error
+        raise refusal_of(problems_of(error), measured.name, BENCHMARK_KIND) from error
     return document
 
 

@@ -6,6 +6,7 @@ or a string such as "28.54" or "500m". Each type carries its schema and a refusa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from firsttoken_operator.api.base import refusal
+from firsttoken_operator.api.base import ApiModel, Rule, camel_case, refusal
 
 RATE_PATTERN = r"^([0-9]+(\.[0-9]{1,3})?|[0-9]+m)$"
 AMOUNT_PATTERN = r"^[0-9]+(\.[0-9]{1,6})?$"
@@ -22,6 +23,7 @@ QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]{1,9})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
 MAX_DECIMAL_LENGTH = 16
 MAX_INTEGER = 1_000_000_000
 MAX_REQUESTS_PER_SECOND = 1_000_000
+RATE_FIX = 'write requests per second, such as "28.54"'
 MAX_ARCHITECTURE_FIELDS = 256
 
 
@@ -97,6 +99,24 @@ def decimal_string(value: float, decimals: int = 3) -> str:
     """Write a number the way `Rate` and `Amount` are read, without trailing zeros: 28.540 -> 28.54."""
     text = f"{value:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def above_zero(attribute: str, fix: str, *, at_most: int | None = None, required: bool = False, of: str = "") -> Rule:
+    """Require that a `Rate` or `Amount` is above 0 and at most so much; `of`: whose it is, where others have it too."""
+    field = camel_case(attribute)
+    quantity = f"quantity(string(self.{field}))"
+    cel, problem = f"{quantity}.isGreaterThan(quantity('0'))", f"{field}{of} must be above 0"
+    if at_most is not None:
+        cel += f" && !{quantity}.isGreaterThan(quantity('{at_most}'))"
+        problem += f" and at most {at_most}"
+    if not required:
+        cel = f"!has(self.{field}) || {cel if at_most is None else f'({cel})'}"
+
+    def holds(model: ApiModel) -> bool:
+        value = getattr(model, attribute)
+        return value is None or 0 < decimal(value) <= (math.inf if at_most is None else at_most)
+
+    return Rule(cel, problem, fix, holds, field)
 
 
 Architecture = Annotated[

@@ -120,7 +120,6 @@ class Runtime(ApiModel):
             cel="self.type == oldSelf.type",
             problem="runtime.type is immutable",
             fix="create a new InferenceDeployment for another engine",
-            holds=None,
             field="type",
         ),
     )

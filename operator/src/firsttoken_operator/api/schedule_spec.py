@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from firsttoken_operator.api.base import ApiModel, Rule, described, refusal
-from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, Rate, decimal
+from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, RATE_FIX, Rate, above_zero
 
 MAX_WINDOWS = 50
 # NB: every name of the IANA database begins with a capital; what a host adds (localtime, right/...) does not, and would
@@ -75,15 +75,8 @@ class ScheduleWindow(ApiModel):
             holds=lambda w: len(set(w.days)) == len(w.days),
             field="days",
         ),
-        Rule(
-            cel=(
-                "quantity(string(self.peakRequestsPerSecond)).isGreaterThan(quantity('0')) && "
-                f"!quantity(string(self.peakRequestsPerSecond)).isGreaterThan(quantity('{MAX_REQUESTS_PER_SECOND}'))"
-            ),
-            problem=f"peakRequestsPerSecond of a window must be above 0 and at most {MAX_REQUESTS_PER_SECOND}",
-            fix='write requests per second, such as "28.54"',
-            holds=lambda w: 0 < decimal(w.peak_requests_per_second) <= MAX_REQUESTS_PER_SECOND,
-            field="peakRequestsPerSecond",
+        above_zero(
+            "peak_requests_per_second", RATE_FIX, at_most=MAX_REQUESTS_PER_SECOND, required=True, of=" of a window"
         ),
     )
 

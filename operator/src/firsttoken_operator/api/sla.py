@@ -6,18 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
+from firsttoken_operator.api.base import ApiModel, Int, Rule, camel_case, described, optional
 from firsttoken_sizing.workload import Percentile, SlaMode
 
 MAX_MILLISECONDS = 86_400_000
 
 Milliseconds = Annotated[Int, Field(ge=1, le=MAX_MILLISECONDS)]
-
-_LIMITS = {
-    "timeToFirstToken": "time_to_first_token",
-    "interTokenLatency": "inter_token_latency",
-    "endToEnd": "end_to_end",
-}
 
 
 class LatencyLimit(ApiModel):
@@ -29,23 +23,25 @@ class LatencyLimit(ApiModel):
     )
 
 
-def _needs(mode: SlaMode, field: str, example: str) -> Rule:
+def _needs(mode: SlaMode, limit: str, example: str) -> Rule:
+    field = camel_case(limit)
     return Rule(
         cel=f"self.mode != '{mode.value}' || has(self.{field})",
         problem=f"mode {mode.value} needs {field}",
         fix=f"set sla.{field}, for example {{milliseconds: {example}}}",
-        holds=lambda sla: sla.mode is not mode or getattr(sla, _LIMITS[field]) is not None,
+        holds=lambda sla: sla.mode is not mode or getattr(sla, limit) is not None,
         field=field,
         required=True,
     )
 
 
-def _refuses(mode: SlaMode, field: str, fix: str) -> Rule:
+def _refuses(mode: SlaMode, limit: str, fix: str) -> Rule:
+    field = camel_case(limit)
     return Rule(
         cel=f"self.mode != '{mode.value}' || !has(self.{field})",
         problem=f"mode {mode.value} has no {field}",
         fix=fix,
-        holds=lambda sla: sla.mode is not mode or getattr(sla, _LIMITS[field]) is None,
+        holds=lambda sla: sla.mode is not mode or getattr(sla, limit) is None,
         field=field,
     )
 
@@ -58,13 +54,13 @@ class ServiceLevel(ApiModel):
     """Latency limits; one that is absent does not bind."""
 
     RULES = (
-        _needs(SlaMode.STREAMING, "timeToFirstToken", "300"),
-        _needs(SlaMode.SEQUENTIAL, "endToEnd", "15000"),
-        _refuses(SlaMode.SEQUENTIAL, "timeToFirstToken", _NOT_SEQUENTIAL),
-        _refuses(SlaMode.SEQUENTIAL, "interTokenLatency", _NOT_SEQUENTIAL),
-        _refuses(SlaMode.OFFLINE, "timeToFirstToken", _NOT_OFFLINE),
-        _refuses(SlaMode.OFFLINE, "interTokenLatency", _NOT_OFFLINE),
-        _refuses(SlaMode.OFFLINE, "endToEnd", _NOT_OFFLINE),
+        _needs(SlaMode.STREAMING, "time_to_first_token", "300"),
+        _needs(SlaMode.SEQUENTIAL, "end_to_end", "15000"),
+        _refuses(SlaMode.SEQUENTIAL, "time_to_first_token", _NOT_SEQUENTIAL),
+        _refuses(SlaMode.SEQUENTIAL, "inter_token_latency", _NOT_SEQUENTIAL),
+        _refuses(SlaMode.OFFLINE, "time_to_first_token", _NOT_OFFLINE),
+        _refuses(SlaMode.OFFLINE, "inter_token_latency", _NOT_OFFLINE),
+        _refuses(SlaMode.OFFLINE, "end_to_end", _NOT_OFFLINE),
     )
 
     mode: SlaMode = described(

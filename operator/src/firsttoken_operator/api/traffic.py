@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Iterable
 from itertools import pairwise
+from operator import attrgetter
 from typing import Annotated
 
 from pydantic import Field
 
-from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
-from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, Rate, decimal
+from firsttoken_operator.api.base import ApiModel, Int, Rule, camel_case, described, optional
+from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, RATE_FIX, Rate, above_zero, decimal
 from firsttoken_operator.api.schedule_spec import MAX_WINDOWS, ScheduleWindow
 from firsttoken_sizing.workload import Routing
 
 MAX_TOKENS = 10_000_000
 MAX_DEADLINE_HOURS = 100_000
 MAX_QUANTILES = 16
-PEAK_FORMS = ("peakRequestsPerSecond", "peakToAverage", "peakPercentile", "concurrentRequests", "offline")
+PEAK_FORMS = ("peak_requests_per_second", "peak_to_average", "peak_percentile", "concurrent_requests", "offline")
 
 Tokens = Annotated[Int, Field(ge=1, le=MAX_TOKENS)]
-
-
-def _above_zero(value: int | str | None) -> bool:
-    return value is None or 0 < decimal(value) <= MAX_REQUESTS_PER_SECOND
-
-
-def _rate_rule(field: str, attribute: str) -> Rule:
-    rate = f"quantity(string(self.{field}))"
-    return Rule(
-        cel=(
-            f"!has(self.{field}) || ({rate}.isGreaterThan(quantity('0')) && "
-            f"!{rate}.isGreaterThan(quantity('{MAX_REQUESTS_PER_SECOND}')))"
-        ),
-        problem=f"{field} must be above 0 and at most {MAX_REQUESTS_PER_SECOND}",
-        fix='write requests per second, such as "28.54"',
-        holds=lambda traffic: _above_zero(getattr(traffic, attribute)),
-        field=field,
-    )
 
 
 class TokenQuantile(ApiModel):
@@ -52,29 +35,20 @@ class Offline(ApiModel):
     requests: Int = described("Requests of the whole job.", unit="requests", ge=1, le=10_000_000_000)
     deadline_hours: Rate = described("Time in which all of them are to be done; quote decimals.", unit="hours")
 
-    RULES = (
-        Rule(
-            cel=(
-                "quantity(string(self.deadlineHours)).isGreaterThan(quantity('0')) && "
-                f"!quantity(string(self.deadlineHours)).isGreaterThan(quantity('{MAX_DEADLINE_HOURS}'))"
-            ),
-            problem=f"deadlineHours must be above 0 and at most {MAX_DEADLINE_HOURS}",
-            fix="write hours, such as 8",
-            holds=lambda o: 0 < decimal(o.deadline_hours) <= MAX_DEADLINE_HOURS,
-            field="deadlineHours",
-        ),
-    )
+    RULES = (above_zero("deadline_hours", "write hours, such as 8", at_most=MAX_DEADLINE_HOURS, required=True),)
 
 
-def _rising(quantiles: tuple[TokenQuantile, ...]) -> bool:
-    return all(a.percentile < b.percentile and a.tokens <= b.tokens for a, b in pairwise(quantiles))
+def _rising(quantiles: Iterable[TokenQuantile]) -> bool:
+    # NB: the server takes them in any order, and so do we.
+    ordered = sorted(quantiles, key=lambda q: q.percentile)
+    return all(a.percentile < b.percentile and a.tokens <= b.tokens for a, b in pairwise(ordered))
 
 
 def _length_rules(side: str) -> tuple[Rule, ...]:
     """Rules of one side (`input`, `output`): one unit, a P99 that is not below the mean, and quantiles that rise."""
-    tokens, words, p99, quantiles = f"{side}Tokens", f"{side}Words", f"{side}TokensP99", f"{side}TokenQuantiles"
-    token_field, word_field, p99_field = f"{side}_tokens", f"{side}_words", f"{side}_tokens_p99"
-    quantiles_field = f"{side}_token_quantiles"
+    attributes = f"{side}_tokens", f"{side}_words", f"{side}_tokens_p99", f"{side}_token_quantiles"
+    tokens, words, p99, quantiles = map(camel_case, attributes)
+    tokens_of, words_of, p99_of, quantiles_of = map(attrgetter, attributes)
     return (
         Rule(
             cel=(
@@ -84,33 +58,28 @@ def _length_rules(side: str) -> tuple[Rule, ...]:
             ),
             problem=f"{quantiles} do not rise",
             fix="list every percentile once, with at least as many tokens at a higher one",
-            # NB: the server takes them in any order, and so do we.
-            holds=lambda t: _rising(tuple(sorted(getattr(t, quantiles_field), key=lambda q: q.percentile))),
+            holds=lambda t: _rising(quantiles_of(t)),
             field=quantiles,
         ),
         Rule(
             cel=f"!has(self.{quantiles}) || self.{quantiles}.size() == 0 || !has(self.{p99})",
             problem=f"{p99} and {quantiles} both describe the spread",
             fix=f"keep one of the two ({quantiles} may list percentile 99)",
-            holds=lambda t: not getattr(t, quantiles_field) or getattr(t, p99_field) is None,
+            holds=lambda t: not quantiles_of(t) or p99_of(t) is None,
             field=p99,
         ),
         Rule(
             cel=f"has(self.{tokens}) != has(self.{words})",
             problem=f"exactly one of {tokens} and {words} is needed",
             fix=f"set {tokens}, or {words} where only words are known (0.75 words a token)",
-            holds=lambda t: (getattr(t, token_field) is None) != (getattr(t, word_field) is None),
+            holds=lambda t: (tokens_of(t) is None) != (words_of(t) is None),
             field=tokens,
         ),
         Rule(
             cel=f"!has(self.{p99}) || !has(self.{tokens}) || self.{p99} >= self.{tokens}",
             problem=f"{p99} is below the mean {tokens}",
             fix=f"raise {p99} or remove it",
-            holds=lambda t: (
-                getattr(t, p99_field) is None
-                or getattr(t, token_field) is None
-                or getattr(t, p99_field) >= getattr(t, token_field)
-            ),
+            holds=lambda t: p99_of(t) is None or tokens_of(t) is None or p99_of(t) >= tokens_of(t),
             field=p99,
         ),
         Rule(
@@ -118,17 +87,14 @@ def _length_rules(side: str) -> tuple[Rule, ...]:
             cel=f"!has(self.{p99}) || !has(self.{words}) || self.{p99} * 3 >= self.{words} * 4",
             problem=f"{p99} is below the mean {words} in tokens (0.75 words a token)",
             fix=f"raise {p99} or remove it",
-            holds=lambda t: (
-                getattr(t, p99_field) is None
-                or getattr(t, word_field) is None
-                or getattr(t, p99_field) * 3 >= getattr(t, word_field) * 4
-            ),
+            holds=lambda t: p99_of(t) is None or words_of(t) is None or p99_of(t) * 3 >= words_of(t) * 4,
             field=p99,
         ),
     )
 
 
-def _needs_average(field: str, attribute: str) -> Rule:
+def _needs_average(attribute: str) -> Rule:
+    field = camel_case(attribute)
     return Rule(
         cel=f"!has(self.{field}) || has(self.averageRequestsPerSecond)",
         problem=f"{field} is taken of the average",
@@ -146,28 +112,16 @@ class Traffic(ApiModel):
         *_length_rules("input"),
         *_length_rules("output"),
         Rule(
-            cel=f"[{', '.join(f'has(self.{form})' for form in PEAK_FORMS)}].filter(x, x).size() == 1",
-            problem=f"exactly one of {', '.join(PEAK_FORMS)} is needed",
+            cel=f"[{', '.join(f'has(self.{camel_case(form)})' for form in PEAK_FORMS)}].filter(x, x).size() == 1",
+            problem=f"exactly one of {', '.join(map(camel_case, PEAK_FORMS))} is needed",
             fix="set the one that you know and remove the others",
-            holds=lambda t: (
-                sum(
-                    form is not None
-                    for form in (
-                        t.peak_requests_per_second,
-                        t.peak_to_average,
-                        t.peak_percentile,
-                        t.concurrent_requests,
-                        t.offline,
-                    )
-                )
-                == 1
-            ),
+            holds=lambda t: sum(getattr(t, form) is not None for form in PEAK_FORMS) == 1,
             field="peakRequestsPerSecond",
         ),
-        _needs_average("peakToAverage", "peak_to_average"),
-        _needs_average("peakPercentile", "peak_percentile"),
-        _rate_rule("averageRequestsPerSecond", "average_requests_per_second"),
-        _rate_rule("peakRequestsPerSecond", "peak_requests_per_second"),
+        _needs_average("peak_to_average"),
+        _needs_average("peak_percentile"),
+        above_zero("average_requests_per_second", RATE_FIX, at_most=MAX_REQUESTS_PER_SECOND),
+        above_zero("peak_requests_per_second", RATE_FIX, at_most=MAX_REQUESTS_PER_SECOND),
         Rule(
             cel=(
                 "!has(self.peakRequestsPerSecond) || !has(self.averageRequestsPerSecond) || "
@@ -190,7 +144,7 @@ class Traffic(ApiModel):
             ),
             problem="peakToAverage must be from 1 to 1000",
             fix="write how many times the average the peak is, such as 7",
-            holds=lambda t: t.peak_to_average is None or Decimal(1) <= decimal(t.peak_to_average) <= Decimal(1000),
+            holds=lambda t: t.peak_to_average is None or 1 <= decimal(t.peak_to_average) <= 1000,
             field="peakToAverage",
         ),
         Rule(

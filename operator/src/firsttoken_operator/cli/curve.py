@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TypeVar
 
-from firsttoken_operator.cli.question import add_arguments, read, title, write
+from firsttoken_operator.cli.output import add_output, emit, emit_tables
+from firsttoken_operator.cli.question import add_arguments, read, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput
@@ -39,9 +39,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken curve`."""
     add_arguments(parser)
-    outputs = ("table", "json", *(p.value for p in PictureFormat))
-    parser.add_argument("-o", "--output", choices=outputs, default="table", help="default: table")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
+    add_output(parser, ("table", "json", *(p.value for p in PictureFormat)))
     parser.add_argument(
         "--model",
         action="append",
@@ -78,15 +76,18 @@ def run(args: argparse.Namespace) -> int:
     if not any(s.curves for _, studies in subjects for s in studies):
         return _nothing(subjects)
     if args.output == "table":
-        _print_tables(subjects, args.out)
+        # NB: imported here, because a picture or a document needs no rich.
+        from firsttoken_sizing.report.curve_table import curve_tables
+
+        emit_tables((curve_tables(name, studies) for name, studies in subjects), args.out)
         return 0
     _tell_what_is_missing(subjects)
     if args.output == "json":
         content = json.dumps(curves_json(s for _, studies in subjects for s in studies), indent=2) + "\n"
-        _write(content.encode(), args.out)
+        emit(content.encode(), args.out)
     else:
         view = _view(x, y, by, subjects, linear=args.scale == "linear", percentile=args.percentile)
-        _write(draw(curve_figure(subjects, view), PictureFormat(args.output)), args.out)
+        emit(draw(curve_figure(subjects, view), PictureFormat(args.output)), args.out)
     return 0
 
 
@@ -225,26 +226,3 @@ def _tell_what_is_missing(subjects: _Subjects) -> None:
     for _, studies in subjects:
         for one in (one for s in studies for one in s.left_out):
             print(f"left out {one.key.model} {configuration_name(one.key)}: {one.reason}", file=sys.stderr)
-
-
-def _print_tables(subjects: _Subjects, file: Path | None) -> None:
-    import io
-
-    from rich.console import Console
-
-    from firsttoken_sizing.report.curve_table import curve_tables
-
-    text = io.StringIO() if file is not None else None
-    console = Console(file=text)
-    for name, studies in subjects:
-        console.print(curve_tables(name, studies), soft_wrap=False)
-    if text is not None:
-        _write(text.getvalue().encode(), file)
-
-
-def _write(content: bytes, file: Path | None) -> None:
-    if file is not None:
-        write(content, file, "--out")
-    else:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()

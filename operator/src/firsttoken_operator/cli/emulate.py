@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firsttoken_operator.families import FAMILIES, NIM1
+from firsttoken_sizing.errors import InvalidInput
 
 if TYPE_CHECKING:
     from firsttoken_lab.emulate.fleet import ReplicaSpec
@@ -71,8 +72,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Emulate until the end of the run. Exit status 1 if the emulation could not keep up with its own clock."""
-    from firsttoken_sizing.errors import InvalidInput
-
     if args.allow_control and not _is_loopback(args.host):
         raise InvalidInput("--allow-control", f"{args.host} is not a loopback address", "use --host 127.0.0.1")
     deployment, question = _question(args)
@@ -89,7 +88,6 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
     """
     from firsttoken_lab.emulate.fleet import ReplicaSpec
     from firsttoken_sizing.catalog import resolve_model
-    from firsttoken_sizing.errors import InvalidInput
     from firsttoken_sizing.optimize import size
     from firsttoken_sizing.simulation.subject import subject_of
 
@@ -115,7 +113,6 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
 def _question(args: argparse.Namespace) -> tuple[InferenceDeployment, SizingRequest]:
     from firsttoken_operator.api.convert import sizing_request
     from firsttoken_operator.api.documents import load_documents
-    from firsttoken_sizing.errors import InvalidInput
 
     documents = load_documents(args.file)
     found = [item for item in documents.deployments if args.name in (None, item.metadata.name)]
@@ -175,7 +172,6 @@ def _run_fleet(
 
 def _traffic(args: argparse.Namespace, question: SizingRequest) -> ArrivalSchedule:
     from firsttoken_lab.emulate.traffic import Lengths, Phase, PoissonTraffic, trace_traffic
-    from firsttoken_sizing.errors import InvalidInput
 
     if args.trace is not None:
         return trace_traffic(args.trace, args.seconds)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from firsttoken_sizing.profile import Profile
+from firsttoken_sizing.errors import InvalidInput
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +33,8 @@ def run(args: argparse.Namespace) -> int:
     """Import and write. Raises `SizingError` for files and declarations that cannot be used."""
     import yaml
 
+    from firsttoken_operator.api.profiles import benchmark_document
     from firsttoken_sizing.benchmarks import Declared, read_benchmarks
-    from firsttoken_sizing.errors import InvalidInput
 
     declared = Declared(
         model=args.model,
@@ -54,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"note on {remark.row}: {remark.text}", file=sys.stderr)
     if not result.profiles:
         raise InvalidInput("FILE", "no run could be used", "see the reasons above, and measure again")
-    documents = [_document(profile) for profile in result.profiles]
+    documents = [benchmark_document(profile) for profile in result.profiles]
     text = yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True)
     _write(text, args.output)
     points, profiles = sum(len(profile.points) for profile in result.profiles), len(result.profiles)
@@ -65,24 +63,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _document(profile: Profile) -> dict[str, Any]:
-    """The object of one profile; refused where the schema is narrower than what a file may hold (200 points)."""
-    from pydantic import ValidationError
-
-    from firsttoken_operator.api.problems import problems_of
-    from firsttoken_operator.api.profiles import benchmark_document
-    from firsttoken_sizing.errors import InvalidInput
-
-    try:
-        return benchmark_document(profile)
-    except ValidationError as error:
-        first = problems_of(error)[0]
-        raise InvalidInput(f"{profile.name}: {first.field}", first.problem, first.fix) from error
-
-
 def _write(text: str, output: Path | None) -> None:
-    from firsttoken_sizing.errors import InvalidInput
-
     if output is None:
         sys.stdout.write(text)
         return

@@ -1,8 +1,9 @@
-"""Arguments that `size`, `curve`, `simulate` and `replay` share: those that say what is sized, and files they name."""
+"""Arguments that `size`, `curve`, `simulate` and `replay` share: those that say what is sized."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,9 +82,15 @@ def title(deployment: InferenceDeployment) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
-def write(content: bytes, file: Path, argument: str) -> None:
-    """Write a result. Raises `InvalidInput` that names the argument where that is not possible."""
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise InvalidInput(argument, f"{file}: {error.strerror}", "name a file that can be written") from error
+def check_number(argument: str, value: float | None, most: float = math.inf, *, or_zero: bool = False) -> None:
+    """Refuse a number that is not above 0 (`or_zero`: not 0 either) or is above `most`; None was not given."""
+    if value is None or (0 < value <= most and value < math.inf) or (or_zero and value == 0):
+        return
+    lower, upper = "of 0 or more" if or_zero else "above 0", "" if most == math.inf else f", at most {most:g}"
+    raise InvalidInput(argument, f"{value:g} is out of range", f"use a number {lower}{upper}")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that no generator takes."""
+    if seed < 0:
+        raise InvalidInput("--seed", f"{seed} is negative", "use 0 or more")

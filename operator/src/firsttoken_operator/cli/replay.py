@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 from dataclasses import replace
@@ -20,7 +19,8 @@ from firsttoken_lab.replay.report import comparison_json, comparison_table
 from firsttoken_lab.replay.setting import setting_of
 from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.question import add_files, read, title, write
+from firsttoken_operator.cli.output import add_output, emit, emit_tables
+from firsttoken_operator.cli.question import add_files, check_number, check_seed, read, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
@@ -77,8 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--failures-per-day", type=float, default=0.0, metavar="N", help="how often a replica dies; default: 0"
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
-    parser.add_argument("-o", "--output", choices=("table", "json", "html"), default="table", help="default: table")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
+    add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,18 +150,11 @@ def _check(args: argparse.Namespace) -> None:
         raise InvalidInput("--since", "has no meaning with --trace", "leave it out")
     if args.start is not None and args.trace is None:
         raise InvalidInput("--start", "is known of what --prometheus tells", "leave it out")
-    for argument, value, least, most in (
-        ("--rate-scale", args.rate_scale, math.ulp(0.0), math.inf),
-        ("--length-cv", args.length_cv, 0.0, 10.0),
-        ("--cold-start-seconds", args.cold_start_seconds, 0.0, _LONGEST_COLD_START_SECONDS),
-        ("--failures-per-day", args.failures_per_day, 0.0, 1000.0),
-    ):
-        if not (math.isfinite(value) and least <= value <= most):
-            upper = "" if most == math.inf else f", at most {most:g}"
-            lower = "above 0" if least else "of 0 or more"
-            raise InvalidInput(argument, f"{value:g} is out of range", f"use a number {lower}{upper}")
-    if args.seed < 0:
-        raise InvalidInput("--seed", f"{args.seed} is negative", "use 0 or more")
+    check_number("--rate-scale", args.rate_scale)
+    check_number("--length-cv", args.length_cv, 10.0, or_zero=True)
+    check_number("--cold-start-seconds", args.cold_start_seconds, _LONGEST_COLD_START_SECONDS, or_zero=True)
+    check_number("--failures-per-day", args.failures_per_day, 1000.0, or_zero=True)
+    check_seed(args.seed)
 
 
 def _progress(message: str) -> None:
@@ -174,23 +166,8 @@ def _print(name: str, comparison: Comparison, args: argparse.Namespace) -> None:
         from firsttoken_lab.replay.picture import comparison_figure
         from firsttoken_sizing.report.pictures import PictureFormat, draw
 
-        _emit(draw(comparison_figure(name, comparison), PictureFormat.HTML), args.out)
+        emit(draw(comparison_figure(name, comparison), PictureFormat.HTML), args.out)
     elif args.output == "json":
-        _emit((json.dumps(comparison_json(comparison, args.seed), indent=2) + "\n").encode(), args.out)
+        emit((json.dumps(comparison_json(comparison, args.seed), indent=2) + "\n").encode(), args.out)
     else:
-        import io
-
-        from rich.console import Console
-
-        text_file = io.StringIO() if args.out is not None else None
-        Console(file=text_file).print(comparison_table(name, comparison))
-        if text_file is not None:
-            _emit(text_file.getvalue().encode(), args.out)
-
-
-def _emit(content: bytes, file: Path | None) -> None:
-    if file is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    else:
-        write(content, file, "--out")
+        emit_tables([comparison_table(name, comparison)], args.out)

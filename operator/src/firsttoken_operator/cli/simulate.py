@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.question import Sources, add_files, read, title, write
+from firsttoken_operator.cli.output import add_output, emit, emit_tables, write
+from firsttoken_operator.cli.question import Sources, add_files, check_number, check_seed, read, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_model
@@ -59,8 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=float, metavar="N", help=f"simulated time; default: {_SECONDS:g}, or the whole trace"
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
-    parser.add_argument("-o", "--output", choices=("table", "json", "html"), default="table", help="default: table")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
+    add_output(parser)
     parser.add_argument("--requests", type=Path, metavar="FILE.csv", help="also write every request as a line of CSV")
 
 
@@ -106,21 +105,16 @@ def _tell_if_slow() -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse numbers outside their range, and arguments that say nothing together."""
-    for argument, value, most in (
-        ("--rate", args.rate, math.inf),
-        ("--seconds", args.seconds, math.inf),
-        ("--gap-variation", args.gap_variation, 100.0),
-    ):
-        if value is not None and not (math.isfinite(value) and 0 < value <= most):
-            raise InvalidInput(argument, f"{value:g} is out of range", f"use a number above 0{_at_most(most)}")
+    check_number("--rate", args.rate)
+    check_number("--seconds", args.seconds)
+    check_number("--gap-variation", args.gap_variation, 100.0)
     for argument, value, most in (
         ("--replicas", args.replicas, _MOST_REPLICAS),
         ("--concurrency", args.concurrency, _MOST_CONCURRENCY),
     ):
         if value is not None and not 1 <= value <= most:
             raise InvalidInput(argument, f"{value} is out of range", f"use a whole number from 1 to {most}")
-    if args.seed < 0:
-        raise InvalidInput("--seed", f"{args.seed} is negative", "use 0 or more")
+    check_seed(args.seed)
     if args.trace is not None:
         for argument, value in (
             ("--arrivals", args.arrivals),
@@ -137,10 +131,6 @@ def _check(args: argparse.Namespace) -> None:
         raise InvalidInput("--concurrency", f"has no meaning with --arrivals {args.arrivals}", "use --rate")
     if args.concurrency is not None and args.rate is not None:
         raise InvalidInput("--concurrency", "has no meaning with --rate", "leave one of them out")
-
-
-def _at_most(most: float) -> str:
-    return "" if most == math.inf else f", at most {most:g}"
 
 
 def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.Namespace) -> Simulated | str:
@@ -231,22 +221,13 @@ def _tell_of_too_long(request: SizingRequest, requests: Requests) -> None:
 
 def _print(done: list[Simulated], args: argparse.Namespace) -> None:
     if args.output == "html":
-        _emit(_page(done[0]).encode(), args.out)
+        emit(_page(done[0]).encode(), args.out)
     elif args.output == "json":
         documents = [simulation_json(simulated) for simulated in done]
         text = json.dumps(documents[0] if len(documents) == 1 else documents, indent=2) + "\n"
-        _emit(text.encode(), args.out)
+        emit(text.encode(), args.out)
     else:
-        import io
-
-        from rich.console import Console
-
-        text_file = io.StringIO() if args.out is not None else None
-        console = Console(file=text_file)
-        for simulated in done:
-            console.print(simulation_table(simulated))
-        if text_file is not None:
-            _emit(text_file.getvalue().encode(), args.out)
+        emit_tables(map(simulation_table, done), args.out)
 
 
 def _page(simulated: Simulated) -> str:
@@ -268,11 +249,3 @@ def _page(simulated: Simulated) -> str:
         "In-flight batching: requests join and leave at every step.",
     ]
     return batch_page(f"{simulated.title}: {simulated.load}", panels, start, start + span, notes)
-
-
-def _emit(content: bytes, file: Path | None) -> None:
-    if file is not None:
-        write(content, file, "--out")
-    else:
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()

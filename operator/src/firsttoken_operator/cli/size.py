@@ -17,7 +17,8 @@ import yaml
 
 from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.question import Sources, add_arguments, read, title, write
+from firsttoken_operator.cli.output import write
+from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
 from firsttoken_sizing import size
 from firsttoken_sizing.errors import InvalidInput
@@ -34,10 +35,7 @@ _OTHER = {Arrivals.POISSON: Arrivals.CLOSED_LOOP, Arrivals.CLOSED_LOOP: Arrivals
 class SizedDeployment:
     """One deployment's sizing, and the same under the other kind of arrivals (or why there is none)."""
 
-    namespace: str
-    name: str
-    title: str
-    """How the deployment is called in a table."""
+    deployment: InferenceDeployment
     sizing: Sizing
     other_arrivals: Sizing | str
     windows: tuple[SizedWindow, ...]
@@ -86,9 +84,7 @@ def _answer(
     sizing = size(request)
     windows = sized_windows(deployment, sizing)
     sizing = _within_bounds(sizing, windows, deployment, sources.documents)
-    metadata = deployment.metadata
-    other = _other_arrivals(request, sizing)
-    return SizedDeployment(metadata.namespace or "", metadata.name, title(deployment), sizing, other, windows)
+    return SizedDeployment(deployment, sizing, _other_arrivals(request, sizing), windows)
 
 
 def _other_arrivals(request: SizingRequest, sizing: Sizing) -> Sizing | str:
@@ -139,7 +135,7 @@ def _print_tables(answers: Iterable[SizedDeployment]) -> None:
 
     console = Console()
     for answer in answers:
-        console.print(sizing_table(answer.title, answer.sizing, answer.other_arrivals), soft_wrap=False)
+        console.print(sizing_table(title(answer.deployment), answer.sizing, answer.other_arrivals), soft_wrap=False)
         for window in answer.windows:
             console.print(window.sentence(), highlight=False)
 
@@ -148,7 +144,7 @@ def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: Picture
     from firsttoken_sizing.report.sizing_figure import sizing_figure
 
     sizings = [
-        (answer.title, sizing)
+        (title(answer.deployment), sizing)
         for answer in answers
         for sizing in (answer.sizing, answer.other_arrivals)
         if isinstance(sizing, Sizing)
@@ -159,8 +155,8 @@ def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: Picture
 def _print_documents(answers: list[SizedDeployment], output: str) -> None:
     documents: list[dict[str, Any]] = [
         {
-            "namespace": a.namespace,
-            "name": a.name,
+            "namespace": a.deployment.metadata.namespace,
+            "name": a.deployment.metadata.name,
             **sizing_json(a.sizing, a.other_arrivals),
             "schedule": [window.document() for window in a.windows],
         }

@@ -6,10 +6,21 @@ import argparse
 import json
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from firsttoken_sizing.traffic import ActiveTime, DailyVolume, Prompt
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.traffic import (
+    ActiveTime,
+    DailyVolume,
+    PrefixCaching,
+    Prompt,
+    average_from_calls,
+    average_from_users,
+    daily_volume,
+    peak_by_factor,
+    peak_by_percentile,
+    prompt_of,
+    tokens_from_words,
+)
 
 _PARTS = ("question", "system_prompt", "document")
 """Parts of a prompt whose length can be given, in tokens or in words."""
@@ -83,8 +94,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(args: argparse.Namespace) -> _Answer:
-    from firsttoken_sizing.traffic import ActiveTime, PrefixCaching, daily_volume
-
     active = ActiveTime(hours_per_day=args.hours_per_day, days_per_year=args.days_per_year)
     average = _average(args, active)
     output_tokens = _tokens(args, "output")
@@ -109,8 +118,6 @@ def _answer(args: argparse.Namespace) -> _Answer:
 
 def _tokens(args: argparse.Namespace, part: str) -> int | None:
     """The length of a part of a request, given in tokens or in words."""
-    from firsttoken_sizing.traffic import tokens_from_words
-
     words: float | None = getattr(args, f"{part}_words")
     given: int | None = getattr(args, f"{part}_tokens")
     return given if words is None else tokens_from_words(words)
@@ -118,9 +125,6 @@ def _tokens(args: argparse.Namespace, part: str) -> int | None:
 
 def _prompt(args: argparse.Namespace, output_tokens: int | None) -> Prompt | None:
     """The prompt by its parts, or None where none was given. Refuses parts that say too little or too much."""
-    from firsttoken_sizing.errors import InvalidInput
-    from firsttoken_sizing.traffic import prompt_of
-
     question, system, document = (_tokens(args, part) for part in _PARTS)
     parts = {
         "--question-tokens": question,
@@ -150,9 +154,6 @@ def _prompt(args: argparse.Namespace, output_tokens: int | None) -> Prompt | Non
 
 
 def _average(args: argparse.Namespace, active: ActiveTime) -> float:
-    from firsttoken_sizing.errors import InvalidInput
-    from firsttoken_sizing.traffic import average_from_calls, average_from_users
-
     if args.calls_per_year is not None:
         return average_from_calls(args.calls_per_year, _requests_per_call(args), active)
     for name in ("requests_per_call", "minutes_per_call", "requests_per_minute"):
@@ -170,8 +171,6 @@ def _average(args: argparse.Namespace, active: ActiveTime) -> float:
 
 
 def _requests_per_call(args: argparse.Namespace) -> float:
-    from firsttoken_sizing.errors import InvalidInput
-
     by_minutes = (args.minutes_per_call, args.requests_per_minute)
     given: float | None = args.requests_per_call
     if given is not None and by_minutes == (None, None):
@@ -187,9 +186,6 @@ def _requests_per_call(args: argparse.Namespace) -> float:
 
 
 def _peak(args: argparse.Namespace, average: float) -> float | None:
-    from firsttoken_sizing.errors import InvalidInput
-    from firsttoken_sizing.traffic import peak_by_factor, peak_by_percentile
-
     if args.peak_factor is not None:
         return peak_by_factor(average, args.peak_factor)
     if args.peak_percentile is not None:
@@ -221,7 +217,6 @@ def _as_json(answer: _Answer) -> dict[str, object]:
 def _as_yaml(answer: _Answer) -> str:
     """A snippet to paste below `spec:`; refused where the object would not be valid with it."""
     from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND
-    from firsttoken_sizing.errors import InvalidInput
 
     missing = (
         (answer.peak, "--peak-factor", "or --peak-percentile or --peak-requests-per-second"),

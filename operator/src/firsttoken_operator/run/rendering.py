@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.render import Renderer, RenderResult
-from firsttoken_operator.api import InferenceDeployment
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
 from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL

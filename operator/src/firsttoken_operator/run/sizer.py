@@ -17,8 +17,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.act.status import Answer, read_status
-from firsttoken_operator.api import BenchmarkProfile, GPUPool, InferenceDeployment, sizing_request
-from firsttoken_operator.api.convert import canonical_model
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
+from firsttoken_operator.api.convert import canonical_model, sizing_request
+from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored

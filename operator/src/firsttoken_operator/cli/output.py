@@ -1,0 +1,50 @@
+"""Where a command's answer goes: its format and file as arguments, and the writing of bytes and of tables."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firsttoken_sizing.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table", "json", "html")) -> None:
+    """Add `-o` and `--out`."""
+    parser.add_argument("-o", "--output", choices=formats, default="table", help="default: table")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
+
+
+def emit(content: bytes, file: Path | None) -> None:
+    """Write an answer to the file of `--out`, or to standard output."""
+    if file is not None:
+        write(content, file, "--out")
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+
+
+def emit_tables(tables: Iterable[RenderableType], file: Path | None) -> None:
+    """Write tables likewise; on a terminal they have its width and its colors."""
+    from rich.console import Console
+
+    text = io.StringIO() if file is not None else None
+    console = Console(file=text)
+    for table in tables:
+        console.print(table)
+    if text is not None:
+        emit(text.getvalue().encode(), file)
+
+
+def write(content: bytes, file: Path, argument: str) -> None:
+    """Write a result. Raises `InvalidInput` that names the argument where that is not possible."""
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise InvalidInput(argument, f"{file}: {error.strerror}", "name a file that can be written") from error
