@@ -13,13 +13,12 @@ from functools import lru_cache
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
-from firsttoken_operator.api.inference_deployment import Model as ModelSpec
 from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
-from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
+from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.errors import InvalidInput
@@ -69,10 +68,13 @@ def sizing_request(
             pricing[resolve_gpu(pool.spec.gpu, field=f"GPUPool/{pool.metadata.name} spec.gpu").name] = _pricing(
                 pool.spec.pricing
             )
+    config, draft = spec.model.architecture, spec.sizing.speculative_decoding
+    speculation = None if draft is None else SpeculativeDecoding(draft.draft_tokens, draft.acceptance_percent)
     profiles = _preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks)
     return SizingRequest(
         model=spec.model.name,
-        architecture=_architecture(spec.model),
+        # What the resource describes itself wins over an entry of the catalog with that name.
+        architecture=None if config is None else model_from_config(spec.model.name, config),
         workload=workload(spec.traffic),
         sla=_sla(spec.sla, percentile),
         hardware=hardware,
@@ -82,7 +84,7 @@ def sizing_request(
         engine=_engine(spec, profiles),
         batchings=spec.sizing.batching,
         sparsity=spec.model.sparsity,
-        speculative_decoding=_speculative_decoding(spec),
+        speculative_decoding=speculation,
         profiles=profiles,
         pricing=pricing,
         pinned=_pinned(deployment),
@@ -91,7 +93,7 @@ def sizing_request(
 
 def workload(traffic: Traffic) -> Workload:
     """Declared traffic in tokens and requests a second, with its form of the peak resolved."""
-    average = number(traffic.average_requests_per_second)
+    average, job = number(traffic.average_requests_per_second), traffic.offline
     return Workload(
         input_tokens=_tokens(traffic.input_tokens, traffic.input_words),
         output_tokens=_tokens(traffic.output_tokens, traffic.output_words),
@@ -103,7 +105,7 @@ def workload(traffic: Traffic) -> Workload:
         average_requests_per_second=average,
         peak_requests_per_second=_peak(traffic, average),
         concurrent_requests=traffic.concurrent_requests,
-        offline=_offline(traffic),
+        offline=None if job is None else OfflineJob(job.requests, float(decimal(job.deadline_hours))),
         routing=traffic.routing,
     )
 
@@ -141,23 +143,6 @@ def _tokens(tokens: int | None, words: int | None) -> float:
 def _quantiles(declared: Iterable[TokenQuantile]) -> tuple[tuple[float, float], ...]:
     """Pairs of a share (0..1) and tokens, rising."""
     return tuple(sorted((q.percentile / 100, float(q.tokens)) for q in declared))
-
-
-def _offline(traffic: Traffic) -> OfflineJob | None:
-    job = traffic.offline
-    return None if job is None else OfflineJob(job.requests, float(decimal(job.deadline_hours)))
-
-
-def _architecture(declared: ModelSpec) -> Model | None:
-    """The model that the resource describes itself; it wins over an entry of the catalog with that name."""
-    if declared.architecture is None:
-        return None
-    return model_from_config(declared.name, declared.architecture)
-
-
-def _speculative_decoding(spec: InferenceDeploymentSpec) -> SpeculativeDecoding | None:
-    declared = spec.sizing.speculative_decoding
-    return None if declared is None else SpeculativeDecoding(declared.draft_tokens, declared.acceptance_percent)
 
 
 def _engine(spec: InferenceDeploymentSpec, profiles: Iterable[Profile]) -> Engine:

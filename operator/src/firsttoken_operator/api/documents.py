@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from firsttoken_operator.api import benchmark_profile, gpu_pool, inference_deployment
-from firsttoken_operator.api.base import API_VERSION, GROUP, ApiModel
+from firsttoken_operator.api.base import API_VERSION, GROUP
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.errors import InvalidDocument, UnreadableDocument
 from firsttoken_operator.api.gpu_pool import GPUPool
@@ -24,7 +24,8 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.problems import problems_of, refusal_of, unknown_fields
 
 SUFFIXES = (".yaml", ".yml", ".json")
-_MODELS: Mapping[str, type[ApiModel]] = {
+Resource = InferenceDeployment | GPUPool | BenchmarkProfile
+_MODELS: Mapping[str, type[Resource]] = {
     inference_deployment.KIND: InferenceDeployment,
     gpu_pool.KIND: GPUPool,
     benchmark_profile.KIND: BenchmarkProfile,
@@ -46,7 +47,7 @@ def load_documents(*paths: Path) -> Documents:
     Raises `UnreadableDocument` and `InvalidDocument` (one line: file, object, field, problem, fix), the latter also for
     two objects of the same name.
     """
-    found: list[tuple[str, ApiModel]] = []
+    found: list[tuple[str, Resource]] = []
     for path in paths:
         for file in _files(path):
             try:
@@ -71,13 +72,9 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
-def _collected(found: list[tuple[str, ApiModel]]) -> Documents:
+def _collected(found: list[tuple[str, Resource]]) -> Documents:
     seen: dict[tuple[str, str, str], str] = {}
-    deployments: list[InferenceDeployment] = []
-    pools: dict[str, GPUPool] = {}
-    benchmarks: list[BenchmarkProfile] = []
     for file, resource in found:
-        assert isinstance(resource, InferenceDeployment | GPUPool | BenchmarkProfile)
         name = resource.metadata.name
         # NB: a namespace in cluster-scoped metadata does not make a second object.
         namespace = resource.metadata.namespace if isinstance(resource, InferenceDeployment) else ""
@@ -87,17 +84,15 @@ def _collected(found: list[tuple[str, ApiModel]]) -> Documents:
                 file, f"{resource.kind}/{name}", "metadata.name", f"is also in {seen[key]}", "keep one of the two"
             )
         seen[key] = file
-        match resource:
-            case InferenceDeployment():
-                deployments.append(resource)
-            case GPUPool():
-                pools[name] = resource
-            case BenchmarkProfile():
-                benchmarks.append(resource)
-    return Documents(tuple(deployments), pools, tuple(benchmarks))
+    resources = [resource for _, resource in found]
+    return Documents(
+        deployments=tuple(r for r in resources if isinstance(r, InferenceDeployment)),
+        pools={r.metadata.name: r for r in resources if isinstance(r, GPUPool)},
+        benchmarks=tuple(r for r in resources if isinstance(r, BenchmarkProfile)),
+    )
 
 
-def _resources(text: str, file: str) -> Iterator[ApiModel]:
+def _resources(text: str, file: str) -> Iterator[Resource]:
     for position, document in enumerate(_documents(text, file), start=1):
         if document is None:
             continue
@@ -112,7 +107,7 @@ def _resources(text: str, file: str) -> Iterator[ApiModel]:
                 yield resource
 
 
-def _resource(document: Mapping[str, Any], file: str) -> ApiModel | None:
+def _resource(document: Mapping[str, Any], file: str) -> Resource | None:
     kind, api_version = document.get("kind"), str(document.get("apiVersion", ""))
     ours = api_version.split("/")[0] == GROUP
     model = _MODELS.get(str(kind))

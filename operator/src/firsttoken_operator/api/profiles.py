@@ -82,12 +82,12 @@ def _latency(measured: LatencyMilliseconds) -> Latency:
 
 
 def _point_document(point: Point) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    if point.concurrency is not None:
-        document["concurrency"] = _plain(point.concurrency)
-    if point.offered_requests_per_second is not None:
-        document["offeredRequestsPerSecond"] = _plain(point.offered_requests_per_second)
-    document["requestsPerSecond"] = _plain(point.requests_per_second)
+    loads = {
+        "concurrency": point.concurrency,
+        "offeredRequestsPerSecond": point.offered_requests_per_second,
+        "requestsPerSecond": point.requests_per_second,
+    }
+    document: dict[str, Any] = {name: _plain(value) for name, value in loads.items() if value is not None}
     for name, latency in (
         ("ttftMilliseconds", point.ttft),
         ("itlMilliseconds", point.itl),

@@ -7,6 +7,7 @@ that reaches outside the namespace: secrets and claims by name, no host path, no
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
@@ -17,14 +18,6 @@ OPERATOR_OWNED_ENV = tuple(name for container in RENDERED.values() for name in c
 _SETTING_PATTERN = "|".join(container.setting_pattern for container in RENDERED.values())
 _USUAL = next(iter(RENDERED.values()))
 _OTHERS = " and ".join(other.value for other in RuntimeType if other not in RENDERED)
-
-
-class TaintEffect(StrEnum):
-    """Effect of a taint that is tolerated."""
-
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
 
 
 class TolerationOperator(StrEnum):
@@ -50,7 +43,9 @@ class Toleration(ApiModel):
     key: str = described("Key of the taint.", max_length=317, pattern=LABEL_KEY_PATTERN)
     operator: TolerationOperator = described("How the value is compared.", default=TolerationOperator.EQUAL)
     value: LabelValue | None = optional("Value of the taint.", absent="the empty value")
-    effect: TaintEffect | None = optional("Effect that is tolerated.", absent="every effect")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = optional(
+        "Effect that is tolerated.", absent="every effect"
+    )
 
 
 class ModelCache(ApiModel):

@@ -74,7 +74,11 @@ def _run(arguments: list[str]) -> int:
             raise
         return _refuse(problem)
     except Exception as error:
-        if not isinstance(error, _expected_errors()):
+        # NB: imported late, an error is the only time these are needed.
+        from firsttoken_operator.api.errors import ApiError
+        from firsttoken_sizing.errors import SizingError
+
+        if not isinstance(error, SizingError | ApiError):
             raise
         return _refuse(str(error))
 
@@ -101,7 +105,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     return parser, {
-        name: commands.add_parser(name, help=command.help, description=_sentence(command.help))
+        name: commands.add_parser(name, help=command.help, description=f"{command.help[:1].upper()}{command.help[1:]}.")
         for name, command in COMMANDS.items()
     }
 
@@ -109,18 +113,6 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 def _program() -> str:
     """`kubectl firsttoken` where kubectl runs this as its plugin, so that usage lines can be pasted."""
     return "kubectl firsttoken" if os.path.basename(sys.argv[0]).startswith("kubectl-") else "firsttoken"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + "."
-
-
-def _expected_errors() -> tuple[type[Exception], ...]:
-    """Errors that a user can cause. NB: imported late, an error is the only time these are needed."""
-    from firsttoken_operator.api.errors import ApiError
-    from firsttoken_sizing.errors import SizingError
-
-    return SizingError, ApiError
 
 
 def _refuse(problem: str) -> int:

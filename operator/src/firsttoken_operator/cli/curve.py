@@ -1,8 +1,7 @@
 """`firsttoken curve`: latency against throughput of every TP and precision with the chosen point; models side by side.
 
 Reads the YAML that `firsttoken size` reads. Exit status 0: there are curves, whether or not a size meets the SLA (the
-output says so); 3: no configuration has one, because none holds the model. Bad input is an exception that the command
-line turns into one line and status 2.
+output says so); 3: no configuration has one, because none holds the model.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from firsttoken_sizing.report.curves import Loads, Study, study
 from firsttoken_sizing.report.pictures import PictureFormat, draw
 from firsttoken_sizing.report.quantity import Quantity
 from firsttoken_sizing.request import SizingRequest
-from firsttoken_sizing.workload import Arrivals, Percentile, SlaMode
+from firsttoken_sizing.workload import Arrivals, SlaMode
 
 _MOST_POINTS = 200
 _MOST_CONCURRENCY = 100_000
@@ -86,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
         content = json.dumps(curves_json(s for _, studies in subjects for s in studies), indent=2) + "\n"
         emit(content.encode(), args.out)
     else:
-        view = _view(x, y, by, subjects, linear=args.scale == "linear", percentile=args.percentile)
+        y, by = y or Quantity.REQUESTS_PER_GPU, by or _grouping(subjects)
+        view = View(x, y, by, linear=args.scale == "linear", percentile=args.percentile)
         emit(draw(curve_figure(subjects, view), PictureFormat(args.output)), args.out)
     return 0
 
@@ -192,24 +192,12 @@ def _with_model(request: SizingRequest, name: str) -> SizingRequest:
 _Subjects = Sequence[tuple[str, Sequence[Study]]]
 
 
-def _view(
-    x: Quantity | None,
-    y: Quantity | None,
-    by: Grouping | None,
-    subjects: _Subjects,
-    *,
-    linear: bool,
-    percentile: Percentile | None,
-) -> View:
+def _grouping(subjects: _Subjects) -> Grouping:
+    """What has its own color where nothing was asked: the first of models and lengths of which there are several."""
     studies = [s for _, of_one in subjects for s in of_one]
-    if by is None:
-        if len({s.model for s in studies}) > 1:
-            by = Grouping.MODEL
-        elif len({s.lengths for s in studies}) > 1:
-            by = Grouping.LENGTHS
-        else:
-            by = Grouping.TENSOR_PARALLEL
-    return View(x, y or Quantity.REQUESTS_PER_GPU, by, linear=linear, percentile=percentile)
+    if len({s.model for s in studies}) > 1:
+        return Grouping.MODEL
+    return Grouping.LENGTHS if len({s.lengths for s in studies}) > 1 else Grouping.TENSOR_PARALLEL
 
 
 def _nothing(subjects: _Subjects) -> int:

@@ -1,7 +1,7 @@
 """`firsttoken replay`: recorded traffic against scaling policies, request by request, on the fleet that `size` answers.
 
 Exit status 0: replayed, whatever the policies reached; 3: there is nothing to replay with, because no configuration
-meets the SLA. Bad input is an exception that the command line turns into one line and status 2.
+meets the SLA.
 """
 
 from __future__ import annotations

@@ -36,10 +36,7 @@ class SizedWindow:
         """The window as it was declared, the rate as a number, and its size."""
         window = self.declared
         return {
-            "timeZone": window.time_zone,
-            "days": [day.value for day in window.days],
-            "start": window.start,
-            "end": window.end,
+            **window.model_dump(mode="json", by_alias=True),
             "peakRequestsPerSecond": number(window.peak_requests_per_second),
             "replicas": self.replicas,
             "gpus": self.gpus,

@@ -1,8 +1,7 @@
 """`firsttoken simulate`: discrete-event simulation of what `firsttoken size` answers, one replica or the whole fleet.
 
 Exit status 0: simulated, whether or not the SLA was kept (the output says so); 3: there is no configuration to
-simulate, because none holds the model or meets the SLA. Bad input is an exception that the command line turns into one
-line and status 2.
+simulate, because none holds the model or meets the SLA.
 """
 
 from __future__ import annotations

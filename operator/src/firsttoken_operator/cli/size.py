@@ -1,7 +1,6 @@
 """`firsttoken size`: the same YAML that `kubectl apply` takes, sized on a laptop without a cluster.
 
-Exit status 0: sized; 3: an SLA that no size meets (the output says why and what would). Bad input is an exception that
-the command line turns into one line and status 2.
+Exit status 0: sized; 3: an SLA that no size meets (the output says why and what would).
 """
 
 from __future__ import annotations

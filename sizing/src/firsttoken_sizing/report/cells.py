@@ -1,10 +1,28 @@
-"""Values as cells of a table for people: four digits, and a dash for what is not known."""
+"""What reports share: values as cells of a table (four digits, a dash for what is not known), and the latencies."""
 
 from __future__ import annotations
 
 from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 UNKNOWN = "-"
+VERDICTS = {True: "yes", False: "no", None: UNKNOWN}
+LATENCIES = (
+    ("TTFT", "ttft", "time_to_first_token"),
+    ("ITL", "itl", "inter_token_latency"),
+    ("E2E", "end_to_end", "end_to_end"),
+)
+"""What each latency is called, its field in a point or a sizing, and that of its limit in an SLA."""
+
+
+def limited(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:
+    """Each latency: what it is called, its field, and its limit."""
+    return tuple((metric, field, getattr(sla, limit)) for metric, field, limit in LATENCIES)
+
+
+def word(statistic: Percentile) -> str:
+    """The statistic in a heading: `mean`, `P95`."""
+    return "mean" if statistic is Percentile.MEAN else statistic.value
 
 
 def number(value: float | None) -> str:

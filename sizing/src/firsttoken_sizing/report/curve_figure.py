@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from firsttoken_sizing.performance.measured import load_of
 from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.report.cells import configuration_name, parallelism
+from firsttoken_sizing.report.cells import LATENCIES, configuration_name, parallelism
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series, Shape
 from firsttoken_sizing.report.quantity import Quantity, ReplicaFacts
@@ -156,13 +156,12 @@ class _Plotter:
     def marks(self, sizing: Sizing) -> list[Mark]:
         curve, found = self._curve, []
         knee = next((filled for known, filled in self._pairs() if known is curve.knee), None)
-        for kind, point in ((MarkKind.KNEE, knee), (MarkKind.CHOSEN, curve.chosen)):
-            place = self._place(point) if point else None
-            if place is not None:
-                label = f"knee of {self._name}"
-                if kind is MarkKind.CHOSEN:
-                    label = f"chosen: {sizing.replicas} x {self._name}"
-                found.append(Mark(kind, label, *place, self._color))
+        for kind, what, point in (
+            (MarkKind.KNEE, "knee of", knee),
+            (MarkKind.CHOSEN, f"chosen: {sizing.replicas} x", curve.chosen),
+        ):
+            if point and (place := self._place(point)):
+                found.append(Mark(kind, f"{what} {self._name}", *place, self._color))
         return found
 
     def _pairs(self) -> Iterable[tuple[Point, Point]]:
@@ -180,12 +179,8 @@ class _Plotter:
         load = load_of(known)
         closed = self._curve.arrivals is Arrivals.CLOSED_LOOP
         lines = [self._name, f"concurrency {load:.4g}" if closed else f"{load:.4g} requests/s"]
-        for metric, one, other in (
-            ("TTFT", known.ttft, filled.ttft),
-            ("ITL", known.itl, filled.itl),
-            ("E2E", known.end_to_end, filled.end_to_end),
-        ):
-            lines.append(f"{metric} ms: {_statistics(one, other)}")
+        for metric, field, _ in LATENCIES:
+            lines.append(f"{metric} ms: {_statistics(getattr(known, field), getattr(filled, field))}")
         return "\n".join(lines)
 
 

@@ -9,23 +9,19 @@ from rich.table import Table
 from rich.text import Text
 
 from firsttoken_sizing.performance.measured import load_of
-from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.report.cells import UNKNOWN, configuration_name, number
+from firsttoken_sizing.profile import Point
+from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, limited, number, word
 from firsttoken_sizing.report.curve_figure import short_model
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.request import Sizing
-from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla
-
-_VERDICTS = {True: "yes", False: "no", None: UNKNOWN}
+from firsttoken_sizing.workload import Arrivals, Percentile, Sla
 
 
 def curve_tables(title: str, studies: Sequence[Study]) -> RenderableType:
     """Everything about the studies (models, pairs of lengths) of one deployment."""
     parts: list[RenderableType] = [_sizes(title, studies)]
     for study in studies:
-        if isinstance(study.sizing, str):
-            parts.append(Text(f"{_subject(study)}: {study.sizing}"))
-        elif not study.sizing.feasible:
+        if not study.sizing.feasible:
             parts.append(Text(f"{_subject(study)}: {study.sizing.reason}"))
         if study.curves:
             parts += [
@@ -76,14 +72,14 @@ def _points(curve: Curve, sla: Sla) -> Table:
     table = Table(title=f"{configuration_name(key)} ({curve.basis.value})", title_justify="left")
     shown = tuple(_columns(sla))
     load = ("concur-\nrency", "rate") if closed else ("rate",)
-    latencies = (f"{metric}\n{_word(statistic)}" for metric, _, statistic in shown)
+    latencies = (f"{metric}\n{word(statistic)}" for metric, _, statistic in shown)
     for heading in (*load, "rate\na GPU", *latencies, "in the\nSLA", ""):
         table.add_column(heading, justify="right" if heading else "left")
     for point, kept, mark in _rows(curve):
         rate = point.requests_per_second
         cells = [number(load_of(point)), *([number(rate)] if closed else []), number(rate / key.gpus_per_replica)]
-        cells += [number(_latency(point, field).at(statistic)) for _, field, statistic in shown]
-        table.add_row(*cells, _VERDICTS[kept], mark)
+        cells += [number(getattr(point, field).at(statistic)) for _, field, statistic in shown]
+        table.add_row(*cells, VERDICTS[kept], mark)
     return table
 
 
@@ -104,20 +100,6 @@ def _rows(curve: Curve) -> Iterable[tuple[Point, bool | None, str]]:
 
 def _columns(sla: Sla) -> Iterable[tuple[str, str, Percentile]]:
     """Every latency as its mean, and the statistic that its limit is about."""
-    metrics: tuple[tuple[str, str, Limit | None], ...] = (
-        ("TTFT", "ttft", sla.time_to_first_token),
-        ("ITL", "itl", sla.inter_token_latency),
-        ("E2E", "end_to_end", sla.end_to_end),
-    )
-    for metric, field, limit in metrics:
+    for metric, field, limit in limited(sla):
         for statistic in dict.fromkeys((Percentile.MEAN, limit.percentile if limit else Percentile.MEAN)):
             yield metric, field, statistic
-
-
-def _latency(point: Point, field: str) -> Latency:
-    found: Latency = getattr(point, field)
-    return found
-
-
-def _word(statistic: Percentile) -> str:
-    return "mean" if statistic is Percentile.MEAN else statistic.value

@@ -114,22 +114,16 @@ def study(request: SizingRequest, loads: Loads | None = None) -> Study:
     sizing = size(request)
     # Where the context window is exceeded no configuration could serve a request, so there is nothing to draw.
     too_long = sizing.cause is Infeasible.CONTEXT_WINDOW_EXCEEDED
-    curves: list[Curve] = []
-    left_out: list[LeftOut] = []
-    for candidate in () if too_long else _drawn(question, sizing):
-        for found in _curve(question, candidate, loads or Loads(), sizing):
-            if isinstance(found, Curve):
-                curves.append(found)
-            else:
-                left_out.append(found)
+    drawn = () if too_long else _drawn(question, sizing)
+    found = [one for candidate in drawn for one in _curve(question, candidate, loads or Loads(), sizing)]
     return Study(
         model=question.model.name,
         lengths=question.lengths,
         arrivals=question.arrivals,
         sla=request.sla,
         sizing=sizing,
-        curves=tuple(curves),
-        left_out=tuple(left_out),
+        curves=tuple(one for one in found if isinstance(one, Curve)),
+        left_out=tuple(one for one in found if isinstance(one, LeftOut)),
     )
 
 
@@ -268,9 +262,7 @@ def _without_point(known: Sequence[Point], loads: Loads, load_model: LoadModel) 
 
 def _operating_point(sizing: Sizing, candidate: Candidate) -> Point | None:
     """Operating point of the size, if it stands on this candidate."""
-    if not sizing.feasible:
-        return None
-    if (sizing.configuration, sizing.batching) != (candidate.key, candidate.batching):
+    if not sizing.feasible or (sizing.configuration, sizing.batching) != (candidate.key, candidate.batching):
         return None
     rate = sizing.requests_per_second_per_replica
     return Point(

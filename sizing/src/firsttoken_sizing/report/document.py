@@ -44,11 +44,7 @@ def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> d
         "gpus": sizing.gpus,
         "servers": sizing.servers,
         "gpusPerReplica": key.gpus_per_replica if key else None,
-        "model": key.model if key else None,
-        "gpu": key.gpu if key else None,
-        "precision": key.precision if key else None,
-        "tensorParallel": key.tensor_parallel if key else None,
-        "pipelineParallel": key.pipeline_parallel if key else None,
+        **configuration_json(key),
         "peakRequestsPerSecond": rounded(sizing.peak_requests_per_second or None),
         "engine": sizing.engine.value,
         "batching": sizing.batching.value if sizing.batching else None,
@@ -187,12 +183,12 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
     }
 
 
-def configuration_json(key: ConfigurationKey) -> dict[str, Any]:
-    """Configuration of a replica, under the names of the contract."""
+def configuration_json(key: ConfigurationKey | None) -> dict[str, Any]:
+    """Configuration of a replica, under the names of the contract; null under each where there is none."""
     return {
-        "model": key.model,
-        "gpu": key.gpu,
-        "precision": key.precision,
-        "tensorParallel": key.tensor_parallel,
-        "pipelineParallel": key.pipeline_parallel,
+        "model": key and key.model,
+        "gpu": key and key.gpu,
+        "precision": key and key.precision,
+        "tensorParallel": key and key.tensor_parallel,
+        "pipelineParallel": key and key.pipeline_parallel,
     }

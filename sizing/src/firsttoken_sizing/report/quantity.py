@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.report.cells import LATENCIES, word
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _GPUS_OF_A_SERVER = 8
@@ -41,35 +42,16 @@ class Quantity(StrEnum):
         """The title of the axis with its unit."""
         if not self.is_latency:
             return _TITLES[self]
-        statistic = "mean" if percentile is Percentile.MEAN else percentile.value
-        return f"{_TITLES[self]}, {statistic} (ms)"
+        return f"{_TITLES[self]}, {word(percentile)} (ms)"
 
     def limit(self, sla: Sla) -> Limit | None:
         """The limit that the SLA sets to it."""
-        return _LATENCIES[self].limit(sla) if self.is_latency else None
-
-
-@dataclass(frozen=True, slots=True)
-class _LatencyField:
-    """Fields of a latency in a point, and of its limit in an SLA."""
-
-    of_point: str
-    of_sla: str
-
-    def latency(self, point: Point) -> Latency:
-        found: Latency = getattr(point, self.of_point)
-        return found
-
-    def limit(self, sla: Sla) -> Limit | None:
-        found: Limit | None = getattr(sla, self.of_sla)
+        found: Limit | None = getattr(sla, _LATENCIES[self][1]) if self.is_latency else None
         return found
 
 
-_LATENCIES = {
-    Quantity.ITL: _LatencyField("itl", "inter_token_latency"),
-    Quantity.TTFT: _LatencyField("ttft", "time_to_first_token"),
-    Quantity.E2E: _LatencyField("end_to_end", "end_to_end"),
-}
+_LATENCIES = {Quantity(metric.lower()): (field, limit) for metric, field, limit in LATENCIES}
+"""Their fields: in a point, and of the limit in an SLA."""
 _TITLES = {
     Quantity.ITL: "ITL",
     Quantity.TTFT: "TTFT",
@@ -98,7 +80,8 @@ class ReplicaFacts:
     def value(self, quantity: Quantity, point: Point, percentile: Percentile = Percentile.MEAN) -> float | None:
         """The quantity at a point; None where what it takes is not known."""
         if quantity.is_latency:
-            return _LATENCIES[quantity].latency(point).at(percentile)
+            latency: Latency = getattr(point, _LATENCIES[quantity][0])
+            return latency.at(percentile)
         rate, ttft = point.requests_per_second, point.ttft.mean
         match quantity:
             case Quantity.CONCURRENCY:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from firsttoken_sizing.performance.limits import Bound, bounds
 from firsttoken_sizing.profile import STATISTICS, Latency
-from firsttoken_sizing.report.document import latency_json
+from firsttoken_sizing.report.document import configuration_json, latency_json
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.outcome import Outcome, Summary
 from firsttoken_sizing.simulation.subject import Subject
@@ -54,11 +54,7 @@ def simulation_json(simulated: Simulated) -> dict[str, Any]:
     return {
         "namespace": simulated.namespace,
         "name": simulated.name,
-        "model": key.model,
-        "gpu": key.gpu,
-        "precision": key.precision,
-        "tensorParallel": key.tensor_parallel,
-        "pipelineParallel": key.pipeline_parallel,
+        **configuration_json(key),
         "replicas": settings.replicas,
         "routing": settings.routing.value,
         "engine": simulated.subject.engine.value,

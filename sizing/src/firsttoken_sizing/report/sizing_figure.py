@@ -10,15 +10,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from firsttoken_sizing.profile import STATISTICS
+from firsttoken_sizing.report.cells import LATENCIES
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Percentile
 
-_PANELS = (
-    ("TTFT", "ttft", "time_to_first_token"),
-    ("ITL", "itl", "inter_token_latency"),
-    ("E2E", "end_to_end", "end_to_end"),
-)
 _RATE = Axis("Requests/s of one replica")
 _LEGEND = "Dotted: mean. Solid: the statistic of the limit (P95 without one). Star: the operating point of the size."
 
@@ -31,7 +27,7 @@ def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
     notes.
     """
     panels = []
-    for metric, latency, field in _PANELS:
+    for metric, latency, field in LATENCIES:
         series: list[Series] = []
         marks: list[Mark] = []
         for color, (name, sizing) in enumerate(sizings):

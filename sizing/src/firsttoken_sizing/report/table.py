@@ -13,13 +13,11 @@ from rich.text import Text
 
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.profile import Latency
-from firsttoken_sizing.report.cells import UNKNOWN, configuration_name, number
+from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, limited, number, word
 from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.report.tables import alternatives_table, cost_table, job_table
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
-
-_VERDICTS = {True: "yes", False: "no", None: UNKNOWN}
 
 
 def sizing_table(title: str, sizing: Sizing, other_arrivals: Sizing | str | None = None) -> RenderableType:
@@ -64,7 +62,7 @@ def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
         ("concurrency a replica", "concurrency_per_replica"),
     ):
         yield label, [number(getattr(s, name) if s.feasible else None) for s in sizings]
-    for metric, name, limit in _metrics(sizings[0].sla):
+    for metric, name, limit in limited(sizings[0].sla):
         percentile = _percentile(limit)
         latencies: list[Latency] = [getattr(s, name) for s in sizings]
         yield (
@@ -81,15 +79,6 @@ def _at_once(memory: Memory | None) -> str:
     return f"{memory.max_concurrency} / {number(memory.measured_concurrency)}" if memory else UNKNOWN
 
 
-def _metrics(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:
-    """Each latency: what it is called, its field, and its limit."""
-    return (
-        ("TTFT", "ttft", sla.time_to_first_token),
-        ("ITL", "itl", sla.inter_token_latency),
-        ("E2E", "end_to_end", sla.end_to_end),
-    )
-
-
 def _percentile(limit: Limit | None) -> Percentile:
     """Statistic to show beside the mean: that of the limit, else P95."""
     return limit.percentile if limit and limit.percentile is not Percentile.MEAN else Percentile.P95
@@ -98,15 +87,11 @@ def _percentile(limit: Limit | None) -> Percentile:
 def _columns(sla: Sla) -> Iterable[tuple[str, str, Percentile]]:
     """TTFT with its mean, of the others the one statistic that their limit is about: more does not fit 80 columns."""
     yield "TTFT", "ttft", Percentile.MEAN
-    for metric, name, limit in _metrics(sla):
+    for metric, name, limit in limited(sla):
         if name == "ttft":
             yield metric, name, _percentile(limit)
         else:
             yield metric, name, limit.percentile if limit else Percentile.MEAN
-
-
-def _word(statistic: Percentile) -> str:
-    return "mean" if statistic is Percentile.MEAN else statistic.value
 
 
 def _predictions(sizing: Sizing) -> Table:
@@ -114,7 +99,7 @@ def _predictions(sizing: Sizing) -> Table:
     title = f"At {peak} requests/s in all; latencies in ms, load in % of what a replica carries"
     table = Table(title=title, title_justify="left")
     shown = tuple(_columns(sizing.sla))
-    latencies = [f"{metric}\n{_word(statistic)}" for metric, _, statistic in shown]
+    latencies = [f"{metric}\n{word(statistic)}" for metric, _, statistic in shown]
     for heading in ("replicas", "rate\neach", *latencies, "in the\nSLA", "load\n%"):
         table.add_column(heading, justify="right")
     for prediction in predictions(sizing):
@@ -124,7 +109,7 @@ def _predictions(sizing: Sizing) -> Table:
             str(prediction.replicas),
             number(at.requests_per_second),
             *(bound + number(getattr(at, name).at(statistic)) for _, name, statistic in shown),
-            _VERDICTS[prediction.inside_sla],
+            VERDICTS[prediction.inside_sla],
             f"{prediction.load_percent:.1f}",
         )
     return table
