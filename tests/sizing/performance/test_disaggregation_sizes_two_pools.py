@@ -39,7 +39,7 @@ def sized(
     limits: Sla, rate: float = 40, lengths: Lengths = LENGTHS, scheduler: Scheduler = ONE_PROMPT
 ) -> Disaggregated:
     found = size_disaggregated(
-        POOL, POOL, lengths, rate, lambda p: meets(p, limits) is True, transfer_seconds=0.01, scheduler=scheduler
+        POOL, lengths, rate, lambda p: meets(p, limits) is True, transfer_seconds=0.01, scheduler=scheduler
     )
     assert found is not None
     return found
@@ -47,7 +47,6 @@ def sized(
 
 def predicted(prefill: int, decode: int, rate: float = 20, transfer: float = 0.0) -> Point:
     return predict_disaggregated(
-        POOL,
         POOL,
         LENGTHS,
         rate,
@@ -102,7 +101,7 @@ def test_the_prefill_pool_waits_as_the_simulation_does() -> None:
         STEP, drawn_requests(lengths, poisson_arrivals(rate, 40_000, rng), rng), Settings(scheduler=ONE_PROMPT)
     )
     decode = predict_disaggregated(
-        POOL, POOL, lengths, rate, prefill_workers=1, decode_workers=100, transfer_seconds=0, scheduler=ONE_PROMPT
+        POOL, lengths, rate, prefill_workers=1, decode_workers=100, transfer_seconds=0, scheduler=ONE_PROMPT
     )
 
     assert decode.ttft.mean == pytest.approx(1000 * outcome.ttft_s.mean(), rel=0.1)
@@ -130,7 +129,6 @@ def test_the_answer_keeps_the_sla_and_a_worker_less_breaks_it() -> None:
 
     def kept(prefill: int, decode: int) -> bool:
         point = predict_disaggregated(
-            POOL,
             POOL,
             LENGTHS,
             40,
@@ -170,7 +168,6 @@ def test_more_load_never_needs_fewer_gpus() -> None:
 def test_a_prompt_that_alone_takes_too_long_has_no_size() -> None:
     assert (
         size_disaggregated(
-            POOL,
             POOL,
             LENGTHS,
             10,

@@ -56,10 +56,8 @@ def replica_memory(
     """Memory of one GPU of a replica in GiB, and what the replica's KV cache holds.
 
     What a GPU has for the cache beside its weights/(TP*PP) is the engine's `MemoryRule`; a sequence reserves input +
-    output tokens. KV heads are spread over the GPUs and replicated where there are more GPUs than heads; an MLA cache
-    has no heads and is whole on every GPU of a tensor-parallel group. Pipeline stages hold their own layers. Tokens are
-    as wide as the engine keeps them, and counted for sequences of the declared lengths, because windowed layers stop
-    growing. `weight_share` is what a sparse model keeps of its weights.
+    output tokens, as wide as the engine keeps them, at the declared lengths, because windowed layers stop growing.
+    Pipeline stages hold their own layers. `weight_share` is what a sparse model keeps of its weights.
     Raises `InvalidInput` for parallelism below 1 or for lengths that are not positive.
     """
     _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
@@ -82,7 +80,7 @@ def replica_memory(
 
 
 def largest_kv_share(model: Model, tensor_parallel: int) -> float:
-    """Share of a token's KV cache on the fullest GPU of a tensor-parallel group."""
+    """Share of a token's KV cache on the fullest GPU of a tensor-parallel group: whole heads, or all that MLA has."""
     if model.attention is Attention.MLA:
         return 1.0
     return math.ceil(model.kv_heads / tensor_parallel) / model.kv_heads

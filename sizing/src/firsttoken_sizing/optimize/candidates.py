@@ -1,8 +1,8 @@
 """Candidates: GPU x precision x tensor and pipeline parallelism x batching, in the order of preference.
 
 Every declared part has one choice. Nothing is left out here because it is bad; that is for the search. Pipelines are
-offered where they can save GPUs: inside a server without NVLink, whose all-reduces are dear, and over servers where a
-whole one does not hold the model. Over NVLink tensor parallelism takes the same memory and is faster.
+offered where they can save GPUs (docs/design/sizing.md): over NVLink tensor parallelism takes the same memory and is
+faster.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ def disaggregated(question: Question, best: Plan) -> Alternative | None:
     )
     found = size_disaggregated(
         pool,
-        pool,
         question.lengths,
         best.peak_requests_per_second,
         lambda point: meets(point, request.sla) is True,

@@ -4,9 +4,8 @@ Throughput is closed-form: `B = min(c, Bmax)`, `X = B / S(B)`, `E2E = c / X` (do
 into TTFT and ITL depends on the scheduler: that part is a simulation of the batches, group by group
 (`closed_loop_batches`), whose times are scaled so that E2E is the closed form's.
 
-Deterministic: there is no jitter to draw. Equal requests do stay in step on a real engine: nearly every run of
-nim_dli.csv below its KV limit completed a whole number of rounds. Requests of very unequal lengths do not synchronize;
-of those this model is too pessimistic about TTFT.
+Deterministic. Requests of very unequal lengths do not stay in step as equal ones do; of those this model is too
+pessimistic about TTFT.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _MOST_WORKERS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Workers of one kind: the step model of one, and its GPUs."""
+    """Workers of both pools: the step model of one, and its GPUs."""
 
     step: StepModel
     gpus_per_worker: int
@@ -89,8 +89,7 @@ def kv_transfer_seconds(
 
 
 def predict_disaggregated(
-    prefill: Pool,
-    decode: Pool,
+    pool: Pool,
     lengths: Lengths,
     rate: float,
     *,
@@ -100,13 +99,12 @@ def predict_disaggregated(
     scheduler: Scheduler,
 ) -> Point:
     """The operating point of the whole deployment at `rate` requests a second (> 0, below what each pool sustains)."""
-    waited = _prefill_seconds(prefill.step, lengths, rate, prefill_workers, scheduler)
-    return _through(waited, transfer_seconds, _decode_point(decode.step, lengths, rate / decode_workers), lengths, rate)
+    waited = _prefill_seconds(pool.step, lengths, rate, prefill_workers, scheduler)
+    return _through(waited, transfer_seconds, _decode_point(pool.step, lengths, rate / decode_workers), lengths, rate)
 
 
 def size_disaggregated(
-    prefill: Pool,
-    decode: Pool,
+    pool: Pool,
     lengths: Lengths,
     rate: float,
     meets: Callable[[Point], bool],
@@ -120,17 +118,17 @@ def size_disaggregated(
     fewest on, the fewest prefill workers that do; it ends where decode workers alone are no cheaper than the best so
     far. More workers of either kind never worsen a latency, so each search is a bisection.
     """
-    most_prefill = _prefill_rate(prefill.step, lengths, scheduler)
-    most_decode = poisson.saturation_rate(decode.step, _decode_lengths(lengths))
+    most_prefill = _prefill_rate(pool.step, lengths, scheduler)
+    most_decode = poisson.saturation_rate(pool.step, _decode_lengths(lengths))
     fewest_prefill, fewest_decode = (
         max(1, ceiling(rate / (poisson.MAX_UTILIZATION * most))) for most in (most_prefill, most_decode)
     )
-    most_prefill_workers = 2 * fewest_prefill + _enough_prefill(prefill.step, lengths, rate)
+    most_prefill_workers = 2 * fewest_prefill + _enough_prefill(pool.step, lengths, rate)
     waits: dict[int, NDArray[np.float64]] = {}
 
     def point(workers: int, decoded: Point) -> Point:
         if workers not in waits:
-            waits[workers] = _prefill_seconds(prefill.step, lengths, rate, workers, scheduler)
+            waits[workers] = _prefill_seconds(pool.step, lengths, rate, workers, scheduler)
         return _through(waits[workers], transfer_seconds, decoded, lengths, rate)
 
     def enough(decoded: Point, workers: int) -> bool:
@@ -139,16 +137,16 @@ def size_disaggregated(
     best: tuple[int, int, int, Point] | None = None
     decode_workers = fewest_decode
     while decode_workers <= _MOST_WORKERS:
-        least_gpus = fewest_prefill * prefill.gpus_per_worker + decode_workers * decode.gpus_per_worker
+        least_gpus = (fewest_prefill + decode_workers) * pool.gpus_per_worker
         if best is not None and least_gpus >= best[0]:
             break
-        decoded = _decode_point(decode.step, lengths, rate / decode_workers)
+        decoded = _decode_point(pool.step, lengths, rate / decode_workers)
         workers = _fewest(partial(enough, decoded), fewest_prefill, most_prefill_workers)
         if workers is not None:
-            gpus = workers * prefill.gpus_per_worker + decode_workers * decode.gpus_per_worker
+            gpus = (workers + decode_workers) * pool.gpus_per_worker
             if best is None or gpus < best[0]:
                 best = (gpus, workers, decode_workers, point(workers, decoded))
-        elif best is None and decode_workers > 2 * rate / _alone_rate(decode.step, lengths):
+        elif best is None and decode_workers > 2 * rate / _alone_rate(pool.step, lengths):
             return None  # nearly one request a worker: more of them change nothing
         # One more at a time while few; a fleet of hundreds is not searched one by one.
         decode_workers += max(1, decode_workers // 16)

@@ -1,10 +1,8 @@
 """Pipeline parallelism and replicas of several servers: from the step model of a tensor-parallel group to that of more.
 
-A pipeline splits the layers over stages. A token passes all of them, so what a step pays however many sequences run
-(weights, launches) is the same in sum, and memory is what a pipeline saves; the running sequences are split into as
-many micro-batches as there are stages, which all work at once, so what grows with sequences and prompts is shared.
-On top comes the hand-over of activations from stage to stage. The prior (`step/prior.py`) counts the same way for
-configurations without measurements; this is for a group whose step model is known.
+What a pipeline shares and what it does not is in `StepModel.in_stages`; on top comes the hand-over of activations from
+stage to stage. The prior (`step/prior.py`) counts the same way for configurations without measurements; this is for a
+group whose step model is known.
 
 Not modeled: stages of unequal weight (embeddings, a number of layers that does not divide), and the bubble of a
 pipeline with fewer running sequences than stages, in which throughput is overstated and latency is not.
@@ -15,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from firsttoken_sizing.catalog.gpus import Gpu
-from firsttoken_sizing.catalog.interconnect import Link, leaves_server, transfer
+from firsttoken_sizing.catalog.interconnect import leaves_server, transfer
 from firsttoken_sizing.catalog.models import Model
 from firsttoken_sizing.step.model import StepModel
 
@@ -49,21 +47,20 @@ class Placement:
 def pipelined(group: StepModel, model: Model, gpu: Gpu, placement: Placement) -> StepModel:
     """The step model of `pipeline_parallel` stages, each on a group like the one that `group` (all layers) describes.
 
-    With P stages and B sequences in P micro-batches: `T_step = w0 + b1*B/P + k*C/P + hops`, a prompt keeps every stage
-    busy for `T_pf/P` and itself needs all P of them. `hops` is P-1 times the latency of the link, and the activations
-    (hidden size x 2 bytes a token, each GPU of the group sending its part) over its bandwidth. `max_batch` stays: what
-    fits in memory is for the caller to say. Returns `group` for one stage.
+    With P stages the hand-overs take P-1 times the latency of the link, and the activations (hidden size x 2 bytes a
+    token, each GPU of the group sending its part) over its bandwidth. `max_batch` stays: what fits in memory is for the
+    caller to say. Returns `group` for one stage.
     """
     stages = placement.pipeline_parallel
     if stages == 1:
         return group
     outside = placement.hops_between_servers(gpu)
     inside = stages - 1 - outside
-    links: tuple[tuple[int, Link], ...] = tuple(
+    links = [
         (hops, transfer(gpu, same_server=same, gpus_per_server=placement.gpus_per_server))
         for hops, same in ((inside, True), (outside, False))
         if hops
-    )
+    ]
     latency = sum(hops * link.latency_seconds for hops, link in links)
     token_bytes = model.hidden_size * _ACTIVATION_BYTES / placement.tensor_parallel
     per_token = sum(hops * (link.seconds(token_bytes) - link.latency_seconds) for hops, link in links)

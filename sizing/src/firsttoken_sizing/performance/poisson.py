@@ -27,7 +27,7 @@ from firsttoken_sizing.performance.population import population
 from firsttoken_sizing.performance.prefill import first_tokens, prompts, step_tokens
 from firsttoken_sizing.performance.routing import Splitter
 from firsttoken_sizing.performance.second_moments import moments
-from firsttoken_sizing.performance.statistics import latency_of
+from firsttoken_sizing.performance.statistics import largest, latency_of
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.rounding import floor
 from firsttoken_sizing.step.model import StepModel
@@ -41,12 +41,10 @@ _BISECTIONS = 12
 MAX_UTILIZATION = 0.9
 """Largest share of the stable rate that a replica is sized for.
 
-In MLPerf Inference v4.1 (closed division) the 17 submissions of llama2-70b-99 on H100 serve Poisson arrivals (Server,
-P99 limits of 2 s TTFT and 200 ms a token) at a median of 0.90 of their Offline throughput, 0.84 to 0.99; NVIDIA's own
-8-GPU system at 0.88. Ratios of published figures, not verified by MLCommons
-(tests/sizing/performance/test_utilization_cap_is_what_mlperf_shows.py). Mixtral and GPT-J
-reach 0.97 to 0.98 there, but `ITL = w0 / (1 - rho)`: at 0.9 a rate that is 5 % higher means a latency 1.8 times as
-long, and the fits are no better than 5 %."""
+The median of what MLPerf Inference v4.1 shows for llama2-70b-99 on H100 (docs/design/sizing.md, and
+tests/sizing/performance/test_utilization_cap_is_what_mlperf_shows.py). Other models reach more there, but
+`ITL = w0 / (1 - rho)`: at 0.9 a rate that is 5 % higher means a latency 1.8 times as long, and the fits are no better
+than 5 %."""
 _WHOLE_PROMPTS = Scheduler()
 
 
@@ -136,16 +134,8 @@ def capacity(
     By bisection, never above `MAX_UTILIZATION` of the stable rate. NB: every search asks at the same rates, so a looser
     SLA, which says yes wherever a tighter one does, never ends lower.
     """
-    low, high = 0.0, MAX_UTILIZATION * saturation_rate(step, lengths, scheduler)
-    if meets(predict(step, lengths, high, scheduler, replicas, routing)):
-        return high
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if meets(predict(step, lengths, middle, scheduler, replicas, routing)):
-            low = middle
-        else:
-            high = middle
-    return low
+    highest = MAX_UTILIZATION * saturation_rate(step, lengths, scheduler)
+    return largest(lambda rate: meets(predict(step, lengths, rate, scheduler, replicas, routing)), highest, _BISECTIONS)
 
 
 def _decode_ratios(step: StepModel, lengths: Lengths, rate: float, limit: int) -> Floats:

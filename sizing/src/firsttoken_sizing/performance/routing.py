@@ -5,10 +5,9 @@ whole allowance. `RoundRobin` sends every N-th request to a replica, so that its
 Poisson ones. `LeastLoaded` (fewest requests in the replica) keeps the replicas equally full: what fluctuates is the
 total, of which each has its N-th part. It evens out how many requests a replica has, less so when their prompts come.
 
-NB: requests of exactly equal lengths are the exception. Those that start in one step also end in one step; their
-replica then has the fewest, gets the next ones all at once, and they stay in step. Behind `LeastLoaded` the
-simulation then shows a TTFT that is several times longer than behind `Random`, from 4 replicas on; with output lengths
-whose P99 is 10 % above the mean that is gone. The model is of the latter, since real lengths vary.
+NB: requests of exactly equal lengths start and end in one step; their replica then has the fewest and gets the next
+ones all at once. Behind `LeastLoaded` the simulation then shows a TTFT several times as long as behind `Random`, from 4
+replicas on; with output lengths whose P99 is 10 % above the mean that is gone. The model is of the latter.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 
 from firsttoken_sizing.performance.batch_service import drawn_multiples, longest_multiple, poisson_arrivals, serve
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.performance.statistics import latency_of, open_point
+from firsttoken_sizing.performance.statistics import largest, latency_of, open_point
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
 
@@ -106,16 +106,8 @@ def static_capacity(step: StepModel, lengths: Lengths, batch: int, meets: Callab
 
     Never above `MAX_UTILIZATION` of the stable rate.
     """
-    low, high = 0.0, MAX_UTILIZATION * static_saturation_rate(step, lengths, batch)
-    if meets(predict_static_poisson(step, lengths, batch, high)):
-        return high
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if meets(predict_static_poisson(step, lengths, batch, middle)):
-            low = middle
-        else:
-            high = middle
-    return low
+    highest = MAX_UTILIZATION * static_saturation_rate(step, lengths, batch)
+    return largest(lambda rate: meets(predict_static_poisson(step, lengths, batch, rate)), highest, _BISECTIONS)
 
 
 def _busy_seconds(step: StepModel, padded: Lengths, batch: int) -> float:

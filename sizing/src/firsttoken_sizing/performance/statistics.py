@@ -1,6 +1,8 @@
-"""Statistics of a latency, from samples to those that an SLA names."""
+"""Statistics of a latency, from samples to those that an SLA names; and the largest load that keeps one."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,17 @@ def latency_of(samples: NDArray[np.float64], weights: NDArray[np.float64] | None
         mean = float(np.average(samples, weights=weights))
     p50, p90, p95, p99 = (float(v) for v in values)
     return Latency(mean=mean, p50=p50, p90=p90, p95=p95, p99=p99)
+
+
+def largest(keeps: Callable[[float], bool], highest: float, bisections: int) -> float:
+    """The largest value in [0, highest] that is known to keep, by bisection; 0 where none was found."""
+    if keeps(highest):
+        return highest
+    low, high = 0.0, highest
+    for _ in range(bisections):
+        middle = (low + high) / 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
 
 
 def open_point(

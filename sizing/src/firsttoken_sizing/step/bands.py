@@ -1,18 +1,14 @@
 """Width of an answer's error band: what nine of ten answers of its kind were off by, scaled to how hard it is.
 
 Split conformal prediction with normalized residuals (Lei et al., J. Am. Stat. Assoc. 113, 2018; Papadopoulos et al.,
-ECML 2002). A regime is how an answer came about. Of every regime there are points that were held out: each has an error
-and a difficulty, which is known without the measurement. The band is
+ECML 2002). A regime is how an answer came about; the band is
 
     half-width = factor of the regime * (difficulty + 1.25 %)
 
-and the factor the conformal quantile of `error / (difficulty + 1.25 %)`. So it is narrow where all fits agree and wide
-where they do not, and covers what the quantile says for answers that are like those held out: a new engine, or lengths
-far from all that were measured, are not. The factors are in `data/bands.json`, made by `benchmarks/fit_bands.py`, which
-also measures their coverage on groups that were left out of them.
-
-Bands are of the requests a second of one replica in a closed loop. Other errors (of the Poisson model, of a forecast)
-are for the caller to add.
+and the factor the conformal quantile of `error / (difficulty + 1.25 %)` over points that were held out, in
+`data/bands.json`, made by `benchmarks/fit_bands.py`. Bands are of the requests a second of one replica in a closed
+loop. Other errors (of the Poisson model, of a forecast) are for the caller to add. See Error bands in
+docs/design/sizing.md.
 """
 
 from __future__ import annotations

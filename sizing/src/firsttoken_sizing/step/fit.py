@@ -1,13 +1,10 @@
 """Fit the engine constants of one configuration to its closed-loop points, drawn to what is known of the engine.
 
-A round of c requests takes `S(c) = c*T_pf + (OSL-1) * T_decode(c)` and completes c of them, so `c / X = S(c)`; at
-concurrency 1 TTFT and ITL tell prefill from decode. The unknowns are the logarithms of the ten constants of
-`Calibration` (so that every cost stays positive) and of the batch shape at the concurrencies that were measured. Each
-is drawn to its prior: the constants to the engine's, the shape to 1. Points decide what they can tell apart, the prior
-the rest, and one point alone is an answer.
+The unknowns are the logarithms of the ten constants of `Calibration` (so that every cost stays positive) and of the
+batch shape at the concurrencies that were measured; each is drawn to its prior, the shape to 1. Residuals are
+log(predicted / measured), beyond 3 % they count linearly (Huber). See Fit in docs/design/sizing.md.
 
-Residuals are log(predicted / measured), beyond 3 % they count linearly (Huber). No scipy, whose import takes longer
-than a whole sizing.
+No scipy, whose import takes longer than a whole sizing.
 """
 
 from __future__ import annotations
