@@ -64,15 +64,8 @@ def is_gated(config: Config) -> bool:
 
 def count_parameters(config: Config, layers: Layers, of: Dimensions) -> Parameters:
     """Total, active and routed-expert parameters. Raises `InvalidInput` for a dimension that is missing."""
-    mixing = sum(
-        layers.count(kind) * count(config, of)
-        for kind, count in (
-            (Mixer.FULL, _latent_attention if config.has("kv_lora_rank") else _full_attention),
-            (Mixer.WINDOWED, _windowed_attention),
-            (Mixer.LINEAR, _linear),
-        )
-        if layers.count(kind)
-    )
+    with_weights = (kind for kind in (Mixer.FULL, Mixer.WINDOWED, Mixer.LINEAR) if layers.count(kind))
+    mixing = sum(layers.count(kind) * _mixing(config, of, kind) for kind in with_weights)
     matrices = 3 if of.gated else 2
     dense = (
         _searched(config, of)
@@ -94,6 +87,15 @@ def count_parameters(config: Config, layers: Layers, of: Dimensions) -> Paramete
     return Parameters(total=fixed + routed, active=fixed + active_routed, routed_experts=routed)
 
 
+def _mixing(config: Config, of: Dimensions, kind: Mixer) -> float:
+    """Of one layer of a kind."""
+    if kind is Mixer.LINEAR:
+        return _linear(config, of)
+    if kind is Mixer.FULL and config.has("kv_lora_rank"):
+        return _latent_attention(config, of)
+    return _attention(config, of, kind)
+
+
 def kv_shapes(config: Config, of: tuple[int, int]) -> dict[Mixer, tuple[int, int]]:
     """KV heads and their dimension in full and in windowed layers, `of` where a family has one shape for both."""
     kv_heads, head_dim = of
@@ -109,18 +111,10 @@ def kv_shapes(config: Config, of: tuple[int, int]) -> dict[Mixer, tuple[int, int
     }
 
 
-def _full_attention(config: Config, of: Dimensions) -> float:
-    return _attention(config, of, Mixer.FULL, config.optional("v_head_dim"))
-
-
-def _windowed_attention(config: Config, of: Dimensions) -> float:
-    return _attention(config, of, Mixer.WINDOWED, config.optional("swa_v_head_dim"))
-
-
-def _attention(config: Config, of: Dimensions, kind: Mixer, value_dim: int | None) -> float:
+def _attention(config: Config, of: Dimensions, kind: Mixer) -> float:
     kv_heads, head_dim = kv_shapes(config, of.own_kv_shape)[kind]
     queries = 2 if config.model_type.startswith(_OUTPUT_GATE) else 1
-    values = value_dim or head_dim
+    values = config.optional("v_head_dim" if kind is Mixer.FULL else "swa_v_head_dim") or head_dim
     same = kind is Mixer.FULL and config.values.get("attention_k_eq_v") is True  # Gemma 4
     from_hidden = queries * of.heads * head_dim + kv_heads * (head_dim + (0 if same else values))
     return of.hidden * (from_hidden + of.heads * values)

@@ -97,6 +97,7 @@ def _dimensions(config: Config, layers: Layers) -> Dimensions:
     if experts and not width:
         width = config.whole("intermediate_size")
     shared, shared_width = _shared_experts(config, width) if experts else (None, 0)
+    tied = config.values.get("tie_word_embeddings")
     return Dimensions(
         hidden=hidden,
         heads=heads,
@@ -109,7 +110,7 @@ def _dimensions(config: Config, layers: Layers) -> Dimensions:
         expert_width=width if experts else None,
         shared_width=shared_width,
         vocabulary=config.whole("vocab_size", "padded_vocab_size"),
-        tied=_tied(config),
+        tied=tied if isinstance(tied, bool) else config.model_type.startswith(_TIED_BY_DEFAULT),
     )
 
 
@@ -170,11 +171,6 @@ def _shared_experts(config: Config, expert_width: int | None) -> tuple[int | Non
     if together:
         return count or 1, together
     return count or None, (count or 0) * each
-
-
-def _tied(config: Config) -> bool:
-    given = config.values.get("tie_word_embeddings")
-    return given if isinstance(given, bool) else config.model_type.startswith(_TIED_BY_DEFAULT)
 
 
 def _checkpoint(config: Config, parameters: Parameters, precision: str) -> dict[str, float]:

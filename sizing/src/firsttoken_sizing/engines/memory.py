@@ -64,7 +64,8 @@ def replica_memory(
     weights_gib = weight_share * model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
     kv_cache_gib = max(0.0, engine.spec.memory.cache_gib(gpu, weights_gib))
     request_tokens = input_tokens + output_tokens
-    share = largest_kv_share(model, tensor_parallel) * _largest_stage_share(model, pipeline_parallel)
+    fullest_stage = min(1.0, math.ceil(model.attention_layers / pipeline_parallel) / model.attention_layers)
+    share = largest_kv_share(model, tensor_parallel) * fullest_stage
     bits = engine.spec.kv_cache_bits(model, precision)
     request_bytes_per_gpu = model.kv_bytes(request_tokens) * share * bits / (_BITS * KV_BYTES_PER_ELEMENT)
     requests = kv_cache_gib * _GIB / request_bytes_per_gpu
@@ -84,11 +85,6 @@ def largest_kv_share(model: Model, tensor_parallel: int) -> float:
     if model.attention is Attention.MLA:
         return 1.0
     return math.ceil(model.kv_heads / tensor_parallel) / model.kv_heads
-
-
-def _largest_stage_share(model: Model, pipeline_parallel: int) -> float:
-    """Share of the attention layers in the fullest pipeline stage."""
-    return min(1.0, math.ceil(model.attention_layers / pipeline_parallel) / model.attention_layers)
 
 
 def _check(tensor_parallel: int, pipeline_parallel: int, input_tokens: float, output_tokens: float) -> None:

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 
@@ -49,19 +48,6 @@ class Largest:
         return limit.name if limit else None
 
 
-class LoadModel(Protocol):
-    """One replica under one kind of load."""
-
-    def alone(self) -> Point:
-        """One request by itself."""
-
-    def largest(self, meets: Meets) -> Largest:
-        """The largest load whose point `meets` the SLA; that of one request alone is known to."""
-
-    def curve(self, largest: Point) -> tuple[Point, ...]:
-        """Points from light to heavy load, with `largest` among them."""
-
-
 @dataclass(frozen=True, slots=True)
 class InFlightRequests:
     """Loads are whole numbers of requests that are always outstanding."""
@@ -77,11 +63,11 @@ class InFlightRequests:
         return self.at(fewest) if fewest <= self.most else None
 
     def alone(self) -> Point:
-        """Concurrency 1."""
+        """One request by itself: concurrency 1."""
         return self.at(1)
 
     def largest(self, meets: Meets) -> Largest:
-        """Largest load by bisection: more in flight are never faster."""
+        """The largest load whose point `meets` the SLA, by bisection; that of one request alone is known to."""
         low, high = (self.most, self.most + 1) if meets(self.at(self.most)) else (1, self.most)
         while high - low > 1:
             middle = (low + high) // 2
@@ -89,7 +75,7 @@ class InFlightRequests:
         return Largest(self.at(low), self.at(low + 1), low >= self.most)
 
     def curve(self, largest: Point) -> tuple[Point, ...]:
-        """Evenly in log concurrency."""
+        """Points from light to heavy load, evenly in log concurrency, with `largest` among them."""
         grid = np.unique(np.round(np.geomspace(1, self.most, _LOADS)).astype(int))
         return _through((self.at(int(c)) for c in grid), largest)
 
@@ -106,20 +92,23 @@ class Rate:
     """Largest share of it that a replica is sized for."""
 
     def alone(self) -> Point:
-        """A rate so low that a request finds the replica idle."""
+        """One request by itself: a rate so low that it finds the replica idle."""
         return self.at(_LIGHT_LOAD * self.stable)
 
     def largest(self, meets: Meets) -> Largest:
-        """The largest rate, at most the largest utilization."""
+        """The largest rate whose point `meets` the SLA, at most the largest utilization."""
         # NB: a search by halves knows nothing of the lightest load, and may find no rate at all where little more is
         # inside the SLA.
         rate = max(self.capacity(meets), _LIGHT_LOAD * self.stable)
         return Largest(self.at(rate), self.at(rate * _BEYOND), rate >= _FULL * self.utilization * self.stable)
 
     def curve(self, largest: Point) -> tuple[Point, ...]:
-        """Up to nearly the stable rate, evenly in 1 - rho: latencies grow as its inverse, so that is where it bends."""
+        """Points up to nearly the stable rate, and `largest`. Evenly in 1 - rho: latencies grow as its inverse."""
         shares = 1 - np.geomspace(1, 1 - _HIGHEST_SHARE, _RATES)[1:]
         return _through((self.at(float(rate)) for rate in self.stable * shares), largest)
+
+
+LoadModel = InFlightRequests | Rate
 
 
 def _through(points: Iterable[Point], largest: Point) -> tuple[Point, ...]:

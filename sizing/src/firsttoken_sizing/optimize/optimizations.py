@@ -20,14 +20,10 @@ from firsttoken_sizing.step.prior import work_of
 from firsttoken_sizing.workload import Batching, Sparsity
 
 
-def is_optimized(request: SizingRequest) -> bool:
-    """Whether the model or the engine is not as benchmarks have it."""
-    return request.sparsity is not None or request.speculative_decoding is not None
-
-
 def is_as_installed(request: SizingRequest, candidate: Candidate) -> bool:
     """Whether a candidate is what benchmarks are run with: the plain model, on the engine as it is installed."""
-    return not is_optimized(request) and candidate.batching is request.engine.spec.batching
+    plain = request.sparsity is None and request.speculative_decoding is None
+    return plain and candidate.batching is request.engine.spec.batching
 
 
 def weight_share(request: SizingRequest, precision: str) -> float:

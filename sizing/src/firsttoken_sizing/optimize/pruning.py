@@ -9,6 +9,7 @@ fleet and each request cost more: the second decides whether a less known plan's
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
@@ -37,15 +38,20 @@ class Pruned:
 
 def pruned(question: Question, bound: CandidateBound, best: Plan, *, priced: bool) -> Pruned | None:
     """Prune the candidate; None where it may win, or breaks the SLA at any load (`InfeasibleCandidate` says more)."""
-    request = question.request
+    request, key = question.request, bound.candidate.key
     least = _fewest_replicas(request, bound)
-    dearer = _dearer(request, bound, least, best, priced=priced)
-    if not dearer or _level_rate(request, bound, best, priced=priced) <= bound.most_requests_per_second:
-        least_that_lose = _too_slow(question, bound, best, priced=priced)
+    # The rate of one replica at which a request costs as much as on the best plan.
+    level = bill(key, 1, request).of_one_replica(priced=priced) / cost_of_capacity(best, priced=priced)
+
+    def dearer(replicas: int) -> bool:
+        return bill(key, replicas, request).compared(priced=priced) > best.bill.compared(priced=priced)
+
+    if not dearer(least) or level <= bound.most_requests_per_second:
+        least_that_lose = _too_slow(question, bound, level, dearer)
         if least_that_lose is None:
             return None
         least = max(least, least_that_lose)
-    return Pruned(bound.candidate, bill(bound.candidate.key, least, request))
+    return Pruned(bound.candidate, bill(key, least, request))
 
 
 def least_cost_of_capacity(request: SizingRequest, bound: CandidateBound, *, priced: bool) -> float:
@@ -53,15 +59,14 @@ def least_cost_of_capacity(request: SizingRequest, bound: CandidateBound, *, pri
     return bill(bound.candidate.key, 1, request).of_one_replica(priced=priced) / bound.most_requests_per_second
 
 
-def _too_slow(question: Question, bound: CandidateBound, best: Plan, *, priced: bool) -> int | None:
+def _too_slow(question: Question, bound: CandidateBound, level: float, dearer: Callable[[int], bool]) -> int | None:
     """Replicas that are too few, if the candidate draws level with the best plan neither by fleet nor by request."""
     request, peak = question.request, question.request.workload.peak_requests_per_second
-    if peak is None:
+    if peak is None or _keeps(question, bound, level, 1, Routing.RANDOM):
         return None
-    affordable = _most_affordable(request, bound, best, priced=priced)
-    level = _level_rate(request, bound, best, priced=priced)
-    if _keeps(question, bound, level, 1, Routing.RANDOM):
-        return None
+    # Most replicas whose fleet costs no more than the best plan's; 0 where not even one does.
+    too_many = next(n for n in (2**i for i in count()) if dearer(n))
+    affordable = bisect_left(range(too_many), True, too_many // 2, key=dearer) - 1
     if affordable and _keeps(question, bound, peak / affordable, affordable, request.workload.routing):
         return None
     alone = load_model_of(bound, question.lengths, question.arrivals).alone()
@@ -78,27 +83,6 @@ def _keeps(question: Question, bound: CandidateBound, rate: float, replicas: int
         return False
     load_model = arriving(bound, question.lengths, replicas, routing)
     return meets(load_model.at(careful), judged_sla(question)) is True
-
-
-def _most_affordable(request: SizingRequest, bound: CandidateBound, best: Plan, *, priced: bool) -> int:
-    """Most replicas whose fleet costs no more than the best plan's; 0 where not even one does."""
-
-    def dearer(replicas: int) -> bool:
-        return _dearer(request, bound, replicas, best, priced=priced)
-
-    most = next(n for n in (2**i for i in count()) if dearer(n))
-    return bisect_left(range(most), True, most // 2, key=dearer) - 1
-
-
-def _dearer(request: SizingRequest, bound: CandidateBound, replicas: int, best: Plan, *, priced: bool) -> bool:
-    """Whether so many replicas cost more than the best plan."""
-    ours = bill(bound.candidate.key, replicas, request).compared(priced=priced)
-    return ours > best.bill.compared(priced=priced)
-
-
-def _level_rate(request: SizingRequest, bound: CandidateBound, best: Plan, *, priced: bool) -> float:
-    """The rate of one replica at which a request costs as much as on the best plan."""
-    return bill(bound.candidate.key, 1, request).of_one_replica(priced=priced) / cost_of_capacity(best, priced=priced)
 
 
 def _fewest_replicas(request: SizingRequest, bound: CandidateBound) -> int:

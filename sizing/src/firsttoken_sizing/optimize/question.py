@@ -53,7 +53,7 @@ def check(request: SizingRequest) -> Question:
     check_fields(request)
     model = request.architecture or resolve_model(request.model)
     gpus = [resolve_gpu(name) for name in request.hardware.gpus]
-    every = tuple(_canonical_profile(p, request, model) for p in request.profiles)
+    every = tuple(replace(p, key=_canonical_key(p.key, request, model)) for p in request.profiles)
     profiles = tuple(p for p in every if is_of_engine(p, request.engine))
     pinned = _canonical_key(request.pinned, request, model) if request.pinned else None
     if pinned and pinned.gpu not in {g.name for g in gpus}:
@@ -73,10 +73,6 @@ def check(request: SizingRequest) -> Question:
         of_other_engines=tuple(p for p in every if p.key.model == model.name and not is_of_engine(p, request.engine)),
         lengths=lengths_of(request.workload),
     )
-
-
-def _canonical_profile(profile: Profile, request: SizingRequest, model: Model) -> Profile:
-    return replace(profile, key=_canonical_key(profile.key, request, model))
 
 
 def _canonical_key(key: ConfigurationKey, request: SizingRequest, model: Model) -> ConfigurationKey:
