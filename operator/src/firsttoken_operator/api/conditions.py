@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from firsttoken_operator.api.base import ApiModel, Int, described, optional
-from firsttoken_operator.api.quantities import MAX_INTEGER, Message, Timestamp
+from firsttoken_operator.api.quantities import MAX_INTEGER, Message, ReasonWord, Timestamp
 
 
 class ConditionStatus(StrEnum):
@@ -20,13 +20,10 @@ class ConditionStatus(StrEnum):
 class Condition(ApiModel):
     """One aspect of the observed state."""
 
-    type: str = described("What the condition is about.", max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$")
+    type: ReasonWord = described("What the condition is about.")
     status: ConditionStatus = described("Whether it holds; Unknown is neither.")
-    reason: str = described(
-        "Why, in one CamelCase word; the same words as in Events, logs and metrics.",
-        min_length=1,
-        max_length=64,
-        pattern=r"^[A-Z][A-Za-z0-9]*$",
+    reason: ReasonWord = described(
+        "Why, in one CamelCase word; the same words as in Events, logs and metrics.", min_length=1
     )
     message: Message = described("Why, in one sentence.", default="")
     last_transition_time: Timestamp = described("When `status` last changed.", unit="RFC 3339 time")

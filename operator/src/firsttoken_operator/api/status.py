@@ -19,6 +19,7 @@ from firsttoken_operator.api.quantities import (
     LongName,
     Message,
     Rate,
+    ReasonWord,
     ShortText,
     Timestamp,
 )
@@ -27,7 +28,6 @@ from firsttoken_sizing.request import Basis
 from firsttoken_sizing.workload import Percentile
 
 Count = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
-ReasonWord = Annotated[str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$")]
 
 
 class Configuration(ApiModel):

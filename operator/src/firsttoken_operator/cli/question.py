@@ -83,8 +83,8 @@ def title(deployment: InferenceDeployment) -> str:
 
 
 def check_number(argument: str, value: float | None, most: float = math.inf, *, or_zero: bool = False) -> None:
-    """Refuse a number that is not above 0 (`or_zero`: not 0 either) or is above `most`; None was not given."""
-    if value is None or (0 < value <= most and value < math.inf) or (or_zero and value == 0):
+    """Refuse a number that is not above 0 (with `or_zero`: below 0), not finite, or above `most`; None: not given."""
+    if value is None or (math.isfinite(value) and value <= most and (value > 0 or (or_zero and value == 0))):
         return
     lower, upper = "of 0 or more" if or_zero else "above 0", "" if most == math.inf else f", at most {most:g}"
     raise InvalidInput(argument, f"{value:g} is out of range", f"use a number {lower}{upper}")

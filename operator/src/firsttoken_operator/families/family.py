@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from itertools import count, takewhile
 
 from firsttoken_operator.families.promql import (
     age,
@@ -125,14 +126,8 @@ def histogram(metric: Metric, name: str, bounds: tuple[float, ...] = ()) -> Seri
 
 def token_bounds(largest: int) -> tuple[float, ...]:
     """The 1-2-5 series up to `largest`: 1, 2, 5, 10, 20, 50, ..."""
-    bounds: list[float] = []
-    decade = 1
-    while True:
-        for digit in (1, 2, 5):
-            if digit * decade > largest:
-                return tuple(bounds)
-            bounds.append(float(digit * decade))
-        decade *= 10
+    series = (float(digit * 10**decade) for decade in count() for digit in (1, 2, 5))
+    return tuple(takewhile(lambda bound: bound <= largest, series))
 
 
 @cache
