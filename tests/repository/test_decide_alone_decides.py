@@ -28,7 +28,7 @@ FACTS = {
         "what is not there, cannot be read or was not sized yet": "INVALID_SPEC TARGET_NOT_FOUND UNKNOWN",
     },
     "run": {
-        "why a source was not read": "BAD_RESPONSE SOURCE_NOT_CONFIGURED",
+        "why a source was not read": "BAD_RESPONSE SOURCE_NOT_CONFIGURED SOURCE_UNREACHABLE",
         "why the sizing model gave no size": "INVALID_SPEC UNKNOWN_GPU UNKNOWN_MODEL",
         "what became of a rendering is read": "RENDERED",
         "a decision that raised is counted": "DECISION_FAILED",

@@ -6,8 +6,10 @@ import asyncio
 import gzip
 import json
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,28 @@ async def test_retry_after_is_obeyed_without_asking_again(asker: Asker) -> None:
     assert isinstance(result, Missing)
     assert result.reason is Reason.THROTTLED
     assert len(server.requests) == 1
+
+
+async def test_a_wish_to_wait_outlives_another_failure_at_the_same_time(asker: Asker) -> None:
+    throttled, failing = threading.Event(), body(b"", status=500)
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if "throttled" in request.path:
+            body(b"", status=429, Retry_After="30")(request)
+            throttled.set()
+        else:
+            throttled.wait(5)
+            time.sleep(0.1)
+            failing(request)
+
+    with FaultServer(answer) as server:
+        source = asker.source(server.url)
+        await asyncio.gather(source.query("other"), source.query("throttled"))
+
+        result = await source.query("up")
+
+    assert isinstance(result, Missing)
+    assert result.reason is Reason.THROTTLED
 
 
 async def test_neither_credentials_nor_addresses_show_in_messages(asker: Asker) -> None:

@@ -117,7 +117,8 @@ class PrometheusSource:
         except TimeoutError:
             return Missing(Reason.SOURCE_UNREACHABLE, f"no complete answer within {self._deadline_seconds:g} s")
         except RequestFailed as failure:
-            self._silent_until = time.monotonic() + failure.retry_after_seconds
+            # NB: another query that failed meanwhile, without such a wish, takes nothing back.
+            self._silent_until = max(self._silent_until, time.monotonic() + failure.retry_after_seconds)
             return Missing(failure.reason, failure.detail)
         finally:
             call.abandon()

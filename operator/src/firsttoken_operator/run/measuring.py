@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from firsttoken_operator.api.convert import limit_of
 from firsttoken_operator.domain import Metrics, Missing, Reason
@@ -16,6 +18,7 @@ from firsttoken_operator.observe.measure import measure, nothing
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import target_name
+from firsttoken_operator.run.reading import SourceReader, read_all
 from firsttoken_operator.run.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -54,6 +57,9 @@ class Measuring:
             name: PrometheusSource(config, deadline_seconds=query_deadline_seconds(timing.tick_seconds))
             for name, config in source_configs(settings).items()
         }
+        self._readers = {
+            name: SourceReader(partial(self._read, name), _is_answer, time.monotonic) for name in self._sources
+        }
 
     def outcomes(self) -> dict[tuple[str, str], int]:
         """Queries so far by source and outcome."""
@@ -61,12 +67,14 @@ class Measuring:
 
     def close(self) -> None:
         """Abandon what is under way."""
+        for reader in self._readers.values():
+            reader.close()
         for source in self._sources.values():
             source.close()
 
     async def metrics(self, store: Store, wall_seconds: float) -> Mapping[str, Metrics]:
         """Live metrics by uid of the resource, of those whose target exists. Never raises for a failing source."""
-        readings = dict(zip(self._sources, await asyncio.gather(*map(self._read, self._sources)), strict=True))
+        readings = await read_all(self._readers)
         measured: dict[str, Metrics] = {}
         for stored in store.resources.values():
             if stored.parsed is None:
@@ -75,7 +83,7 @@ class Measuring:
             deployment = store.deployment(stored.namespace, target_name(stored.parsed))
             if deployment is None:
                 continue
-            pods, gateway_reading = readings.get(spec.metrics.source) or _not_configured(spec.metrics.source)
+            pods, gateway_reading = readings.get(spec.metrics.source) or self._unread(spec.metrics.source)
             try:
                 measured[stored.uid] = replace(
                     measure(
@@ -102,10 +110,19 @@ class Measuring:
             gateway.ask(source, self._counters[name], window_seconds),
         )
 
+    def _unread(self, name: str) -> Reading:
+        """What is known of a source that was not asked, or has not answered."""
+        if name in self._readers:
+            silent = self._readers[name].silent_seconds or 0.0
+            why = Missing(Reason.SOURCE_UNREACHABLE, f"Prometheus {name!r} has not answered for {silent:.0f} s")
+        else:
+            text = f"no Prometheus is called {name!r}; the administrator names them in the chart"
+            why = Missing(Reason.SOURCE_NOT_CONFIGURED, text)
+        return unavailable(why.reason, why.detail), gateway.GatewayReading(failure=why)
 
-def _not_configured(name: str) -> Reading:
-    text = f"no Prometheus is called {name!r}; the administrator names them in the chart"
-    return (
-        unavailable(Reason.SOURCE_NOT_CONFIGURED, text),
-        gateway.GatewayReading(failure=Missing(Reason.SOURCE_NOT_CONFIGURED, text)),
-    )
+
+def _is_answer(reading: Reading) -> bool:
+    """Whether any query reached the source."""
+    pods, _ = reading
+    unreachable = [failure.reason is Reason.SOURCE_UNREACHABLE for failure in pods.failures]
+    return bool(pods.up or pods.pods) or not unreachable or not all(unreachable)
