@@ -133,11 +133,9 @@ def compare(scene: Scene, names: Sequence[str] | None, progress: Callable[[str],
                 raise InvalidInput("--policy", f"{name}: {missing}", "install it, or leave it out") from missing
             progress(f"{name} is left out: {missing}")
             continue
-        results[name] = _judged(play(policy, scene.traffic.requests, scene.stage), scene)
-        _report(results[name], progress, began)
+        results[name] = _judged(play(policy, scene.traffic.requests, scene.stage), scene, progress, began)
     began = time.monotonic()
-    best = _judged(known_beforehand(scene, progress), scene)
-    _report(best, progress, began)
+    best = _judged(known_beforehand(scene, progress), scene, progress, began)
     if names is None or reference.NAME in names:
         results[reference.NAME] = best
     order = NAMES if names is None else tuple(dict.fromkeys(names))
@@ -157,13 +155,10 @@ def known_beforehand(scene: Scene, progress: Callable[[str], None]) -> Played:
     )
 
 
-def _judged(played: Played, scene: Scene) -> Result:
-    return Result(played, score(played, scene.sla, scene.gpus_per_replica))
-
-
-def _report(result: Result, progress: Callable[[str], None], began: float) -> None:
-    figures = result.score
+def _judged(played: Played, scene: Scene, progress: Callable[[str], None], began: float) -> Result:
+    figures = score(played, scene.sla, scene.gpus_per_replica)
     progress(
         f"{figures.policy}: {figures.attainment_percent:.2f} % inside the SLA, {figures.gpu_hours:.1f} GPU-hours"
         f" ({time.monotonic() - began:.1f} s)"
     )
+    return Result(played, figures)

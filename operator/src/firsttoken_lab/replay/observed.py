@@ -43,7 +43,11 @@ Floats = NDArray[np.float64]
 _NEAR = 1.1
 """An edge of the range within so many mean intervals of the first or last sample counts as covered."""
 _NAMESPACE = "replay"
-_GAUGES = (Signal.WAITING, Signal.RUNNING, Signal.KV_USAGE)
+_SIGNALS = (
+    *(Signal.WAITING, Signal.RUNNING, Signal.KV_USAGE, Signal.WAITING_SLOPE, Signal.RUNNING_SLOPE),
+    *(Signal.FIRST_TOKENS, Signal.TTFT_SUM),
+)
+"""What a pod shows; from the first slope on only of one that was scraped twice or more."""
 _OUTAGE = unavailable(Reason.SOURCE_UNREACHABLE, "metrics are out")
 
 
@@ -115,23 +119,20 @@ def _answers(
     if start_age is not None:
         known[Signal.START_AGE] = start_age
     gauges = [scrape.gauges.take(slots, axis=1) for scrape in scrapes]
-    values = [known | dict(zip(_GAUGES, row, strict=True)) for row in gauges[-1].T.tolist()]
     if len(scrapes) < 2:
-        return {_key(pod): PodSample(VLLM.name, value) for pod, value in zip(pods, values, strict=True)}
+        return {
+            _key(pod): PodSample(VLLM.name, known | dict(zip(_SIGNALS, shown, strict=False)))
+            for pod, shown in zip(pods, gauges[-1].T.tolist(), strict=True)
+        }
     first, last = (scrape.counters.take(slots, axis=1) for scrape in (scrapes[0], scrapes[-1]))
-    rates = rate(at_seconds, first, last, begin, end).T.tolist()
-    slopes = deriv(at_seconds, gauges).T.tolist()
-    return {_key(pod): _sample(*of_pod) for pod, *of_pod in zip(pods, values, slopes, rates, strict=True)}
+    rates, slopes = rate(at_seconds, first, last, begin, end), deriv(at_seconds, gauges)
+    values = np.concatenate((gauges[-1], slopes[[WAITING, RUNNING]], rates[[FIRST_TOKENS, TTFT_SECONDS]]))
+    columns = zip(pods, values.T.tolist(), rates.T.tolist(), strict=True)
+    return {_key(pod): _sample(known | dict(zip(_SIGNALS, row, strict=True)), counted) for pod, row, counted in columns}
 
 
-def _sample(values: dict[Signal, float], slopes: list[float], rates: list[float]) -> PodSample:
+def _sample(values: dict[Signal, float], rates: list[float]) -> PodSample:
     """What the series of one pod say that was scraped twice or more."""
-    values |= {
-        Signal.FIRST_TOKENS: rates[FIRST_TOKENS],
-        Signal.TTFT_SUM: rates[TTFT_SECONDS],
-        Signal.WAITING_SLOPE: slopes[WAITING],
-        Signal.RUNNING_SLOPE: slopes[RUNNING],
-    }
     return PodSample(
         VLLM.name,
         values,

@@ -1,15 +1,12 @@
 """How long the pods of a Deployment take from being scheduled to being Ready, learned from its own pods.
 
-Two readers. *Patience*: for how long a starting pod is credited as capacity. What is learned only makes us more patient
-than the default: starts on nodes that have the image already say nothing about one that must pull it, and a pod that is
-given up too early is ordered a second time. *Horizon*: how long the next pod will most likely take, for which starts on
-a new node, with an image to pull, and with everything in place are kept apart.
+Two readers. *Patience*: for how long a starting pod is credited as capacity, never less than the default: starts on
+nodes that have the image say nothing about one that must pull it, and a pod given up too early is ordered twice.
+*Horizon*: how long the next pod will most likely take; starts on a new node, with an image to pull, and with everything
+in place are kept apart. After a restart both are learned again from the pods that exist.
 
-What is learned is lost at a restart and learned again from the pods that exist.
-
-The kind of a start is read from the pod and its node. The runtime's cache of weights is not knowable from the API: a
-warm start that must still download its model is a slow warm start. Nor is a node that was new when the pod came and is
-gone by the time that it is asked for: such a start counts by its image alone.
+Not known from the API: the runtime's cache of weights (a warm start that downloads its model is a slow warm start), and
+a node that was new when the pod came and is gone when it is asked for (such a start counts by its image alone).
 """
 
 from __future__ import annotations
