@@ -24,8 +24,8 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.problems import problems_of, refusal_of, unknown_fields
 
 SUFFIXES = (".yaml", ".yml", ".json")
-Resource = InferenceDeployment | GPUPool | BenchmarkProfile
-_MODELS: Mapping[str, type[Resource]] = {
+CustomResource = InferenceDeployment | GPUPool | BenchmarkProfile
+_MODELS: Mapping[str, type[CustomResource]] = {
     inference_deployment.KIND: InferenceDeployment,
     gpu_pool.KIND: GPUPool,
     benchmark_profile.KIND: BenchmarkProfile,
@@ -47,7 +47,7 @@ def load_documents(*paths: Path) -> Documents:
     Raises `UnreadableDocument` and `InvalidDocument` (one line: file, object, field, problem, fix), the latter also for
     two objects of the same name.
     """
-    found: list[tuple[str, Resource]] = []
+    found: list[tuple[str, CustomResource]] = []
     for path in paths:
         for file in _files(path):
             try:
@@ -72,7 +72,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
-def _collected(found: list[tuple[str, Resource]]) -> Documents:
+def _collected(found: list[tuple[str, CustomResource]]) -> Documents:
     seen: dict[tuple[str, str, str], str] = {}
     for file, resource in found:
         name = resource.metadata.name
@@ -92,7 +92,7 @@ def _collected(found: list[tuple[str, Resource]]) -> Documents:
     )
 
 
-def _resources(text: str, file: str) -> Iterator[Resource]:
+def _resources(text: str, file: str) -> Iterator[CustomResource]:
     for position, document in enumerate(_documents(text, file), start=1):
         if document is None:
             continue
@@ -107,7 +107,7 @@ def _resources(text: str, file: str) -> Iterator[Resource]:
                 yield resource
 
 
-def _resource(document: Mapping[str, Any], file: str) -> Resource | None:
+def _resource(document: Mapping[str, Any], file: str) -> CustomResource | None:
     kind, api_version = document.get("kind"), str(document.get("apiVersion", ""))
     ours = api_version.split("/")[0] == GROUP
     model = _MODELS.get(str(kind))
