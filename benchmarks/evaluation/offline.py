@@ -129,7 +129,7 @@ def _offline_errors(path: Path) -> dict[str, list[float]]:
         if memory.max_concurrency < 1:
             continue
         step = replace(_model(key, (), pair), max_batch=min(_LARGEST_BATCH, memory.max_concurrency))
-        predicted = full_throughput(step, Lengths(pair[0], pair[0], pair[1])).output_tokens_per_second
+        predicted = full_throughput(step, Lengths(pair[0], pair[0], pair[1])).requests_per_second * pair[1]
         errors[key.precision].append(100 * (predicted / float(row["output_tokens_per_s"]) - 1))
     return errors
 

@@ -139,16 +139,15 @@ def test_the_answer_keeps_the_sla_and_a_worker_less_breaks_it() -> None:
         )
         return meets(point, limits) is True
 
+    most_prefill = 1 / (STEP.base_seconds + STEP.prefill_seconds(2000.0))
+    most_decode = poisson.saturation_rate(STEP, replace(LENGTHS, uncached_input_tokens=1.0))
     assert kept(found.prefill_workers, found.decode_workers)
     assert found.gpus == 4 * (found.prefill_workers + found.decode_workers)
     for prefill, decode in (
         (found.prefill_workers - 1, found.decode_workers),
         (found.prefill_workers, found.decode_workers - 1),
     ):
-        busiest = max(
-            found.prefill_utilization * found.prefill_workers / prefill,
-            found.decode_utilization * found.decode_workers / decode,
-        )
+        busiest = max(40 / (most * workers) for most, workers in ((most_prefill, prefill), (most_decode, decode)))
         assert busiest > poisson.MAX_UTILIZATION or not kept(prefill, decode)
 
 

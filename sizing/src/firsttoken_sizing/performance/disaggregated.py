@@ -60,13 +60,6 @@ class Disaggregated:
     prefill_workers: int
     decode_workers: int
     gpus: int
-    requests_per_second: float
-    point: Point
-    """Latencies of a request through both pools; `concurrency` counts requests in either."""
-    prefill_utilization: float
-    """Share of its largest rate, full batches of prompts, at which each pool runs."""
-    decode_utilization: float
-    transfer_seconds: float
 
 
 def kv_transfer_seconds(
@@ -126,43 +119,28 @@ def size_disaggregated(
     most_prefill_workers = 2 * fewest_prefill + _enough_prefill(pool.step, lengths, rate)
     waits: dict[int, NDArray[np.float64]] = {}
 
-    def point(workers: int, decoded: Point) -> Point:
+    def enough(decoded: Point, workers: int) -> bool:
         if workers not in waits:
             waits[workers] = _prefill_seconds(pool.step, lengths, rate, workers, scheduler)
-        return _through(waits[workers], transfer_seconds, decoded, lengths, rate)
+        return meets(_through(waits[workers], transfer_seconds, decoded, lengths, rate))
 
-    def enough(decoded: Point, workers: int) -> bool:
-        return meets(point(workers, decoded))
-
-    best: tuple[int, int, int, Point] | None = None
+    best: Disaggregated | None = None
     decode_workers = fewest_decode
     while decode_workers <= _MOST_WORKERS:
         least_gpus = (fewest_prefill + decode_workers) * pool.gpus_per_worker
-        if best is not None and least_gpus >= best[0]:
+        if best is not None and least_gpus >= best.gpus:
             break
         decoded = _decode_point(pool.step, lengths, rate / decode_workers)
         workers = _fewest(partial(enough, decoded), fewest_prefill, most_prefill_workers)
         if workers is not None:
             gpus = (workers + decode_workers) * pool.gpus_per_worker
-            if best is None or gpus < best[0]:
-                best = (gpus, workers, decode_workers, point(workers, decoded))
+            if best is None or gpus < best.gpus:
+                best = Disaggregated(workers, decode_workers, gpus)
         elif best is None and decode_workers > 2 * rate / _alone_rate(pool.step, lengths):
             return None  # nearly one request a worker: more of them change nothing
         # One more at a time while few; a fleet of hundreds is not searched one by one.
         decode_workers += max(1, decode_workers // 16)
-    if best is None:
-        return None
-    gpus, prefill_workers, decode_workers, found = best
-    return Disaggregated(
-        prefill_workers=prefill_workers,
-        decode_workers=decode_workers,
-        gpus=gpus,
-        requests_per_second=rate,
-        point=found,
-        prefill_utilization=rate / (prefill_workers * most_prefill),
-        decode_utilization=rate / (decode_workers * most_decode),
-        transfer_seconds=transfer_seconds,
-    )
+    return best
 
 
 def _fewest(enough: Callable[[int], bool], least: int, most: int) -> int | None:

@@ -29,9 +29,6 @@ class Throughput:
     batch: int
     """Running requests at which the throughput is largest."""
     requests_per_second: float
-    output_tokens_per_second: float
-    total_tokens_per_second: float
-    """Input (with what the prefix cache holds) and output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +36,10 @@ class OfflinePlan:
     """Plan by which a job is done in time."""
 
     replicas: int
-    batch: int
-    """Running requests of a replica: the largest batch, or its share of a job that is smaller."""
-    requests_per_replica: int
-    """Of the replica with the most."""
     finish_seconds: float
     """When the last request is done; at most the deadline."""
     gpu_hours: float
     """Of all GPUs until then."""
-    throughput: Throughput
-    """Of one replica, its batch full."""
 
 
 def full_throughput(step: StepModel, lengths: Lengths) -> Throughput:
@@ -58,13 +49,7 @@ def full_throughput(step: StepModel, lengths: Lengths) -> Throughput:
     does not.
     """
     batch = max(_batches(step.max_batch), key=lambda b: b / round_seconds(step, lengths, b))
-    rate = batch / round_seconds(step, lengths, batch)
-    return Throughput(
-        batch=batch,
-        requests_per_second=rate,
-        output_tokens_per_second=rate * lengths.output_tokens,
-        total_tokens_per_second=rate * (lengths.input_tokens + lengths.output_tokens),
-    )
+    return Throughput(batch, batch / round_seconds(step, lengths, batch))
 
 
 def finish_seconds(step: StepModel, lengths: Lengths, requests: int) -> float:
@@ -103,17 +88,8 @@ def plan(step: StepModel, lengths: Lengths, job: OfflineJob, gpus_per_replica: i
     if most == 0:
         return None
     replicas = math.ceil(job.requests / most)
-    each = math.ceil(job.requests / replicas)
-    seconds = seconds_for(each)
-    best = full_throughput(step, lengths)
-    return OfflinePlan(
-        replicas=replicas,
-        batch=min(best.batch, each),
-        requests_per_replica=each,
-        finish_seconds=seconds,
-        gpu_hours=replicas * gpus_per_replica * seconds / _SECONDS_PER_HOUR,
-        throughput=best,
-    )
+    seconds = seconds_for(math.ceil(job.requests / replicas))
+    return OfflinePlan(replicas, seconds, replicas * gpus_per_replica * seconds / _SECONDS_PER_HOUR)
 
 
 def _batches(largest: int) -> list[int]:
