@@ -56,6 +56,7 @@ class Reason(StrEnum):
     UNAUTHORIZED = "Unauthorized"
     THROTTLED = "Throttled"
     SERVER_ERROR = "ServerError"
+    TOO_MANY_SERIES = "TooManySeries"
     BAD_RESPONSE = "BadResponse"
     PARTIAL_RESPONSE = "PartialResponse"
     NO_SERIES = "NoSeries"

@@ -69,6 +69,8 @@ class SourceReading:
     pods: Mapping[PodKey, PodSample] = field(default_factory=dict)
     up: Mapping[PodKey, float] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
+    overflowing: frozenset[str] = frozenset()
+    """Namespaces of which not everything was read: their pods expose too many series."""
 
 
 def unavailable(reason: Reason, detail: str) -> SourceReading:
@@ -108,6 +110,7 @@ class _Joined:
         self._said: dict[str, dict[PodKey, Said]] = defaultdict(lambda: defaultdict(lambda: ({}, {}, {}, {})))
         self._up: dict[PodKey, float] = {}
         self._failures: list[Failure] = []
+        self._overflowing: frozenset[str] = frozenset()
 
     @property
     def found(self) -> frozenset[str]:
@@ -135,6 +138,7 @@ class _Joined:
             return ()
         if answer.warnings:
             self._failures.append(Failure(family, signal, Reason.PARTIAL_RESPONSE, "; ".join(answer.warnings)))
+        self._overflowing |= answer.overflowing
         return ((sample.labels, sample.value) for sample in answer.samples)
 
     def reading(self, order: Iterable[str]) -> SourceReading:
@@ -143,7 +147,7 @@ class _Joined:
             for pod, said in self._said[family].items():
                 if pod not in pods and said[0]:
                     pods[pod] = PodSample(family, *said)
-        return SourceReading(pods, self._up, tuple(self._failures))
+        return SourceReading(pods, self._up, tuple(self._failures), self._overflowing)
 
 
 def _pod(labels: Mapping[str, str]) -> PodKey:

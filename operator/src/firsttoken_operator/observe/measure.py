@@ -43,6 +43,10 @@ class Finding:
 
 def measure(reading: SourceReading, pods: Iterable[LivePod], limit: Limit | None, settings: MeasureSettings) -> Metrics:
     """Live metrics of the resource whose live owner chain holds `pods`; `limit`: on TTFT, None: the SLA has none."""
+    pods = tuple(pods)
+    if overflowing := {pod.namespace for pod in pods} & reading.overflowing:
+        text = f"the pods of namespace {', '.join(overflowing)} expose more series than are read"
+        return nothing(Missing(Reason.TOO_MANY_SERIES, text), settings.window_seconds)
     seen = look_at(reading, pods, settings)
     current = [pod for pod in seen if pod.current]
     # Queries first: a source that is down is named before the pods that it did not show.

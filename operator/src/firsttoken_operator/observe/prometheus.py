@@ -15,19 +15,17 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from prometheus_api_client import PrometheusConnect
 
 from firsttoken_operator.domain import Missing, Reason
-from firsttoken_operator.observe.session import BoundedSession, RequestFailed
-from firsttoken_operator.observe.source import Sample, Vector
+from firsttoken_operator.observe.session import BoundedSession, Parse, RequestFailed, parse_json
+from firsttoken_operator.observe.source import Vector
+from firsttoken_operator.observe.vector import read_vector
 
 THREADS_PER_SOURCE = 4
 MAXIMUM_DEADLINE_SECONDS = 10.0
 DEFAULT_BYTE_CAP = 64 * 1024 * 1024
-WARNING_CHARACTERS = 200
-WARNINGS_KEPT = 3
 
 
 def query_deadline_seconds(tick_seconds: float) -> float:
@@ -45,9 +43,10 @@ class SourceConfig:
     certificate_authority_file: Path | None = None
     byte_cap: int = DEFAULT_BYTE_CAP
 
-    def session(self) -> BoundedSession:
+    def session(self, parse: Parse = parse_json) -> BoundedSession:
         """A new session with what this source asks for; for one thread."""
         return BoundedSession(
+            parse=parse,
             byte_cap=self.byte_cap,
             bearer_token_file=self.bearer_token_file,
             certificate_authority_file=self.certificate_authority_file,
@@ -133,44 +132,16 @@ class PrometheusSource:
             # NB: the client's own result has lost `warnings` and `resultType`; what it stumbles over is judged below.
             with contextlib.suppress(KeyError, TypeError, IndexError):
                 client.custom_query(call.promql, timeout=remaining)
-            return parse_vector(session.document)
+            answer: Vector | Missing = session.document
+            return answer
         finally:
             call.end()
 
     def _client(self) -> tuple[PrometheusConnect, BoundedSession]:
         """The client of this thread; a `requests.Session` must not be shared between threads."""
         if not hasattr(self._local, "client"):
-            session = self._config.session()
+            session = self._config.session(read_vector)
             self._sessions.append(session)
             self._local.client = (PrometheusConnect(url=self._config.url.rstrip("/"), session=session), session)
         client: tuple[PrometheusConnect, BoundedSession] = self._local.client
         return client
-
-
-def parse_vector(document: Any) -> Vector | Missing:
-    """Read the document of an instant query; `BadResponse` for every shape that is not a vector of numbers."""
-    if not isinstance(document, dict):
-        return Missing(Reason.BAD_RESPONSE, "the answer is not an object")
-    if document.get("status") != "success":
-        kind = document.get("errorType")
-        return Missing(Reason.BAD_RESPONSE, f"status is not success (errorType {str(kind)[:40]})")
-    data = document.get("data")
-    if not isinstance(data, dict) or data.get("resultType") != "vector" or not isinstance(data.get("result"), list):
-        return Missing(Reason.BAD_RESPONSE, "the answer is not an instant vector")
-    try:
-        samples = tuple(_sample(element) for element in data["result"])
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return Missing(Reason.BAD_RESPONSE, "an element of the vector has no labels or no number")
-    warnings = document.get("warnings")
-    kept = warnings if isinstance(warnings, list) else [] if warnings is None else [warnings]
-    return Vector(samples, tuple(str(warning)[:WARNING_CHARACTERS] for warning in kept[:WARNINGS_KEPT]))
-
-
-def _sample(element: Any) -> Sample:
-    timestamp, value = element["value"]
-    if not isinstance(value, str):
-        raise TypeError("Prometheus writes numbers as strings; anything else is not Prometheus")
-    labels = element["metric"]
-    if not all(isinstance(label, str) for label in labels.values()):
-        raise TypeError("a label is not a string")
-    return Sample(labels, float(value), float(timestamp))

@@ -11,6 +11,7 @@ import contextlib
 import json
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,18 @@ class RequestFailed(Exception):
         self.reason = reason
         self.detail = detail
         self.retry_after_seconds = retry_after_seconds
+
+
+Parse = Callable[[Iterator[bytes]], Any]
+"""Makes a document of a body. May raise `RequestFailed`; has to read all of it."""
+
+
+def parse_json(chunks: Iterator[bytes]) -> Any:
+    """Read the whole body at once."""
+    try:
+        return json.loads(b"".join(chunks))
+    except (ValueError, RecursionError):
+        raise RequestFailed(Reason.BAD_RESPONSE, "the answer is not JSON") from None
 
 
 class JsonResponse(requests.Response):
@@ -91,7 +104,12 @@ class BoundedSession(requests.Session):
     """A session for one thread. Requests return a `JsonResponse` or raise `RequestFailed`."""
 
     def __init__(
-        self, *, byte_cap: int, bearer_token_file: Path | None = None, certificate_authority_file: Path | None = None
+        self,
+        *,
+        byte_cap: int,
+        parse: Parse = parse_json,
+        bearer_token_file: Path | None = None,
+        certificate_authority_file: Path | None = None,
     ) -> None:
         super().__init__()
         self.trust_env = False
@@ -102,6 +120,7 @@ class BoundedSession(requests.Session):
         self._socket: socket.socket | None = None
         self._aborted = False
         self._byte_cap = byte_cap
+        self._parse = parse
         self._bearer_token_file = bearer_token_file
         self._adapter = _Adapter(pool_connections=1, pool_maxsize=1, max_retries=0)
 
@@ -136,7 +155,7 @@ class BoundedSession(requests.Session):
         try:
             with super().request(method, url, **kwargs) as response:
                 _refuse_status(response)
-                self.document = _parse(self._read(response))
+                self.document = self._parse(self._read(response))
                 return JsonResponse(self.document)
         except _MISCONFIGURED as error:
             raise RequestFailed(Reason.SOURCE_MISCONFIGURED, f"not connected: {type(error).__name__}") from None
@@ -156,16 +175,16 @@ class BoundedSession(requests.Session):
         except OSError as error:
             raise RequestFailed(Reason.UNAUTHORIZED, f"bearer token file: {error.strerror}") from None
 
-    def _read(self, response: requests.Response) -> bytes:
+    def _read(self, response: requests.Response) -> Iterator[bytes]:
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity":
             raise RequestFailed(Reason.BAD_RESPONSE, "compressed answer although none was accepted")
-        body = bytearray()
+        total = 0
         while chunk := response.raw.read(CHUNK_BYTES, decode_content=False):
-            body += chunk
-            if len(body) > self._byte_cap:
+            total += len(chunk)
+            if total > self._byte_cap:
                 raise RequestFailed(Reason.BAD_RESPONSE, f"answer larger than {self._byte_cap} bytes")
-        return bytes(body)
+            yield chunk
 
 
 def _refuse_status(response: requests.Response) -> None:
@@ -192,10 +211,3 @@ def _retry_after_seconds(header: str | None) -> float:
     if header is None or not header.isascii() or not header.isdigit():
         return 0.0
     return min(float(header), MAXIMUM_RETRY_AFTER_SECONDS)
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestFailed(Reason.BAD_RESPONSE, "the answer is not JSON") from None

@@ -28,6 +28,8 @@ class Vector:
 
     samples: tuple[Sample, ...]
     warnings: tuple[str, ...] = ()
+    overflowing: frozenset[str] = frozenset()
+    """Namespaces with more series than are read: none of theirs is here."""
 
 
 class MetricsSource(Protocol):
