@@ -35,9 +35,7 @@ def decide_isolated(snapshot: FleetSnapshot, memory: Memory) -> Decided:
     except Exception:
         logger.exception("the decision failed; looking for the resource that makes it fail")
     failed = tuple(resource for resource in snapshot.resources if _fails(snapshot, resource, memory))
-    rest = _without(snapshot, failed)
-    decisions, next_memory = decide(rest, memory)
-    return Decided(decisions, next_memory, failed)
+    return Decided(*decide(_without(snapshot, failed), memory), failed)
 
 
 def _fails(snapshot: FleetSnapshot, resource: ResourceSnapshot, memory: Memory) -> bool:
