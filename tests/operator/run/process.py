@@ -25,7 +25,7 @@ _APPLIED = {"CustomResourceDefinition", "ServiceAccount", "ClusterRole", "Cluste
 class Process:
     """The operator and what it says."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, *arguments: str, **environment: str) -> None:
         self.port = lease_port().port
         self.log = folder / f"operator-{self.port}.log"
         command = [
@@ -33,7 +33,7 @@ class Process:
             "--host", "127.0.0.1", "--port", str(self.port), "--tick-seconds", "1", *arguments,
         ]  # fmt: skip
         with self.log.open("w") as log:
-            self.child = subprocess.Popen(command, stderr=log, env=os.environ | {"NO_PROXY": "*"})
+            self.child = subprocess.Popen(command, stderr=log, env=os.environ | {"NO_PROXY": "*"} | environment)
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of a path of its HTTP port; 0 where it is not open."""

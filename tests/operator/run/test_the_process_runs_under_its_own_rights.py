@@ -40,6 +40,16 @@ def account(operated: tuple[Cluster, Path]) -> Path:
 
 Start = Callable[..., Process]
 
+NO_NAMES = """
+import getpass
+
+def getuser():
+    raise KeyError("getpwuid(): uid not found: 65532")
+
+getpass.getuser = getuser
+"""
+"""What Python says in an image without an entry for the chart's user id in its /etc/passwd."""
+
 
 @pytest.fixture
 def start(tmp_path: Path, account: Path) -> Iterator[Start]:
@@ -163,6 +173,16 @@ def test_without_definitions_it_waits_instead_of_being_blind(control_plane: Path
             assert process.end() == 0
         finally:
             process.kill()
+
+
+def test_it_runs_under_a_user_id_that_has_no_name(tmp_path: Path, account: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NO_NAMES)
+    process = Process(tmp_path, account, PYTHONPATH=str(tmp_path))
+    try:
+        wait_until(process.ready, 30, "ready")
+        assert process.end() == 0
+    finally:
+        process.kill()
 
 
 @pytest.mark.slow

@@ -121,6 +121,8 @@ async def _run(settings: Settings, kubeconfig: str | None, parts: Parts, sync: C
             registry=kopf_wiring.registry(sync.feed, kubeconfig),
             settings=kopf_wiring.settings(initial_streaming=settings.initial_streaming),
             standalone=True,
+            # NB: kopf would ask for the name of the user, and an image need not have one for the chart's user id.
+            identity="firsttoken",  # type: ignore[arg-type]  # a name of its own for a string
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
             stop_flag=stop_watching,
