@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ class Stage:
     folder: Path
     kubeconfig: Path
     process: Process
-    restarts: int = 0
-    """Since it was last settled."""
+    ended: list[Path] = field(default_factory=list)
+    """Logs of the processes that ended since it settled."""
 
     def declare(self, name: str, minimum: int) -> None:
         """A resource with its target, scaled to its minimum by the operator."""
@@ -76,22 +76,26 @@ class Stage:
         return [e for e in found if e.status is None or e.status < 300]
 
     def assert_alive(self, restarts: int = 0) -> None:
-        """The process runs, is healthy, has shown no traceback, and was restarted at most so often since it settled."""
-        assert self.process.child.poll() is None, self.process.log.read_text()[-3000:]
+        """The process runs, is healthy, and was restarted at most so often since it settled.
+
+        Where no restart is expected there is no traceback either.
+        """
+        logs = "".join(log.read_text() for log in (*self.ended, self.process.log))
+        assert self.process.child.poll() is None, logs[-3000:]
         assert self.process.get("healthz") == (200, "ok\n")
-        assert "Traceback" not in self.process.log.read_text()
-        assert self.restarts <= restarts, self.process.log.read_text()[-3000:]
+        assert len(self.ended) <= restarts, logs[-3000:]
+        assert restarts or "Traceback" not in logs, logs[-3000:]
 
     def settle(self) -> None:
-        """Wait until the operator decides, whatever happened before; count restarts anew."""
+        """Wait until the operator decides, whatever happened before; forget what happened."""
         wait_until(lambda: self.process.get("readyz")[0] == 200, 90, "operator ready")
-        self.restarts = 0
+        self.ended.clear()
 
     def supervise(self, ended: threading.Event) -> None:
         """Do what a kubelet does: start the process again where it ended, until `ended`."""
         while not ended.wait(0.2):
             if self.process.child.poll() is not None:
-                self.restarts += 1
+                self.ended.append(self.process.log)
                 self.process = Process(self.folder, self.kubeconfig)
 
 

@@ -128,6 +128,18 @@ def test_a_minimum_that_is_raised_wakes_up_what_slept(mode: ScalingMode) -> None
     assert (decision.to_replicas, decision.reason) == (3, Reason.BELOW_MINIMUM)
 
 
+def test_what_was_started_by_hand_while_it_was_paused_sleeps_no_more() -> None:
+    fleet = small(replicas=0)
+    fleet.run(scaled_to_zero(gateway_arrivals=Value(0.0)), 60)
+    fleet.policy = replace(fleet.policy, mode=ScalingMode.PAUSED, min_replicas=2)
+    for replicas in (4, 0):
+        fleet.replicas = replicas
+        fleet.tick(QUIET if replicas else scaled_to_zero())
+    fleet.policy = replace(fleet.policy, mode=ScalingMode.ACTIVE)
+
+    assert fleet.tick(scaled_to_zero(gateway_arrivals=Value(50.0))).reason is Reason.TARGET_AT_ZERO
+
+
 def test_taken_out_of_service_after_it_was_woken_up_it_stays_out() -> None:
     fleet = small(replicas=0)
     fleet.run(scaled_to_zero(gateway_arrivals=Value(0.0)), 60)

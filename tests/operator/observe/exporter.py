@@ -74,7 +74,7 @@ class HostilePod(ExportedPod):
     labels: tuple[str, ...] = ()
 
     def render(self, seconds: float) -> str:
-        lines = []
+        lines = [f'{self.prefix}time_to_first_token_seconds_bucket{{le="{"A" * 1_200_000}"}} 1']
         for line in super().render(seconds).splitlines():
             name, _, rest = line.partition("{")
             lines += [line, *(f"{name}{{{more},{rest}" for more in self._more(rest))]

@@ -158,6 +158,21 @@ def test_a_minimum_raised_during_a_restart_wakes_up_what_slept_and_nothing_else(
     assert life.tick(asleep).to_replicas == (3 if wakes_up else 0)
 
 
+@pytest.mark.parametrize("mode", [ScalingMode.ADVISORY, ScalingMode.PAUSED])
+def test_it_is_woken_up_although_the_raised_minimum_was_told_of_before_the_restart(mode: ScalingMode) -> None:
+    asleep = replace(lost(), gateway_arrivals=Value(0.0))
+    life = Life(0, policy=replace(POLICY, min_replicas=0))
+    life.tick(asleep)
+    life.policy = replace(POLICY, min_replicas=3, mode=mode)
+    decision = life.tick(asleep)
+    life.replicas = 0  # Advice is not followed here, and what is paused stays.
+    life.policy = replace(POLICY, min_replicas=3)
+    life.memory = life.successor(asleep)
+
+    assert decision.sleeps
+    assert life.tick(asleep).to_replicas == 3
+
+
 def test_the_last_advice_is_repeated_while_there_are_no_metrics() -> None:
     advisory = replace(POLICY, mode=ScalingMode.ADVISORY)
     seen = resource(target(10), lost(), policy=advisory)

@@ -50,7 +50,6 @@ class Source:
 async def source(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Source]:
     """Waited for in milliseconds."""
     monkeypatch.setattr(reading, "LEAST_WAIT_SECONDS", 0.02)
-    monkeypatch.setattr(reading, "USUAL_SECONDS", 0.001)
     made = Source()
     yield made
     made.reader.close()
@@ -94,20 +93,58 @@ async def test_an_answer_that_came_late_makes_it_count_again_at_the_next_tick(so
 async def test_it_is_asked_one_question_at_a_time(source: Source) -> None:
     source.hangs = True
     for _ in range(3):
-        await read_all({"slow": source.reader})
+        await read_all({"slow": source.reader, "other": Source().reader})
 
     assert source.asked == 1
 
 
-async def test_a_source_that_is_slow_as_ever_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_says_at_once_that_it_cannot_answer_is_asked_at_every_tick(source: Source) -> None:
+    async def refuse() -> str:
+        source.asked += 1
+        return NO_ANSWER
+
+    reader = SourceReader(refuse, lambda said: said == ANSWER, time.monotonic)
+    said = [(await read_all({"slow": reader, "other": Source().reader}))["slow"] for _ in range(12)]
+
+    assert (source.asked, set(said)) == (12, {NO_ANSWER})
+    assert reader.silent_seconds is not None
+
+
+async def test_a_fault_in_reading_one_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    faults = iter([ValueError("odd"), None])
+
+    async def read() -> str:
+        if (fault := next(faults)) is not None:
+            raise fault
+        return ANSWER
+
+    readers = {"odd": SourceReader(read, lambda said: said == ANSWER, time.monotonic), "other": Source().reader}
+
+    assert await read_all(readers) == {"odd": None, "other": ANSWER}
+    assert "odd" in caplog.text
+    assert await read_all(readers) == {"odd": ANSWER, "other": ANSWER}
+
+
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside a quick one"])
+async def test_a_source_that_is_slow_as_ever_is_waited_for(beside: int) -> None:
     async def slow() -> str:
         await asyncio.sleep(0.2)
         return ANSWER
 
-    monkeypatch.setattr(reading, "USUAL_SECONDS", 1.0)
     reader = SourceReader(slow, lambda said: said == ANSWER, time.monotonic)
+    readers = {"slow": reader} | ({"other": Source().reader} if beside else {})
 
-    assert [(await read_all({"slow": reader, "other": Source().reader}))["slow"] for _ in range(3)] == [ANSWER] * 3
+    assert [(await read_all(readers))["slow"] for _ in range(3)] == [ANSWER] * 3
+
+
+async def test_one_that_is_alone_has_all_the_time_it_takes(source: Source) -> None:
+    source.hangs = True
+    tick = asyncio.create_task(read_all({"slow": source.reader}))
+    await asyncio.sleep(0.1)  # five times what another source would wait for it
+    assert not tick.done()
+    await source.say(ANSWER)
+
+    assert await tick == {"slow": ANSWER}
 
 
 async def test_a_tick_with_one_that_hangs_takes_less_than_its_deadline() -> None:
@@ -116,7 +153,7 @@ async def test_a_tick_with_one_that_hangs_takes_less_than_its_deadline() -> None
     store.feed("InferenceDeployment", None, inference_deployment())
     with FaultServer(black_hole) as slow, FaultServer(document(vector())) as good:
         settings = Settings.model_validate({
-            "tickSeconds": 20.0, "prometheus": {"slow": {"url": slow.url}, "default": {"url": good.url}},
+            "tickSeconds": 60.0, "prometheus": {"slow": {"url": slow.url}, "default": {"url": good.url}},
         })  # fmt: skip
         measuring, seconds, seen = Measuring(settings), [], []
         for _ in range(3):

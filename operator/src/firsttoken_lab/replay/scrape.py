@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +39,21 @@ class Scrape:
     running_requests: float
 
 
+@cache
+def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What counts and what shows, compiled once for all plays of a process."""
+    # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
+    from firsttoken_sizing.simulation.compiled import compiled
+
+    return compiled(exposition.count), compiled(exposition.show)
+
+
 class Scraper:
     """Scrapes a fleet and keeps what a rate window needs: the scrapes inside it and the last one before."""
 
     def __init__(self, fleet: Fleet, kv_cache_tokens: int | None, window_seconds: float) -> None:
         """`kv_cache_tokens`: of one replica, None where nothing limits it."""
-        # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
-        from firsttoken_sizing.simulation.compiled import compiled
-
-        self._count, self._show = compiled(exposition.count), compiled(exposition.show)
+        self._count, self._show = _compiled()
         self._fleet, self._window_seconds = fleet, window_seconds
         self._kv_cache_tokens = kv_cache_tokens or math.inf
         self._replicas, self._requests = (records.view(np.ndarray) for records in (fleet.replicas, fleet.requests))

@@ -44,7 +44,7 @@ def judge(resource: ResourceSnapshot, decision: Decision) -> tuple[Judgement, ..
         ConditionType.READY: _ready(resource, decision),
         ConditionType.SIZING_READY: _sizing_ready(resource.sized),
         ConditionType.SLA_FEASIBLE: _sla_feasible(resource.sized),
-        ConditionType.METRICS_HEALTHY: _metrics_healthy(resource),
+        ConditionType.METRICS_HEALTHY: _metrics_healthy(resource, decision),
         ConditionType.SLA_MET: _sla_met(resource),
         ConditionType.CAPACITY_AVAILABLE: _capacity_available(resource, decision),
         ConditionType.SCALING_ACTIVE: _scaling_active(resource, decision),
@@ -80,11 +80,12 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
         return False, resource.target.reason, resource.target.message
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
-    if is_at_zero(resource) and decision.outcome is Outcome.HELD:
+    at_zero = is_at_zero(resource) or decision.sleeps
+    if at_zero and decision.outcome is Outcome.HELD:
         # It is wanted, or nothing could wake it up: that is not sleep.
         return False, decision.limited_by or decision.reason, decision.message
-    metrics = _metrics_healthy(resource)
-    if is_at_zero(resource) or metrics[1] is Reason.MISSING:
+    metrics = _metrics_healthy(resource, decision)
+    if at_zero or metrics[1] is Reason.MISSING:
         return metrics
     return True, Reason.READY, "sized, target found, metrics present"
 
@@ -103,10 +104,10 @@ def _sla_feasible(sized: Sized | Unsized) -> Said:
     return None, Reason.UNKNOWN, "nothing is sized"
 
 
-def _metrics_healthy(resource: ResourceSnapshot) -> Said:
+def _metrics_healthy(resource: ResourceSnapshot, decision: Decision) -> Said:
     """Without replicas there are no pods to measure: then it is about what is to tell of the next request."""
     metrics = resource.metrics
-    if is_at_zero(resource):
+    if is_at_zero(resource) or decision.sleeps:
         awaited = can_come_back(resource)
         return awaited, Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL, what_wakes_it_up(resource)
     return metrics.may_lower, metrics.health, metrics.detail

@@ -47,6 +47,7 @@ def _unscaled(p: Unscalable, config: EstimatorConfig) -> Decision:
         replica_speed=speed_of(known, config),
         late_budgets_spent=_consumed(resource, p.memory, config),
         capacity_samples=round(known.budget.requests),
+        sleeps=p.memory.sleeps,
     )
 
 

@@ -1,6 +1,6 @@
 """A resource that its own policy keeps at 0 replicas is scaled to zero, not broken: what calls it back, what it says.
 
-A target at 0 whose `minReplicas` is not 0 was taken out of service by someone else, and is none of this.
+A target that went to 0 while `minReplicas` was not 0 was taken out of service by someone else, and is none of this.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from firsttoken_operator.domain import Measurement, Missing, Reason, ResourceSna
 from firsttoken_operator.estimate import can_wake_up
 
 SLEEPING = frozenset({Reason.SCALED_TO_ZERO, Reason.NO_WAKE_UP_SIGNAL})
-"""Reasons of the condition Ready of a resource at 0 replicas that its own policy put there."""
+"""Reasons of the condition MetricsHealthy of a resource at 0 replicas that its own policy put there."""
 
 
 def is_at_zero(resource: ResourceSnapshot) -> bool:

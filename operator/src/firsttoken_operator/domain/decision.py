@@ -68,6 +68,8 @@ class Decision:
     """Late requests of about the last day as a multiple of those aimed at; None: there is no limit to be late for."""
     capacity_samples: int | None = None
     """How many measurements `capacity_factor` stands on; None: not known."""
+    sleeps: bool = False
+    """Whether there are no replicas because `minReplicas: 0` allowed that, also where it has been raised since."""
     announcement: str = ""
     """The change in one sentence, for Events and the list in the status; empty: nothing changes."""
 

@@ -78,7 +78,7 @@ def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> Reso
         demand=memory.demand,
         calibration=memory.calibration,
         forecast=memory.forecast,
-        sleeps=memory.sleeps,
+        sleeps=memory.sleeps and target.replicas == 0,
     )
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from itertools import count, takewhile
 
 from firsttoken_operator.families.promql import (
+    BOUND,
     age,
     fullest,
     rate,
@@ -141,7 +142,7 @@ def _templates(family: MetricFamily) -> Mapping[Signal, str]:
         Signal.START_AGE: start_age(running),
         Signal.SAMPLES: samples(running),
         Signal.FIRST_TOKENS: summed(rate(f"{ttft}_count"), dimensions),
-        Signal.TTFT_BUCKETS: summed(rate(f"{ttft}_bucket"), dimensions, by="le"),
+        Signal.TTFT_BUCKETS: summed(rate(f"{ttft}_bucket", BOUND), dimensions, by="le"),
         Signal.TTFT_SUM: summed(rate(f"{ttft}_sum"), dimensions),
         Signal.ENDED: told_apart("outcome", ended.items()),
         Signal.WAITING: summed(selector(waiting), dimensions),

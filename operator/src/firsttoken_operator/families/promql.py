@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
+"""Matcher of bounds that can be numbers: `le` is a label of a tenant's too, and may be a megabyte long."""
+
 
 def windowed(template: str, window_seconds: float) -> str:
     """A template with its window."""

@@ -172,8 +172,9 @@ class BoundedSession(requests.Session):
             return {}
         try:
             return {"Authorization": f"Bearer {self._bearer_token_file.read_text().strip()}"}
-        except OSError as error:
-            raise RequestFailed(Reason.UNAUTHORIZED, f"bearer token file: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise RequestFailed(Reason.UNAUTHORIZED, f"bearer token file: {why}") from None
 
     def _read(self, response: requests.Response) -> Iterator[bytes]:
         encoding = response.headers.get("Content-Encoding", "identity")

@@ -1,12 +1,13 @@
-"""How long a tick waits for a source of metrics, and when one that does not answer is asked again.
+"""How long a tick waits for a source of metrics, and when one that hangs is asked again.
 
-A source that answers is waited for, up to four times as long as it usually takes. For one that did not answer no other
-source waits: it is read on the side, ever less often, and counts again from the tick after it answered.
+A source that answers is waited for. Once another one has answered, that wait has an end: a few seconds, or four times
+what the source usually takes. One that was late is read on the side, ever less often, and counts again from the tick
+after it answered. A source that says at once that it cannot answer holds up no other, and is asked at every tick.
 
-| tick | the source | the tick waits for it | it is asked |
+| tick | the source, beside one that answers | the tick waits for it | it is asked |
 |---|---|---|---|
 | 1 | answers in 0.2 s, as always | 0.2 s | yes |
-| 2 | hangs | 1 s | yes |
+| 2 | hangs | 3 s | yes |
 | 3 | hangs | not at all | yes |
 | 4 to 9 | hangs | not at all | at 5 and 9 |
 | 10 to 17 | answers again | not at all | at 17, and at every eighth tick before, had it hung on |
@@ -16,25 +17,26 @@ source waits: it is read on the side, ever less often, and counts again from the
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
-LEAST_WAIT_SECONDS = 1.0
-"""What answers in milliseconds may once take longer."""
+logger = logging.getLogger(__name__)
+
+LEAST_WAIT_SECONDS = 3.0
+"""What answers in milliseconds may once take longer, and a healthy source that is missing once is watched anew."""
 WAIT_FACTOR = 4.0
 """Of the usual time: a server that compacts its blocks takes a few times as long."""
-USUAL_SECONDS = 0.5
-"""Until it is known; so the first tick waits for two seconds at most."""
 USUAL_GAIN = 0.2
 """Weight of the latest answer in what is usual: about the last five count."""
 MOST_TICKS_BETWEEN = 8
-"""From one question to the next where none is answered: two minutes at the default tick."""
+"""From one question to the next while it hangs: two minutes at the default tick."""
 
 Read = TypeVar("Read")
 
 
 class SourceReader(Generic[Read]):
-    """One source. `read` asks it, ends by itself and never raises; `is_answer` says whether the source was there."""
+    """One source. `read` asks it and ends by itself; `is_answer` says of what came whether the source was there."""
 
     def __init__(
         self, read: Callable[[], Awaitable[Read]], is_answer: Callable[[Read], bool], clock: Callable[[], float]
@@ -42,8 +44,9 @@ class SourceReader(Generic[Read]):
         self._read, self._is_answer, self._clock = read, is_answer, clock
         self._task: asyncio.Task[Read] | None = None
         self._asked_seconds = 0.0
-        self._usual_seconds = USUAL_SECONDS
-        self._unanswered = 0
+        self._usual_seconds = 0.0
+        self._late_in_a_row = 0
+        self._is_late = False
         self._ticks_to_skip = 0
         self._silent_since_seconds: float | None = None
 
@@ -53,31 +56,31 @@ class SourceReader(Generic[Read]):
         since = self._silent_since_seconds
         return None if since is None else self._clock() - since
 
-    def begin(self) -> None:
-        """Ask, unless an answer is still owed or the source is left alone for a while."""
+    @property
+    def patience_seconds(self) -> float:
+        """How much longer than another source this one may take."""
+        return max(LEAST_WAIT_SECONDS, WAIT_FACTOR * self._usual_seconds)
+
+    def begin(self) -> asyncio.Task[Read] | None:
+        """Ask, unless an answer is still owed or the source is left alone; what to wait for, None: nothing."""
         if self._task is not None and self._task.done():
             self._take(self._task)
-        if self._task is not None:
-            return
-        if self._ticks_to_skip:
-            self._ticks_to_skip -= 1
-            return
-        self._asked_seconds = self._clock()
-        self._task = asyncio.ensure_future(self._timed())
-
-    async def wait(self) -> None:
-        """Wait for the answer as long as an answer may take."""
-        if self._task is not None:
-            answers = self._silent_since_seconds is None
-            seconds = max(LEAST_WAIT_SECONDS, WAIT_FACTOR * self._usual_seconds) if answers else LEAST_WAIT_SECONDS
-            await asyncio.wait({self._task}, timeout=seconds)
+        if self._task is None:
+            if self._ticks_to_skip:
+                self._ticks_to_skip -= 1
+                return None
+            self._asked_seconds = self._clock()
+            self._task = asyncio.ensure_future(self._timed())
+        return None if self._late_in_a_row else self._task
 
     def end(self) -> Read | None:
-        """What the source said; None: nothing yet."""
+        """What the source said; None: nothing yet, or nothing that can be used."""
         if self._task is not None and self._task.done():
             return self._take(self._task)
-        if self._task is not None and self._silent_since_seconds is None:
-            self._silent_since_seconds = self._asked_seconds
+        if self._task is not None and not self._is_late:
+            self._is_late = True
+            self._late_in_a_row += 1
+            self._fall_silent()
         return None
 
     def close(self) -> None:
@@ -91,23 +94,34 @@ class SourceReader(Generic[Read]):
             self._usual_seconds += USUAL_GAIN * (self._clock() - self._asked_seconds - self._usual_seconds)
         return reading
 
-    def _take(self, task: asyncio.Task[Read]) -> Read:
-        self._task, reading = None, task.result()
+    def _take(self, task: asyncio.Task[Read]) -> Read | None:
+        self._task, was_late, self._is_late = None, self._is_late, False
+        try:
+            reading = task.result()
+        except Exception:
+            # A fault of ours in reading one source must not keep the others from being decided.
+            logger.exception("reading a source of metrics failed")
+            self._fall_silent()
+            return None
         if self._is_answer(reading):
-            self._unanswered, self._ticks_to_skip, self._silent_since_seconds = 0, 0, None
+            self._late_in_a_row, self._ticks_to_skip, self._silent_since_seconds = 0, 0, None
             return reading
-        self._ticks_to_skip = min(2**self._unanswered, MOST_TICKS_BETWEEN) - 1
-        self._unanswered += 1
+        self._fall_silent()
+        if was_late:
+            self._ticks_to_skip = min(2 ** (self._late_in_a_row - 1), MOST_TICKS_BETWEEN) - 1
+        return reading
+
+    def _fall_silent(self) -> None:
         if self._silent_since_seconds is None:
             self._silent_since_seconds = self._asked_seconds
-        return reading
 
 
 async def read_all(readers: Mapping[str, SourceReader[Read]]) -> dict[str, Read | None]:
-    """What each source says at this tick, by name; None: it has not answered."""
-    for reader in readers.values():
-        reader.begin()
-    answering = [reader for reader in readers.values() if reader.silent_seconds is None]
-    # Where none answers, none is held up.
-    await asyncio.gather(*(reader.wait() for reader in answering or readers.values()))
+    """What each source says at this tick, by name; None: nothing."""
+    waiting = {task: reader for reader in readers.values() if (task := reader.begin()) is not None}
+    if waiting:
+        # NB: a source that is alone, or slow together with all others, holds up no other: its own deadline ends it.
+        _, late = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if late:
+            await asyncio.wait(late, timeout=max(waiting[task].patience_seconds for task in late))
     return {name: reader.end() for name, reader in readers.items()}

@@ -67,7 +67,7 @@ def restored(
         lost_since_seconds=_lost_since(status, tick),
         decreases=_decreases(status, target, tick),
         calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
-        sleeps=_slept(status),
+        sleeps=target.replicas == 0 and _slept(status),
         advised_replicas=status.desired_replicas if advisory else None,
     )
 
@@ -184,8 +184,8 @@ def _lost_since(status: InferenceDeploymentStatus, tick: Tick) -> float | None:
 
 def _slept(status: InferenceDeploymentStatus) -> bool:
     """Whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
-    ready = _condition(status, ConditionType.READY)
-    return ready is not None and ready.reason in SLEEPING
+    healthy = _condition(status, ConditionType.METRICS_HEALTHY)
+    return healthy is not None and healthy.reason in SLEEPING
 
 
 def _condition(status: InferenceDeploymentStatus, kind: ConditionType) -> Condition | None:

@@ -94,11 +94,13 @@ class Fleet:
         self._open = self._open[self._open != replica]
 
     def fail(self, replica: int) -> int:
-        """A replica dies: what it had is lost (its `first_token` stays 0). Returns how many requests that were."""
+        """A replica dies: what it had is lost (its times stay 0). Returns how many requests that were."""
         self.close(replica)
         sent = self.requests[: self.sent]
         lost = np.flatnonzero((sent.replica == replica) & (sent.released == 0))
+        # NB: both may stand there already: a step that was planned ends in the future.
         self.requests.first_token[lost] = 0
+        self.requests.finish[lost] = 0
         self.requests.released[lost] = np.inf
         idle = kernel.Replica()
         for name in _COUNTS:
