@@ -34,6 +34,7 @@ NOT_PASSED_ON = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "accept-encoding"}
 )
 """Headers of one hop; and answers come uncompressed, so that actions can read them."""
+TLS_CLOSING_SECONDS = 0.25
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of 0 s: closing sends RST instead of FIN."""
 
@@ -264,11 +265,13 @@ class FaultProxy:
 
     async def _stop(self) -> None:
         await self._runner.cleanup()
-        await self._session.close()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await self._session.close()
+        # NB: connections with TLS are still open then; aiohttp's documentation says to wait so long for them.
+        await asyncio.sleep(TLS_CLOSING_SECONDS)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         entry = Entry(len(self.log) + 1, request.method, request.path, dict(request.query), time.monotonic())

@@ -510,7 +510,7 @@ async def test_the_commands_of_the_documentation_read_the_scorecard(cluster: Clu
     cluster.kubectl("create", "namespace", "call-center")
     made = infd()
     live = await api.create(made | {"metadata": made["metadata"] | {"namespace": "call-center"}})
-    status = status_of(EMPTY, observed(scorecard=card))
+    status = status_of(EMPTY, replace(observed(), scorecard=card))
     await api.replace_status(ObjectRef.of(live), document(status), uid=live["metadata"]["uid"])
     printed = []
     for command in re.findall(r"^\$ kubectl (.*)$", shown, flags=re.MULTILINE):
