@@ -22,9 +22,11 @@ test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes opt
 test-faults: control-plane  ## Every fault of the network that tests/faults can make; `make test` plays a part of them
 	$(BIN)/pytest tests/faults --every-fault
 
-# What needs no cluster and no minutes: the round between two edits. `make test` is what decides.
-check: lint  ## Lint, then the pure tests with few examples each: two minutes
-	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not slow"
+# What needs no cluster: the round between two edits. Judges of accuracy and of seeded defects take minutes each and are
+# left to `make test`, which decides.
+check: lint  ## Lint, then the pure tests with few examples each: a few minutes
+	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not slow" \
+	  --ignore=tests/benchmarks --ignore=tests/mutants
 
 lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .

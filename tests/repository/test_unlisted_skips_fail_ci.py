@@ -9,6 +9,8 @@ import pytest
 
 from tests.skip_gate import allowed_prefixes
 
+pytestmark = pytest.mark.slow  # each starts a pytest of its own
+
 REPOSITORY = Path(__file__).parents[2]
 SUITE = """
 import pytest

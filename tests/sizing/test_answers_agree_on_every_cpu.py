@@ -25,6 +25,8 @@ from firsttoken_sizing.optimize import evaluate
 from firsttoken_sizing.step import FittedStep, StepModel, step_for
 from tests.fixtures.sizing_questions import answers
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORTED = tuple(name for name in __cpu_dispatch__ if __cpu_features__[name])
 """From the oldest to the newest instructions that numpy chooses among on this CPU."""

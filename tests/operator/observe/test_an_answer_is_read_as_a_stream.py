@@ -133,6 +133,7 @@ print(len(answer.samples), *answer.overflowing, resource.getrusage(resource.RUSA
 """
 
 
+@pytest.mark.slow
 def test_an_answer_of_64_mebibytes_takes_less_memory_than_its_own_size() -> None:
     child = subprocess.run((sys.executable, "-c", PEAK), check=True, capture_output=True, text=True)
     kept, overflowing, kibibytes = child.stdout.split()

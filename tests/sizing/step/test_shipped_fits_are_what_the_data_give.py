@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_rerunning_the_script_changes_nothing() -> None:
     if not (ROOT.parent / "shared/data/nim_dli.csv").is_file():
         pytest.skip("needs ../shared/data/nim_dli.csv")
