@@ -39,6 +39,13 @@ def test_chart_and_lock_name_the_version_of_the_project():
     assert (named["version"], named["appVersion"], locked(REPOSITORY)) == (version, version, version)
 
 
+def test_the_changelog_says_what_is_in_the_version_of_the_project():
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    newest = changelog.partition("## [Unreleased]\n")[2].partition("\n## [")[2]
+
+    assert newest.startswith(f"{project_version(REPOSITORY)}] - 20")
+
+
 def test_a_release_moves_every_place_and_heads_the_changelog(copy):
     prepare(copy, "7.0.1", "2030-01-02")
 
