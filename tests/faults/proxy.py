@@ -194,10 +194,8 @@ class FaultProxy:
         method: str = "",
         path: str = "",
         watch: bool | None = None,
-        where: Callable[[Entry], bool] = lambda entry: True,
         after: int = 0,
         times: float = float("inf"),
-        must_fire: bool = True,
     ) -> Iterator[Fault]:
         """Do `action` to requests inside the block: at most `times` of those that match, the first `after` left out.
 
@@ -210,7 +208,6 @@ class FaultProxy:
                 re.fullmatch(method or ".*", entry.method) is not None
                 and re.search(path, entry.path) is not None
                 and watch in (None, entry.is_watch)
-                and where(entry)
             )
 
         fault = Fault(action, matches, after, times)
@@ -219,7 +216,7 @@ class FaultProxy:
             yield fault
         finally:
             self._faults.remove(fault)
-        if must_fire and not fault.entries:
+        if not fault.entries:
             raise AssertionError(f"{action} met no request: {fault.met} matched, {len(self.log)} came")
 
     def cut_watches(self, path: str = "") -> int:

@@ -20,9 +20,6 @@ from tests.operator.act.objects import infd, workload
 from tests.operator.run.process import Process, create, get, installed, replicas
 from tools.cluster import Cluster, wait_until
 
-TICK_SECONDS = 1.0
-"""Of `Process`."""
-
 
 @dataclass
 class Stage:

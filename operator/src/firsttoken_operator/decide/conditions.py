@@ -80,14 +80,19 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
         return False, resource.target.reason, resource.target.message
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
-    at_zero = is_at_zero(resource) or decision.sleeps
-    if at_zero and decision.outcome is Outcome.HELD:
+    rests = _rests(resource, decision)
+    if rests and decision.outcome is Outcome.HELD:
         # It is wanted, or nothing could wake it up: that is not sleep.
         return False, decision.limited_by or decision.reason, decision.message
     metrics = _metrics_healthy(resource, decision)
-    if at_zero or metrics[1] is Reason.MISSING:
+    if rests or metrics[1] is Reason.MISSING:
         return metrics
     return True, Reason.READY, "sized, target found, metrics present"
+
+
+def _rests(resource: ResourceSnapshot, decision: Decision) -> bool:
+    """Whether its own policy put it at 0 replicas, also where the minimum has been raised since."""
+    return is_at_zero(resource) or decision.sleeps
 
 
 def _sizing_ready(sized: Sized | Unsized) -> Said:
@@ -107,7 +112,7 @@ def _sla_feasible(sized: Sized | Unsized) -> Said:
 def _metrics_healthy(resource: ResourceSnapshot, decision: Decision) -> Said:
     """Without replicas there are no pods to measure: then it is about what is to tell of the next request."""
     metrics = resource.metrics
-    if is_at_zero(resource) or decision.sleeps:
+    if _rests(resource, decision):
         awaited = can_come_back(resource)
         return awaited, Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL, what_wakes_it_up(resource)
     return metrics.may_lower, metrics.health, metrics.detail
