@@ -30,6 +30,7 @@ class Stage:
     folder: Path
     kubeconfig: Path
     process: Process
+    arguments: tuple[str, ...] = ()
     ended: list[Path] = field(default_factory=list)
     """Logs of the processes that ended since it settled."""
 
@@ -93,18 +94,18 @@ class Stage:
         while not ended.wait(0.2):
             if self.process.child.poll() is not None:
                 self.ended.append(self.process.log)
-                self.process = Process(self.folder, self.kubeconfig)
+                self.process = Process(self.folder, self.kubeconfig, *self.arguments)
 
 
 @contextmanager
-def staged(folder: Path) -> Iterator[Stage]:
-    """A stage with a running operator and no resources."""
+def staged(folder: Path, *arguments: str) -> Iterator[Stage]:
+    """A stage with a running operator and no resources. `arguments` are for the operator."""
     with installed() as (cluster, account), FaultProxy(cluster.api_url, cluster.ca) as proxy:
         config = yaml.safe_load(account.read_text())
         config["clusters"][0]["cluster"] = {"server": proxy.url}
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(config))
-        stage = Stage(cluster, proxy, folder, kubeconfig, Process(folder, kubeconfig))
+        stage = Stage(cluster, proxy, folder, kubeconfig, Process(folder, kubeconfig, *arguments), arguments)
         ended = threading.Event()
         supervisor = threading.Thread(target=stage.supervise, args=(ended,), name="supervisor")
         try:

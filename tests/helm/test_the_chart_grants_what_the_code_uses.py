@@ -33,10 +33,10 @@ RENDERING: set[Right] = {
 } | {(GROUP, "inferencedeployments/finalizers", "update")}
 
 
-def rights(manifests: list[dict[str, Any]]) -> set[Right]:
+def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Right]:
     return {
         (group, resource, verb)
-        for role in of_kind(manifests, "ClusterRole")
+        for role in of_kind(manifests, kind)
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -61,10 +61,23 @@ def test_no_rule_names_a_wildcard_or_a_secret() -> None:
         assert resource not in ("secrets", "configmaps", "pods/exec", "serviceaccounts")
 
 
+def test_in_its_own_namespace_it_reads_the_switch_and_no_other_object() -> None:
+    manifests = render("namespaces={team-a}")
+    (role,) = of_kind(manifests, "Role")
+    (binding,) = (b for b in of_kind(manifests, "RoleBinding") if b["roleRef"]["kind"] == "Role")
+    (config,) = of_kind(manifests, "ConfigMap")
+    switch = yaml.safe_load(config["data"]["config.yaml"])["writesSwitch"]
+
+    assert rights(manifests, "Role") == {("", "configmaps", "get")}
+    assert [f"{NAMESPACE}/{name}" for rule in role["rules"] for name in rule["resourceNames"]] == [switch]
+    assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {NAMESPACE}
+
+
 def test_with_namespaces_workloads_are_readable_in_these_only() -> None:
     manifests = render("namespaces={team-a,team-b}")
     (everywhere,) = of_kind(manifests, "ClusterRoleBinding")
-    bound = {binding["metadata"]["namespace"] for binding in of_kind(manifests, "RoleBinding")}
+    bound = {binding["metadata"]["namespace"] for binding in of_kind(manifests, "RoleBinding")
+             if binding["roleRef"]["kind"] == "ClusterRole"}  # fmt: skip
 
     assert everywhere["roleRef"]["name"] == "firsttoken-cluster"
     assert bound == {"team-a", "team-b"}

@@ -111,6 +111,18 @@ def test_an_image_digest_wins_over_the_tag() -> None:
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == f"r.example/f@{digest}"
 
 
+def test_the_value_that_stops_all_writes_makes_the_switch() -> None:
+    switches = [m for m in of_kind(render("writes=paused"), "ConfigMap") if "writes" in m["data"]]
+    (config,) = of_kind(render(), "ConfigMap")
+
+    (switch,) = switches
+    name = f"{switch['metadata']['namespace']}/{switch['metadata']['name']}"
+    assert yaml.safe_load(config["data"]["config.yaml"])["writesSwitch"] == name
+    assert switch["data"] == {"writes": "paused"}
+    (stopped,), (going,) = (of_kind(render(*values), "Deployment") for values in (("writes=paused",), ()))
+    assert stopped == going, "no restart"
+
+
 def test_optional_objects_are_optional() -> None:
     kinds = {manifest["kind"] for manifest in render()}
     more = {manifest["kind"] for manifest in render("podMonitor.enabled=true", "networkPolicy.enabled=true")}
@@ -136,6 +148,7 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("prometheus.default.gateway.query=up", "query"),
         ("prometheus.default.gateway.requestsTotal=sum(up)", "requestsTotal"),
         ("prometheus=null", "prometheus"),
+        ("writes=false", "writes"),
         ("logLevel=LOUD", "logLevel"),
         ("namespaces={Upper}", "namespaces"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),

@@ -52,6 +52,7 @@ namespaces:
   {{- toYaml .Values.namespaces | nindent 2 }}
 initialStreaming: {{ .Values.initialStreaming }}
 logLevel: {{ .Values.logLevel }}
+writesSwitch: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-writes
 render: {{ .Values.render.enabled }}
 podMonitorLabels:
   {{- toYaml .Values.render.podMonitorLabels | nindent 2 }}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Unavailable
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Unavailable, Withheld
 from firsttoken_operator.act.kubernetes import ObjectRef, Scale
 
 
@@ -23,6 +23,7 @@ class FakeCluster:
     in_flight: int = 0
     most_in_flight: int = 0
     error: ClusterError | None = None
+    withheld: str = ""
 
     async def read(self, ref: ObjectRef) -> dict[str, Any]:
         await self._begin("read", ref)
@@ -81,6 +82,8 @@ class FakeCluster:
         return [name for name, _ in self.calls if not name.startswith("read")]
 
     async def _begin(self, name: str, ref: ObjectRef) -> None:
+        if self.withheld and not name.startswith("read"):
+            raise Withheld(self.withheld)
         self.calls.append((name, ref.kind))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)

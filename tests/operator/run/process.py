@@ -19,7 +19,9 @@ import yaml
 from tests.helm.chart import NAMESPACE, render
 from tools.cluster import Cluster, lease_port
 
-_APPLIED = {"CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+_APPLIED = {
+    "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+}  # fmt: skip
 
 
 class Process:

@@ -4,6 +4,7 @@
     ├── NotFound      404: the object is gone
     ├── Conflict      409: another writer was faster, or a precondition (uid, resourceVersion) does not hold
     ├── Rejected      any other 4xx: the server understood and refused; repeating it unchanged is useless
+    ├── Withheld      an administrator has stopped all writes: nothing was sent
     └── Unavailable   timeout, refused connection, 429, 5xx: nothing is known about the outcome; try in the next tick
 
 NB: after `Unavailable` a write may still have been applied (the answer was lost). Read before writing again.
@@ -30,6 +31,10 @@ class Rejected(ClusterError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+class Withheld(ClusterError):
+    """All writes are stopped; this one was not sent."""
 
 
 class Unavailable(ClusterError):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firsttoken_operator.act.conditions import timestamp
-from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.errors import ClusterError, NotFound, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ResourceSnapshot
@@ -56,6 +56,8 @@ class EventRecorder:
                 return
             manifest = event(resource, reason, message, now)
             await self._cluster.create(manifest)
+        except Withheld:
+            return
         except ClusterError as error:
             logger.warning("event %s of %s/%s not written: %s", reason, resource.namespace, resource.name, error)
             return

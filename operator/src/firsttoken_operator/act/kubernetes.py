@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from kubernetes.aio import client, config
 
-from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rejected, Unavailable
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rejected, Unavailable, Withheld
 
 Json = dict[str, Any]
 
@@ -72,6 +72,8 @@ class KubernetesCluster:
     def __init__(self, api_client: client.ApiClient, *, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
         self._client = api_client
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self.withheld = ""
+        """Why nothing is written now; empty: writes are sent."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -160,6 +162,8 @@ class KubernetesCluster:
         media: str = "",
         accept: str = "application/json",
     ) -> Json:
+        if self.withheld and method != "GET":
+            raise Withheld(f"{method} {path}: {self.withheld}")
         headers = {"Accept": accept} | ({"Content-Type": media} if media else {})
         try:
             _, url, headers, _, _ = await self._client.param_serialize(

@@ -10,7 +10,7 @@ from typing import Any
 
 from firsttoken_operator.act.changes import deeds, transitions
 from firsttoken_operator.act.conditions import undecided
-from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.errors import ClusterError, NotFound, Withheld
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
@@ -73,8 +73,8 @@ class Publisher:
         ref = ObjectRef(API_VERSION, "InferenceDeployment", resource.namespace, resource.name)
         try:
             await self._cluster.replace_status(ref, document(status), uid=resource.uid)
-        except NotFound:
-            return False  # Deleted meanwhile: there is no object left to write to.
+        except (NotFound, Withheld):
+            return False  # Deleted meanwhile: there is no object left to write to; or all writes are stopped.
         except ClusterError as error:
             if self._failing.get(resource.uid) != str(error):
                 logger.warning("status not written: %s", error)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef, Scale
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.api.base import API_VERSION
@@ -57,6 +57,11 @@ class ScaleWriter:
         self._cluster = cluster
         self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
 
+    @property
+    def withheld(self) -> str:
+        """Why nothing is written now; empty: decisions are carried out."""
+        return self._cluster.withheld
+
     async def execute(
         self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = lambda _: None
     ) -> ScaleResult:
@@ -67,6 +72,8 @@ class ScaleWriter:
         """
         if not decision.changes:
             return ScaleResult(Write.NONE)
+        if self.withheld:
+            return ScaleResult(Write.NONE, Reason.WRITES_PAUSED, self.withheld)
         if (mode := resource.policy.mode) is not ScalingMode.ACTIVE:
             return ScaleResult(Write.NONE, Reason(mode.value), f"scaling.mode is {mode}")
         if not isinstance(resource.target, Target) or resource.conflict:
@@ -76,6 +83,8 @@ class ScaleWriter:
                 return await self._write(decision, resource, resource.target, before_write)
             except NotFound as error:
                 return ScaleResult(Write.REDECIDE, Reason.TARGET_NOT_FOUND, str(error))
+            except Withheld as error:
+                return ScaleResult(Write.NONE, Reason.WRITES_PAUSED, str(error))
             except ClusterError as error:
                 logger.warning("scale %s/%s failed: %s", decision.namespace, decision.name, error)
                 return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, str(error))

@@ -102,6 +102,7 @@ class Reason(StrEnum):
     RENDERED = "Rendered"
     WRITE_CONFLICT = "WriteConflict"
     WRITE_FAILED = "WriteFailed"
+    WRITES_PAUSED = "WritesPaused"
     METRICS_LOST = "MetricsLost"
     METRICS_RECOVERED = "MetricsRecovered"
 

@@ -139,11 +139,12 @@ class Loop:
             due.setdefault(key, self._clock())
 
     def _prepare(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """Say why a Deployment was not rendered; in a dry run make every active resource advisory."""
+        """Say why a Deployment was not rendered; where nothing is written make every active one advisory."""
         resources = snapshot.resources
         if self._parts.rendered is not None:
             resources = tuple(self._parts.rendered.explain(resource) for resource in resources)
-        if self._settings.advisory:
+        if self._settings.advisory or self._parts.writer.withheld:
+            # NB: while writes are stopped, too: who scales by hand meanwhile is no rival.
             resources = tuple(_advisory(resource) for resource in resources)
         return replace(snapshot, resources=resources)
 
@@ -154,6 +155,8 @@ class Loop:
             *(self._carry_out(resources[d.uid], d, tick) for d in decided.decisions),
             *(self._tell_undecided(resource, tick.now) for resource in decided.failed),
         )
+        if parts.writer.withheld:
+            return
         try:
             if parts.rendered is not None and not self._settings.advisory:
                 results = await parts.rendered.reconcile(snapshot, parts.store, decided.decisions)
@@ -208,6 +211,7 @@ class Loop:
         parts.metrics.record_tick(snapshot, decided.decisions)
         parts.metrics.record_scorecards(snapshot, parts.publisher.scorecards)
         parts.metrics.record_failures(len(decided.failed))
+        parts.metrics.writes_paused.set(bool(parts.writer.withheld))
         parts.metrics.record_queries(parts.measuring.outcomes())
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))
         parts.publisher.forget({resource.uid for resource in snapshot.resources})
@@ -220,7 +224,8 @@ class Loop:
     def _log(self, decision: Decision, result: ScaleResult) -> None:
         level = logging.WARNING if result.write is Write.FAILED else logging.INFO
         text = result.message if result.write is not Write.DONE else decision.message
-        logger.log(level, "%s: %s", result.write, text, extra={"fields": _fields(decision)})
+        fields = _fields(decision) | ({"withheld": result.reason} if result.write is Write.NONE else {})
+        logger.log(level, "%s: %s", result.write, text, extra={"fields": fields})
 
 
 def _advisory(resource: ResourceSnapshot) -> ResourceSnapshot:

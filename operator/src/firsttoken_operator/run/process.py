@@ -34,6 +34,7 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
+from firsttoken_operator.run.switch import WriteSwitch
 from firsttoken_operator.run.sync import CacheSync
 from firsttoken_operator.run.watches import WATCHED
 
@@ -58,7 +59,8 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
         sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
-        return await _run(settings, kubeconfig, parts, sync)
+        switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
+        return await _run(settings, kubeconfig, parts, sync, switch)
     finally:
         await health.stop()
         parts.histories.close()
@@ -103,7 +105,9 @@ async def _definitions(cluster: KubernetesCluster) -> None:
         await asyncio.sleep(DEFINITIONS_SECONDS)
 
 
-async def _run(settings: Settings, kubeconfig: str | None, parts: Parts, sync: CacheSync) -> int:
+async def _run(
+    settings: Settings, kubeconfig: str | None, parts: Parts, sync: CacheSync, switch: WriteSwitch | None
+) -> int:
     stop, stop_watching, watching = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def tick_when_synced() -> None:
@@ -115,6 +119,8 @@ async def _run(settings: Settings, kubeconfig: str | None, parts: Parts, sync: C
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     resyncing = asyncio.create_task(sync.resync_forever(), name="resync")
+    every = settings.timing.tick_seconds / 2
+    polling = [] if switch is None else [asyncio.create_task(switch.poll_forever(every), name="switch")]
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(
@@ -131,8 +137,8 @@ async def _run(settings: Settings, kubeconfig: str | None, parts: Parts, sync: C
         name="kopf",
     )
     taking_signals = asyncio.create_task(_take_signals(watching, stop), name="signals")
-    await asyncio.wait({ticking, resyncing, stopped, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
-    watched: tuple[asyncio.Task[None], ...] = (ticking, resyncing, kopf_task)
+    await asyncio.wait({ticking, resyncing, *polling, stopped, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
+    watched: tuple[asyncio.Task[None], ...] = (ticking, resyncing, *polling, kopf_task)
     failed = [task for task in watched if task.done() and not stop.is_set()]
     for task in failed:
         error = None if task.cancelled() else task.exception()
@@ -140,9 +146,9 @@ async def _run(settings: Settings, kubeconfig: str | None, parts: Parts, sync: C
     stop.set()
     await asyncio.wait({ticking}, timeout=LAST_TICK_SECONDS)
     stop_watching.set()
-    for ending in (ticking, resyncing, stopped, taking_signals):
+    for ending in (ticking, resyncing, *polling, stopped, taking_signals):
         ending.cancel()
-    await asyncio.gather(ticking, resyncing, stopped, taking_signals, kopf_task, return_exceptions=True)
+    await asyncio.gather(ticking, resyncing, *polling, stopped, taking_signals, kopf_task, return_exceptions=True)
     return 1 if failed else 0
 
 

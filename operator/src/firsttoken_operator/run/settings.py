@@ -106,6 +106,8 @@ class Settings(_Section):
     """Dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered."""
     render: bool = True
     """Whether `spec.runtime` is rendered into Deployments, Services and PodMonitors (needs the rights for it)."""
+    writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
+    """Namespace and name of the ConfigMap that stops all writes; empty: there is none."""
     pod_monitor_labels: dict[str, str] = Field(default_factory=dict)
     """Labels by which the cluster's Prometheus selects PodMonitors."""
     initial_streaming: bool = False
