@@ -103,6 +103,17 @@ def test_nothing_new_leaves_the_status_as_it_is() -> None:
     assert first == second
 
 
+def test_what_a_tenant_or_a_server_wrote_is_one_printable_line_of_bounded_length() -> None:
+    hostile = Unsized(Reason.INVALID_SPEC, "\x1b[31mred\nline\u202e" + "x" * 5000)
+    written = status_of(EMPTY, observed(about=replace(resource(target(5), metrics(20.0)), sized=hostile)))
+    again = status_of(written, observed(about=replace(resource(target(5), metrics(20.0)), sized=hostile)))
+
+    for shown in written.conditions:
+        assert shown.message.isprintable()
+        assert len(shown.message) <= 1024
+    assert again == written
+
+
 def test_a_status_that_was_read_back_is_the_same() -> None:
     first = status_of(EMPTY, scaled(5, 9))
     back = InferenceDeploymentStatus.model_validate(document(first))

@@ -155,7 +155,8 @@ async def test_warnings_of_a_partial_response_are_kept(asker: Asker) -> None:
     with FaultServer(document(partial)) as server:
         result = await asker.source(server.url).query("up")
 
-    assert result == Vector((Sample({}, 1.0, 1_700_000_000.5),), warnings=("store 2 is gone",))
+    said = f'source "default" ({server.url}): store 2 is gone'
+    assert result == Vector((Sample({}, 1.0, 1_700_000_000.5),), warnings=(said,))
 
 
 @pytest.mark.parametrize("fault", [black_hole, DRIPPING_HEADERS, DRIPPING_BODY])
@@ -230,18 +231,43 @@ async def test_a_wish_to_wait_outlives_another_failure_at_the_same_time(asker: A
     assert result.reason is Reason.THROTTLED
 
 
-async def test_neither_credentials_nor_addresses_show_in_messages(asker: Asker) -> None:
+async def test_a_message_names_the_source_and_its_url_and_no_credentials(asker: Asker, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret-in-file")
     with FaultServer(body(b"secret-in-body", status=500)) as server:
-        url = server.url.replace("http://", "http://user:secret-in-url@")
-        source = asker.source(url)
+        url = server.url.replace("http://", "http://user:secret-in-url@") + "/prom?token=secret-in-query#secret"
+        source = asker.source(url, bearer_token_file=token)
         answered = await source.query("up")
     refused = await source.query("up")
+    late = await asker.source(url, deadline_seconds=1e-9).query("up")
 
-    for result in (answered, refused):
+    about = f'source "default" ({server.url}/prom): '
+    for result in (answered, refused, late):
         assert isinstance(result, Missing)
+        assert result.detail.startswith(about)
         assert "secret" not in result.detail
-        assert "127.0.0.1" not in result.detail
+    assert isinstance(refused, Missing)
+    assert refused.detail == about + "connection refused"
     assert "secret" not in repr(SourceConfig("default", url))
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://no-such-host.invalid:9090", "no-such-host.invalid:9090): "),
+        ("http://127.0.0.1:1/" + "p" * 5000, "connection refused"),
+        ("http://127.0.0.1:1/\x1b[31mred\nline", "connection refused"),
+    ],
+    ids=["no such host", "a long path", "control characters"],
+)
+async def test_a_message_is_one_short_line(url: str, says: str, asker: Asker) -> None:
+    result = await asker.source(url).query("up")
+
+    assert isinstance(result, Missing)
+    assert says in result.detail
+    assert len(result.detail) < 400
+    assert "connection failed" not in result.detail
+    assert "\n" not in result.detail
 
 
 async def test_the_bearer_token_is_read_anew_for_every_query(asker: Asker, tmp_path: Path) -> None:

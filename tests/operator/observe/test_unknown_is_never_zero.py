@@ -43,7 +43,7 @@ def test_a_source_that_is_down_is_missing_with_its_reason() -> None:
     metrics = measured(unavailable(Reason.SOURCE_UNREACHABLE, "connection failed"), pods(3))
 
     assert metrics.health is Reason.MISSING
-    assert metrics.detail == "SourceUnreachable: age: connection failed"
+    assert metrics.detail == "SourceUnreachable: connection failed"
     for measurement in (metrics.arrivals, metrics.first_tokens, metrics.waiting, metrics.running, metrics.error_share):
         assert reason(measurement) is Reason.SOURCE_UNREACHABLE
 

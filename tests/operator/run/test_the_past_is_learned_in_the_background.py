@@ -149,7 +149,8 @@ async def test_a_source_that_fails_is_told_of_once_and_asked_again_an_hour_later
     memory = await settled(histories, store)
 
     assert asked == 2, "at once and after an hour, not in between"
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["no past from source default"]
+    said = [record.message.partition("): ")[0] for record in caplog.records]
+    assert said == [f'no past from source "default" ({server.url}']
     assert memory.resources[SEEN.uid].forecast is not None
 
 

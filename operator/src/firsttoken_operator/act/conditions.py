@@ -23,6 +23,11 @@ def timestamp(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def printable(text: str) -> str:
+    """One line without control characters: part of the text may be what a tenant or a server wrote."""
+    return "".join(c if c.isprintable() else " " for c in text)[:_LONGEST_MESSAGE]
+
+
 def conditions(
     previous: Iterable[Condition], resource: ResourceSnapshot, decision: Decision, now: datetime
 ) -> tuple[Condition, ...]:
@@ -42,7 +47,7 @@ def undecided(
 
 def condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
     """One condition; `before` keeps its time while the status is the same, its message while the words are."""
-    holds, message = judgement.holds, judgement.message
+    holds, message = judgement.holds, printable(judgement.message)
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     same = before is not None and before.status is status
     if same and before is not None and before.reason == judgement.reason and _words(before.message) == _words(message):
@@ -51,7 +56,7 @@ def condition(before: Condition | None, judgement: Judgement, generation: int, n
         type=judgement.kind.value,
         status=status,
         reason=judgement.reason.value,
-        message=message[:_LONGEST_MESSAGE],
+        message=message,
         last_transition_time=before.last_transition_time if same and before is not None else timestamp(now),
         observed_generation=generation,
     )

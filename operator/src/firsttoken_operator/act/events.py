@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from firsttoken_operator.act.conditions import timestamp
+from firsttoken_operator.act.conditions import printable, timestamp
 from firsttoken_operator.act.errors import ClusterError, NotFound, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.api.base import API_VERSION
@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 
 COMPONENT = "firsttoken-operator"
 REPEAT_SECONDS = 600.0
-_LONGEST_MESSAGE = 1024
 _REMEMBERED = 10_000
 
 WARNINGS = frozenset({
@@ -48,7 +47,7 @@ class EventRecorder:
 
     async def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
         """Publish one Event about the resource."""
-        message, now = _printable(message), self._now()
+        message, now = printable(message), self._now()
         key = (resource.uid, reason, message)
         known = self._series.get(key)
         try:
@@ -103,8 +102,3 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
         "lastTimestamp": at,
         "count": 1,
     }  # fmt: skip
-
-
-def _printable(text: str) -> str:
-    """One line without control characters: part of the text may be what a tenant or a server wrote."""
-    return "".join(c if c.isprintable() else " " for c in text)[:_LONGEST_MESSAGE]

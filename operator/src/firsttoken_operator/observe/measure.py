@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Measurement, Metrics, Missing, Reason, Value
-from firsttoken_operator.families import SUPPLEMENTS, Signal
+from firsttoken_operator.families import DETECTION, SUPPLEMENTS, Signal
 from firsttoken_operator.observe.collect import PodSample, SourceReading
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings, SeenPod, Trust, look_at
 from firsttoken_operator.observe.sums import Sums
@@ -140,7 +140,9 @@ def _about_queries(reading: SourceReading, seen: Sequence[SeenPod]) -> list[Find
             health = Reason.PARTIAL
         else:
             continue
-        findings.append(Finding(health, failure.reason, f"{failure.signal}: {failure.detail}"))
+        # The queries that find the pods are about all figures; another one is named by what it asks for.
+        figure = "" if failure.signal in (*DETECTION, "up") else f"{failure.signal}: "
+        findings.append(Finding(health, failure.reason, figure + failure.detail))
     return findings
 
 

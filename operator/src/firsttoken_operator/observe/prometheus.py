@@ -13,8 +13,9 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from prometheus_api_client import PrometheusConnect
 
@@ -25,6 +26,7 @@ from firsttoken_operator.observe.vector import read_vector
 
 THREADS_PER_SOURCE = 4
 MAXIMUM_DEADLINE_SECONDS = 10.0
+LONGEST_ADDRESS = 200
 DEFAULT_BYTE_CAP = 64 * 1024 * 1024
 
 
@@ -42,6 +44,13 @@ class SourceConfig:
     bearer_token_file: Path | None = None
     certificate_authority_file: Path | None = None
     byte_cap: int = DEFAULT_BYTE_CAP
+
+    @property
+    def about(self) -> str:
+        """Which source it is, for messages: without what a URL may hold of credentials."""
+        parts = urlsplit(self.url)
+        address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f'source "{self.name}" ({address[:LONGEST_ADDRESS]})'
 
     def session(self, parse: Parse = parse_json) -> BoundedSession:
         """A new session with what this source asks for; for one thread."""
@@ -94,9 +103,12 @@ class PrometheusSource:
 
     async def query(self, promql: str) -> Vector | Missing:
         """Evaluate one instant query now, within the deadline."""
-        answer = await self._ask(promql)
-        self.outcomes["ok" if isinstance(answer, Vector) else answer.reason.value] += 1
-        return answer
+        answer, about = await self._ask(promql), self._config.about
+        if isinstance(answer, Missing):
+            self.outcomes[answer.reason.value] += 1
+            return Missing(answer.reason, f"{about}: {answer.detail}")
+        self.outcomes["ok"] += 1
+        return replace(answer, warnings=tuple(f"{about}: {warning}" for warning in answer.warnings))
 
     def close(self) -> None:
         """Drop queued queries and connections; threads end with the answers they wait for."""

@@ -2,7 +2,8 @@
 
 No proxies or credentials from the environment, no redirects, no compression (a small answer cannot unpack into a large
 one), a byte cap, and `abort`, with which another thread ends a read that is past its deadline. It knows JSON but not
-Prometheus, and maps every failure to one `Reason`; texts never carry a URL, which may hold credentials.
+Prometheus, and maps every failure to one `Reason`, in words that are ours or the operating system's, never the other
+side's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +31,7 @@ MAXIMUM_RETRY_AFTER_SECONDS = 300.0
 
 
 class RequestFailed(Exception):
-    """The request gave no usable document: why, in a text without addresses or credentials."""
+    """The request gave no usable document: why, in a text without credentials."""
 
     def __init__(self, reason: Reason, detail: str, retry_after_seconds: float = 0.0) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -158,11 +160,11 @@ class BoundedSession(requests.Session):
                 self.document = self._parse(self._read(response))
                 return JsonResponse(self.document)
         except _MISCONFIGURED as error:
-            raise RequestFailed(Reason.SOURCE_MISCONFIGURED, f"not connected: {type(error).__name__}") from None
+            raise RequestFailed(Reason.SOURCE_MISCONFIGURED, _cause(error)) from None
         except requests.exceptions.Timeout:
             raise RequestFailed(Reason.SOURCE_UNREACHABLE, "no answer in time") from None
         except (requests.exceptions.RequestException, HTTPError, OSError, ValueError) as error:
-            raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"connection failed: {type(error).__name__}") from None
+            raise RequestFailed(Reason.SOURCE_UNREACHABLE, _cause(error)) from None
         finally:
             self._socket = None
 
@@ -186,6 +188,18 @@ class BoundedSession(requests.Session):
             if total > self._byte_cap:
                 raise RequestFailed(Reason.BAD_RESPONSE, f"answer larger than {self._byte_cap} bytes")
             yield chunk
+
+
+def _cause(error: BaseException) -> str:
+    """What the operating system or TLS said, where it is behind the error; else the kind of error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason}"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+        cause = cause.__cause__ or cause.__context__
+    return f"connection failed: {type(error).__name__}"
 
 
 def _refuse_status(response: requests.Response) -> None:

@@ -47,7 +47,7 @@ class _Wish:
 class _Source:
     """One Prometheus: who waits for it, and when it may be asked."""
 
-    name: str
+    about: str
     reader: PastReader
     due_seconds: float = 0.0
     waiting: dict[str, _Wish] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Histories:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._sources = {name: _Source(name, PastReader(config), clock()) for name, config in sources.items()}
+        self._sources = {name: _Source(config.about, PastReader(config), clock()) for name, config in sources.items()}
         self._since_seconds = SINCE_SECONDS / timing.scale
         self._step_seconds = max(STEP_SECONDS / timing.scale, timing.rate_window_seconds)
         self._again_seconds = AGAIN_SECONDS / timing.scale
@@ -147,14 +147,14 @@ class Histories:
             if str(failure) != source.problem:
                 source.problem = str(failure)
                 again = f"asked again in {self._again_seconds:.0f} s"
-                logger.warning("no past from source %s: %s; %s", source.name, failure, again)
+                logger.warning("no past from %s: %s; %s", source.about, failure, again)
             return
         except Exception:
-            logger.exception("learning from the past of source %s failed", source.name)
+            logger.exception("learning from the past of %s failed", source.about)
             return
         source.problem = ""
         known = [(wish, state) for wish, state in answers if state.samples and wish.uid in self._asked]
-        logger.info("source %s knows the past of %d of %d resources", source.name, len(known), len(answers))
+        logger.info("%s knows the past of %d of %d resources", source.about, len(known), len(answers))
         self._learned.update({wish.uid: (wish.target_uid, state) for wish, state in known})
         for wish, _ in answers:
             source.waiting.pop(wish.uid, None)

@@ -52,10 +52,11 @@ class Measuring:
             window_seconds=timing.rate_window_seconds,
             scrape_interval_seconds=timing.scrape_interval_seconds,
         )
+        self._configs = source_configs(settings)
         self._counters = {name: source.gateway_counter for name, source in settings.prometheus.items()}
         self._sources = {
             name: PrometheusSource(config, deadline_seconds=query_deadline_seconds(timing.tick_seconds))
-            for name, config in source_configs(settings).items()
+            for name, config in self._configs.items()
         }
         self._readers = {
             name: SourceReader(partial(self._read, name), _is_answer, time.monotonic) for name in self._sources
@@ -114,7 +115,7 @@ class Measuring:
         """What is known of a source that was not asked, or has not answered."""
         if name in self._readers:
             silent = self._readers[name].silent_seconds or 0.0
-            why = Missing(Reason.SOURCE_UNREACHABLE, f"Prometheus {name!r} has not answered for {silent:.0f} s")
+            why = Missing(Reason.SOURCE_UNREACHABLE, f"{self._configs[name].about}: no answer for {silent:.0f} s")
         else:
             text = f"no Prometheus is called {name!r}; the administrator names them in the chart"
             why = Missing(Reason.SOURCE_NOT_CONFIGURED, text)
