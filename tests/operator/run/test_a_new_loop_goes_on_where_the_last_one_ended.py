@@ -20,6 +20,7 @@ from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
+from tests.operator.run.sizings import settled
 
 REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "rag")
 
@@ -27,20 +28,25 @@ REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "ra
 async def tick_of_a_new_process(status: dict[str, Any]) -> dict[str, Any]:
     """The status after the first tick of a process that finds this one."""
     cluster = FakeCluster({REF: {"status": status}})
-    loop, _ = process_that_finds(status, cluster, Settings())
+    sizer = Sizer()
+    loop, store = process_that_finds(status, cluster, Settings(), sizer)
+    await settled(sizer, store)
     await loop.tick(time.monotonic())
+    sizer.close()
     found: dict[str, Any] = cluster.objects[REF]["status"]
     return found
 
 
-def process_that_finds(status: dict[str, Any], cluster: FakeCluster, settings: Settings) -> tuple[Loop, Store]:
+def process_that_finds(
+    status: dict[str, Any], cluster: FakeCluster, settings: Settings, sizer: Sizer
+) -> tuple[Loop, Store]:
     """A new process and what its watches fill: one resource with this status, and its target."""
     store = Store()
     store.feed("InferenceDeployment", None, inference_deployment("rag") | {"status": status})
     store.feed("Deployment", None, deployment("nim"))
     recorder, metrics = EventRecorder(cluster), OperatorMetrics()
     parts = Parts(
-        store=store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=Sizer(),
+        store=store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=sizer,
         writer=ScaleWriter(cluster), publisher=Publisher(cluster, recorder), recorder=recorder,
         pools=PoolPublisher(cluster), metrics=metrics, heartbeats=Heartbeats(15.0), rendered=None,
     )  # fmt: skip

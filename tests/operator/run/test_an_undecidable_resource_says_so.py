@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment, pool
+from tests.operator.run.sizings import rest
 
 API = "firsttoken.dev/v1alpha1"
 
@@ -43,13 +45,18 @@ class Played:
         self.cluster = FakeCluster(objects)
         self.beats = Heartbeats(15.0)
         self.metrics = OperatorMetrics()
-        settings, recorder = Settings(), EventRecorder(self.cluster)
+        settings, recorder, self.sizer = Settings(), EventRecorder(self.cluster), Sizer()
         parts = Parts(
-            store=self.store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=Sizer(),
+            store=self.store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=self.sizer,
             writer=ScaleWriter(self.cluster), publisher=Publisher(self.cluster, recorder), recorder=recorder,
             pools=PoolPublisher(self.cluster), metrics=self.metrics, heartbeats=self.beats, rendered=None,
         )  # fmt: skip
         self.loop = Loop(settings, parts)
+
+    async def tick(self) -> None:
+        """One tick; what it asks to be sized is sized before the next one."""
+        await self.loop.tick(time.monotonic())
+        await rest(self.sizer)
 
     def ready(self, name: str) -> tuple[str, str]:
         status = self.cluster.objects[ObjectRef(API, "InferenceDeployment", NAMESPACE, name)]["status"]
@@ -62,19 +69,21 @@ class Played:
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     def failing(snapshot: FleetSnapshot, memory: Memory) -> Any:
         if any(resource.name == "bad" for resource in snapshot.resources):
             raise RuntimeError("unreadable")
         return decide(snapshot, memory)
 
     monkeypatch.setattr(isolation, "decide", failing)
-    return Played()
+    made = Played()
+    yield made
+    made.sizer.close()
 
 
 async def test_the_resource_is_not_ready_and_an_event_tells(played: Played) -> None:
     for _ in range(2):
-        await played.loop.tick(time.monotonic())
+        await played.tick()
 
     assert played.ready("bad") == ("False", "DecisionFailed")
     assert played.events_about("bad") == ["DecisionFailed"]
@@ -83,7 +92,7 @@ async def test_the_resource_is_not_ready_and_an_event_tells(played: Played) -> N
 
 
 async def test_the_process_stays_healthy_for_all_the_others(played: Played) -> None:
-    await played.loop.tick(time.monotonic())
+    await played.tick()
 
     assert set(played.beats.due_since) == {f"{NAMESPACE}/good", f"{NAMESPACE}/bad"}
     assert played.beats.problem(time.monotonic()) == ""
@@ -92,7 +101,7 @@ async def test_the_process_stays_healthy_for_all_the_others(played: Played) -> N
 
 async def test_its_gpus_are_billed_like_those_of_the_others(played: Played) -> None:
     for _ in range(2):
-        await played.loop.tick(time.monotonic())
+        await played.tick()
     page = played.metrics.render().decode()
 
     for name in ("good", "bad"):
@@ -100,7 +109,7 @@ async def test_its_gpus_are_billed_like_those_of_the_others(played: Played) -> N
 
 
 async def test_its_gpus_stay_charged_to_the_pool(played: Played) -> None:
-    await played.loop.tick(time.monotonic())
+    await played.tick()
     status = played.cluster.objects[ObjectRef(API, "GPUPool", "", "h100")]["status"]
 
     assert (status["chargedGPUs"], status["freeGPUs"], status["observedGeneration"]) == (6, 2, 1)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
-from firsttoken_operator.decide import judge
+from firsttoken_operator.decide import ABOUT_SIZING, judge
 from firsttoken_operator.domain import Decision, Judgement, ResourceSnapshot
 
 _LONGEST_MESSAGE = 1024
@@ -33,7 +33,11 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """All conditions, `Ready` first; `previous` keeps the times and messages of what did not change."""
     before = {condition.type: condition for condition in previous}
-    return tuple(condition(before.get(j.kind), j, resource.generation, now) for j in judge(resource, decision))
+    newest, sized = resource.generation, resource.sized_generation
+    return tuple(
+        condition(before.get(j.kind), j, newest if sized is None or j.kind not in ABOUT_SIZING else sized, now)
+        for j in judge(resource, decision)
+    )
 
 
 def undecided(

@@ -60,6 +60,10 @@ class Answer:
     """What would be chosen today, where that is better than the pinned configuration."""
     compared: bool = False
     """Whether that is known yet; until then what is shown stays."""
+    generation: int | None = None
+    """Of the spec that this is about."""
+    is_outdated: bool = False
+    """Whether a later question waits for its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
     decided = is_change(previous, seen)
     written = seen.result.replicas if seen.result.write is Write.DONE else None
     return InferenceDeploymentStatus(
-        observed_generation=resource.generation,
+        observed_generation=_observed_generation(previous, resource),
         replicas=written if written is not None else target.replicas if target else None,
         ready_replicas=target.ready if target else None,
         desired_replicas=decision.to_replicas if target else None,
@@ -133,6 +137,13 @@ def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
     if seen.resource.policy.mode is ScalingMode.ACTIVE:
         return seen.result.write is Write.DONE
     return previous.desired_replicas != seen.decision.to_replicas
+
+
+def _observed_generation(previous: InferenceDeploymentStatus, resource: ResourceSnapshot) -> int | None:
+    """The newest generation of which everything is answered, its sizing included."""
+    if isinstance(resource.sized, Unsized) and resource.sized.reason is Reason.UNKNOWN:
+        return previous.observed_generation
+    return resource.generation if resource.sized_generation is None else resource.sized_generation
 
 
 def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[DecisionRecord, ...]:

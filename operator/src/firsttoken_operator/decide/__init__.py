@@ -11,7 +11,7 @@ from types import MappingProxyType
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
-from firsttoken_operator.decide.conditions import calibration_state, judge, judge_pool, judge_undecided
+from firsttoken_operator.decide.conditions import ABOUT_SIZING, calibration_state, judge, judge_pool, judge_undecided
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.fit import withhold_unfit
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, judge_owners, wrote
@@ -21,6 +21,7 @@ from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, Memory
 
 __all__ = [
+    "ABOUT_SIZING",
     "SLEEPING",
     "Admission",
     "Bounds",

@@ -31,6 +31,9 @@ LIMITS = POOL_LIMITS | {
 }  # fmt: skip
 """What keeps replicas away from what the load asks for; waiting for a window is not a limit."""
 
+ABOUT_SIZING = frozenset({ConditionType.READY, ConditionType.SIZING_READY, ConditionType.SLA_FEASIBLE})
+"""Conditions that answer the generation of the spec that was sized."""
+
 _INFEASIBLE = frozenset(cause.value for cause in Infeasible)
 
 
@@ -42,7 +45,7 @@ def judge(resource: ResourceSnapshot, decision: Decision) -> tuple[Judgement, ..
     """All conditions of a resource, `Ready` first."""
     said = {
         ConditionType.READY: _ready(resource, decision),
-        ConditionType.SIZING_READY: _sizing_ready(resource.sized),
+        ConditionType.SIZING_READY: _sizing_ready(resource),
         ConditionType.SLA_FEASIBLE: _sla_feasible(resource.sized),
         ConditionType.METRICS_HEALTHY: _metrics_healthy(resource, decision),
         ConditionType.SLA_MET: _sla_met(resource),
@@ -95,10 +98,15 @@ def _rests(resource: ResourceSnapshot, decision: Decision) -> bool:
     return is_at_zero(resource) or decision.sleeps
 
 
-def _sizing_ready(sized: Sized | Unsized) -> Said:
+def _sizing_ready(resource: ResourceSnapshot) -> Said:
+    sized = resource.sized
     if isinstance(sized, Unsized):
-        return False, sized.reason, sized.message
-    return True, Reason.SIZED, f"{sized.replicas_for_declared_peak} replicas for the declared peak"
+        # What waits for its turn is neither sized nor refused.
+        return None if sized.reason is Reason.UNKNOWN else False, sized.reason, sized.message
+    text = f"{sized.replicas_for_declared_peak} replicas for the declared peak"
+    if resource.sized_generation is not None:
+        return True, Reason.RESIZING, f"{text} in force; what it was sized for has changed, a new size is on its way"
+    return True, Reason.SIZED, text
 
 
 def _sla_feasible(sized: Sized | Unsized) -> Said:

@@ -66,6 +66,7 @@ class Reason(StrEnum):
     NOT_ENOUGH_SAMPLES = "NotEnoughSamples"
     # Sizing (conditions SizingReady and SLAFeasible)
     SIZED = "Sized"
+    RESIZING = "Resizing"
     FEASIBLE = "Feasible"
     INVALID_SPEC = "InvalidSpec"
     UNKNOWN_MODEL = "UnknownModel"

@@ -228,6 +228,8 @@ class ResourceSnapshot:
     """Largest peak that the declared schedule has from now until a new pod would be ready; None: no window is open."""
     has_schedule: bool = False
     """Whether windows are declared at all."""
+    sized_generation: int | None = None
+    """Generation of the spec that `sized` is about, where what it depends on has changed since; None: this one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,14 +107,13 @@ class Loop:
             list(parts.store.pools.values()),
             list(parts.store.profiles.values()),
         )
-        # NB: after the sizings, which may take seconds: nothing is decided on metrics from before them.
         wall = self._wall()
         measured = await parts.measuring.metrics(parts.store, wall)
         sized = {uid: answer.sized for uid, answer in answers.items()}
         seen = build_snapshot(
             parts.store, measured, sized, self._timing, now_seconds=self._clock(), wall_seconds=self._wall()
         )
-        snapshot = withhold_unfit(self._prepare(seen))
+        snapshot = withhold_unfit(self._prepare(seen, answers))
         owned = judge_owners(snapshot, self._ownerships, self._timing.foreign_write_window_seconds)
         snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)
         memory = self._restoring.seeded(self._memory, snapshot, parts.store, wall)
@@ -138,9 +137,9 @@ class Loop:
         for key in keys:
             due.setdefault(key, self._clock())
 
-    def _prepare(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """Say why a Deployment was not rendered; where nothing is written make every active one advisory."""
-        resources = snapshot.resources
+    def _prepare(self, snapshot: FleetSnapshot, answers: Mapping[str, Answer]) -> FleetSnapshot:
+        """Say which sizing is outdated and why a Deployment was not rendered; without writing make all advisory."""
+        resources = tuple(_dated(resource, answers.get(resource.uid)) for resource in snapshot.resources)
         if self._parts.rendered is not None:
             resources = tuple(self._parts.rendered.explain(resource) for resource in resources)
         if self._settings.advisory or self._parts.writer.withheld:
@@ -213,6 +212,7 @@ class Loop:
         parts.metrics.record_failures(len(decided.failed))
         parts.metrics.writes_paused.set(bool(parts.writer.withheld))
         parts.metrics.record_queries(parts.measuring.outcomes())
+        parts.metrics.sizings_waiting.set(parts.sizer.waiting)
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))
         parts.publisher.forget({resource.uid for resource in snapshot.resources})
         # One that cannot be decided says so itself and is counted as an error; a restart would not help it, and would
@@ -226,6 +226,13 @@ class Loop:
         text = result.message if result.write is not Write.DONE else decision.message
         fields = _fields(decision) | ({"withheld": result.reason} if result.write is Write.NONE else {})
         logger.log(level, "%s: %s", result.write, text, extra={"fields": fields})
+
+
+def _dated(resource: ResourceSnapshot, answer: Answer | None) -> ResourceSnapshot:
+    """With the generation that was sized, where it is not the one that is seen: it may have changed within the tick."""
+    if answer is None or not (answer.is_outdated or answer.generation != resource.generation):
+        return resource
+    return replace(resource, sized_generation=answer.generation)
 
 
 def _advisory(resource: ResourceSnapshot) -> ResourceSnapshot:

@@ -41,6 +41,7 @@ class OperatorMetrics:
         self.late = self._counter("slo_late_requests", "Those whose first token came after it")
         self.flaps = self._counter("flaps", "Changes of direction within 15 minutes of the change before")
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
+        self.sizings_waiting = gauge("sizings_waiting", "Resources that wait for a size, or for a new one", ())
         self.leader = gauge("leader", "1 while this process may write", ())
         self.writes_paused = gauge("writes_paused", "1 while the switch keeps everything from being written", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())

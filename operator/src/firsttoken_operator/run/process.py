@@ -64,6 +64,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     finally:
         await health.stop()
         parts.histories.close()
+        parts.sizer.close()
         parts.measuring.close()
         await cluster.close()
 
@@ -79,7 +80,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
         store=Store(),
         measuring=Measuring(settings),
         histories=Histories(source_configs(settings), timing),
-        sizer=Sizer(timing.tick_seconds / 2),
+        sizer=Sizer(),
         writer=ScaleWriter(cluster),
         publisher=Publisher(cluster, recorder),
         recorder=recorder,

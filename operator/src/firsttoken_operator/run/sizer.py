@@ -1,59 +1,64 @@
-"""Sizes resources on change only, away from the event loop, and remembers the answers.
+"""Sizes resources on change only, beside the ticks, and remembers the answers.
 
-A sizing takes from milliseconds to seconds; a decision reads its table in microseconds. What a sizing depends on is its
-key: the spec's generation, the pinned configuration, the generations of its pool and of its model's profiles. A
-resource that cannot be sized is an answer as well, with its reason, and never keeps another from being sized.
+A sizing takes from milliseconds to seconds; a decision reads its table in microseconds. So no tick waits for one: it
+asks, and what is in force is decided on until the new answer is there. The questions are answered one after the other
+in a thread of their own, in fair turns between namespaces. An answer that there is no size is one as well.
 
-A pinned configuration is compared with what would be chosen today after that, one resource a tick: advice can wait.
+A pinned configuration is compared with what would be chosen today while nothing else waits: advice can wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
 
-from firsttoken_operator.act.status import Answer, read_status
+from firsttoken_operator.act.status import Answer
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
-from firsttoken_operator.api.convert import canonical_model, sizing_request
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.domain import Reason, Sized, Unsized
+from firsttoken_operator.domain import Reason, Unsized
 from firsttoken_operator.observe.resources import Stored
-from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
-from firsttoken_sizing.optimize import size
-from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_operator.run import question
+from firsttoken_operator.run.question import Question, QuestionSources
+from firsttoken_operator.run.turns import Turns
 from firsttoken_sizing.request import SizingRequest
 
-logger = logging.getLogger(__name__)
-
-_REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
-    (UnknownModel, Reason.UNKNOWN_MODEL),
-    (UnknownGPU, Reason.UNKNOWN_GPU),
-    (InvalidInput, Reason.INVALID_SPEC),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    key: Hashable
-    resource: InferenceDeployment
-    pool: Stored[GPUPool] | None
-    profiles: list[Stored[BenchmarkProfile]]
+Result = TypeVar("Result")
 
 
 class Sizer:
-    """Answers of all resources, kept until something that they depend on changes."""
+    """Answers of all resources. Used on one event loop; `close` it when done."""
 
-    def __init__(self, budget_seconds: float = math.inf, clock: Callable[[], float] = time.monotonic) -> None:
-        """`budget_seconds`: of one call; what is not sized by then is sized by the next ones, the rest decides on."""
-        self._budget_seconds, self._clock = budget_seconds, clock
-        self._answers: dict[str, tuple[Hashable, Answer]] = {}
-        self._to_compare: dict[str, _Question] = {}
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sizing")
+        self._questions: dict[str, Question] = {}
+        """What each resource asks now, by uid."""
+        self._known: dict[str, Answer] = {}
+        """By content."""
+        self._in_force: dict[str, Question] = {}
+        """By uid: the last question of each resource that was answered."""
+        self._turns = Turns[Question]()
+        self._working: asyncio.Task[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many resources wait for their turn."""
+        return len(self._turns)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a question is being answered."""
+        return self._working is not None and not self._working.done()
+
+    def close(self) -> None:
+        """Abandon what waits."""
+        if self._working is not None:
+            self._working.cancel()
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def answers(
         self,
@@ -61,111 +66,87 @@ class Sizer:
         pools: Iterable[Stored[GPUPool]],
         profiles: Iterable[Stored[BenchmarkProfile]],
     ) -> Mapping[str, Answer]:
-        """The answer of every resource, by uid; what changed is sized now, in a worker thread.
+        """The answer in force of every resource, by uid, where there is one; what is not up to date is queued."""
+        held, sources = list(resources), QuestionSources(pools, profiles)
+        # NB: in a thread, because a profile that changes makes the questions of all resources of its model anew.
+        self._questions = await asyncio.to_thread(_questions, held, sources, self._questions)
+        waiting = {uid: asked for uid, asked in self._questions.items() if not self._settle(asked)}
+        self._turns.keep(waiting.keys())
+        for uid, asked in waiting.items():
+            self._turns.put(asked.namespace, uid, asked)
+        self._forget({stored.uid for stored in held})
+        if not self.is_working:
+            self._working = asyncio.create_task(self._work(), name="sizing")
+        unreadable = {
+            stored.uid: Answer(Unsized(Reason.INVALID_SPEC, stored.problem)) for stored in held if stored.parsed is None
+        }
+        return {uid: self._answer(asked) for uid, asked in self._in_force.items()} | unreadable
 
-        A resource that has to wait for its turn keeps its earlier answer; one without any is not in the mapping.
-        """
-        began = self._clock()
-        by_name = {pool.name: pool for pool in pools}
-        usable = sorted((p for p in profiles if p.parsed is not None), key=lambda p: p.name)
-        present: dict[str, Answer] = {}
-        due: dict[str, _Question] = {}
-        for stored in resources:
-            if stored.parsed is None:
-                present[stored.uid] = Answer(Unsized(Reason.INVALID_SPEC, stored.problem))
-                continue
-            status = read_status(InferenceDeploymentStatus, stored.status)
-            resource = stored.parsed.model_copy(update={"status": status})
-            relevant = [profile for profile in usable if _may_use(resource, profile)]
-            pool = by_name.get(resource.spec.capacity.pool or "")
-            versions = tuple((each.uid, each.generation) for each in relevant + ([pool] if pool else []))
-            pin = resource.status.sizing.configuration if resource.status.sizing else None
-            question = _Question((stored.generation, pin, pool is None, versions), resource, pool, relevant)
-            known = self._answers.get(stored.uid)
-            if known is not None and known[0] == question.key:
-                present[stored.uid] = known[1]
+    def _settle(self, asked: Question) -> bool:
+        """Whether the answer is known; it is in force then."""
+        if asked.refusal is None and asked.content not in self._known:
+            return False
+        self._in_force[asked.uid] = asked
+        return True
+
+    def _answer(self, asked: Question) -> Answer:
+        answer = asked.refusal or self._known[asked.content]
+        is_outdated = self._questions.get(asked.uid) is not asked
+        return replace(answer, generation=asked.generation, is_outdated=is_outdated)
+
+    def _forget(self, uids: set[str]) -> None:
+        """Drop what only resources other than these asked for."""
+        self._in_force = {uid: asked for uid, asked in self._in_force.items() if uid in uids}
+        kept = {id(self._known.get(asked.content)) for asked in self._in_force.values()}
+        # NB: an answer has two names until the configuration that it chose is pinned.
+        self._known = {content: answer for content, answer in self._known.items() if id(answer) in kept}
+
+    async def _work(self) -> None:
+        """Answer what waits, then compare what is pinned; ends when nothing is left to do."""
+        while True:
+            if (turn := self._turns.take()) is not None:
+                namespace, asked = turn
+                await self._size(namespace, asked)
+            elif (pinned := self._not_compared()) is not None:
+                await self._compare(*pinned)
             else:
-                due[stored.uid] = question
-        for uid, question in due.items():
-            if self._clock() - began > self._budget_seconds:
-                # A thousand sizings take minutes; a tick that waited for them would hold up every decision.
-                if (known := self._answers.get(uid)) is not None:
-                    present[uid] = known[1]
-                continue
-            # One after the other: a thousand at once would starve the decisions of everybody else.
-            answer = await asyncio.to_thread(_answer, question)
-            present[uid] = answer
-            self._answers[uid] = (question.key, answer)
-            self._to_compare[uid] = question
-        for uid in self._answers.keys() - present.keys() - due.keys():
-            del self._answers[uid]
-            self._to_compare.pop(uid, None)
-        await self._compare_one(present)
-        return present
+                return
 
-    async def _compare_one(self, present: dict[str, Answer]) -> None:
-        uid = next(iter(self._to_compare), None)
-        if uid is None:
-            return
-        question = self._to_compare.pop(uid)
-        recommended = await asyncio.to_thread(_better, question, present[uid])
-        present[uid] = replace(present[uid], recommended=recommended, compared=True)
-        self._answers[uid] = (question.key, present[uid])
+    async def _size(self, namespace: str, asked: Question) -> None:
+        if asked.request is not None and asked.content not in self._known:
+            found, cpu_seconds = await self._run(question.answers, asked.request, asked.name)
+            self._turns.charge(namespace, cpu_seconds)
+            self._known |= found
+        # NB: also where it was edited meanwhile, or one that is edited all the time would never have a new size.
+        self._in_force[asked.uid] = asked
 
-
-def _may_use(resource: InferenceDeployment, profile: Stored[BenchmarkProfile]) -> bool:
-    """Whether a sizing of the resource reads the profile: one of its model, or one that it names."""
-    if profile.parsed is None:
-        return False
-    same = canonical_model(profile.parsed.spec.model) == canonical_model(resource.spec.model.name)
-    return same or profile.name in resource.spec.sizing.benchmarks
-
-
-def _answer(question: _Question) -> Answer:
-    resource = question.resource
-    try:
-        request = _request(question)
-        sizing = size(request)
-    except SizingError as error:
-        reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), Reason.INVALID_SPEC)
-        return Answer(Unsized(reason, str(error)))
-    except Exception as error:
-        # NB: one failing resource must not take the operator down; it is reported on the resource and in the log.
-        logger.exception("sizing %s failed", resource.key)
-        return Answer(Unsized(Reason.INVALID_SPEC, f"sizing failed: {type(error).__name__}"))
-    if not sizing.feasible or sizing.table is None or sizing.configuration is None:
-        reason = Reason(sizing.cause.value) if sizing.cause else Reason.INVALID_SPEC
-        return Answer(Unsized(reason, sizing.reason), sizing, request.workload)
-    sized = Sized(
-        configuration=sizing.configuration,
-        table=sizing.table,
-        sla=request.sla,
-        replicas_for_declared_peak=sizing.replicas,
-        replicas_for_declared_average=sizing.replicas_for_average,
-    )
-    return Answer(sized, sizing, request.workload)
-
-
-def _request(question: _Question) -> SizingRequest:
-    parsed = question.pool.parsed if question.pool else None
-    profiles = tuple(profile.parsed for profile in question.profiles if profile.parsed is not None)
-    return sizing_request(question.resource, {parsed.metadata.name: parsed} if parsed else {}, profiles)
-
-
-def _better(question: _Question, answer: Answer) -> ConfigurationKey | None:
-    """What the sizing would choose if nothing were pinned, where it costs less or, without prices, takes fewer GPUs."""
-    try:
-        request = _request(question)
-        if request.pinned is None:
-            return None
-        best, present = size(replace(request, pinned=None)), answer.sizing
-    except Exception:
-        logger.warning("comparing the configuration of %s failed", question.resource.key, exc_info=True)
+    def _not_compared(self) -> tuple[str, SizingRequest] | None:
+        """Content and request of a pinned configuration that is in force and was not compared yet."""
+        for asked in self._in_force.values():
+            if asked.request is not None and not self._known[asked.content].compared:
+                return asked.content, asked.request
         return None
-    if not best.feasible or best.configuration == request.pinned:
-        return None
-    if present is None or not present.feasible:
-        return best.configuration
-    costs = [sizing.cost.per_hour if sizing.cost else None for sizing in (best, present)]
-    wins = costs[0] < costs[1] if costs[0] is not None and costs[1] is not None else best.gpus < present.gpus
-    return best.configuration if wins else None
+
+    async def _compare(self, content: str, request: SizingRequest) -> None:
+        answer = self._known[content]
+        recommended, _ = await self._run(question.better, request, answer)
+        self._known[content] = replace(answer, recommended=recommended, compared=True)
+
+    async def _run(self, work: Callable[..., Result], *arguments: object) -> tuple[Result, float]:
+        """What the work returns, and the CPU seconds that it took."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, _timed, work, arguments)
+
+
+def _questions(
+    held: Iterable[Stored[InferenceDeployment]], sources: QuestionSources, before: Mapping[str, Question]
+) -> dict[str, Question]:
+    return {
+        stored.uid: sources.question(stored, stored.parsed, before.get(stored.uid))
+        for stored in held
+        if stored.parsed is not None
+    }
+
+
+def _timed(work: Callable[..., Result], arguments: Iterable[object]) -> tuple[Result, float]:
+    began = time.thread_time()
+    return work(*arguments), time.thread_time() - began

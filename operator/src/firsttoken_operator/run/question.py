@@ -1,0 +1,146 @@
+"""One sizing question of one resource, known by its content, and the answer that the sizing model gives to it.
+
+Two resources that ask the same have the same content, and so has the one that pins what an unpinned one was answered:
+it is sized once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from firsttoken_operator.act.status import Answer
+from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
+from firsttoken_operator.api.convert import canonical_model, sizing_request
+from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.domain import Reason, Sized, Unsized
+from firsttoken_operator.observe.resources import Stored
+from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
+from firsttoken_sizing.optimize import size
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.request import SizingRequest
+
+logger = logging.getLogger(__name__)
+
+_REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
+    (UnknownModel, Reason.UNKNOWN_MODEL),
+    (UnknownGPU, Reason.UNKNOWN_GPU),
+    (InvalidInput, Reason.INVALID_SPEC),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one resource asks. `basis`: what it was made from; where that is the same, so is the question."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    basis: Hashable
+    content: str
+    request: SizingRequest | None
+    refusal: Answer | None = None
+    """The answer to what cannot be asked; there is no `request` then."""
+
+
+class QuestionSources:
+    """The pools and profiles that questions are made from."""
+
+    def __init__(self, pools: Iterable[Stored[GPUPool]], profiles: Iterable[Stored[BenchmarkProfile]]) -> None:
+        self._pools = {pool.name: pool for pool in pools}
+        self._profiles = {p.name: p for p in sorted(profiles, key=lambda p: p.name) if p.parsed is not None}
+        self._of_model: dict[str, list[str]] = {}
+        for name, stored in self._profiles.items():
+            if stored.parsed is not None:
+                self._of_model.setdefault(canonical_model(stored.parsed.spec.model), []).append(name)
+
+    def question(
+        self, stored: Stored[InferenceDeployment], resource: InferenceDeployment, before: Question | None
+    ) -> Question:
+        """The question that a resource asks now; the one `before` where nothing has changed for it."""
+        spec, pinned = resource.spec, resource.status.sizing
+        pool = self._pools.get(spec.capacity.pool or "")
+        # It reads the profiles of its model, and those that it names.
+        names = {*self._of_model.get(canonical_model(spec.model.name), ()), *spec.sizing.benchmarks}
+        profiles = [self._profiles[name] for name in sorted(names) if name in self._profiles]
+        versions = [(profile.uid, profile.generation) for profile in profiles]
+        versions += [(pool.uid, pool.generation)] if pool else []
+        basis = (stored.generation, pinned.configuration if pinned else None, tuple(versions))
+        if before is not None and before.basis == basis:
+            return before
+        request, refusal, content = None, None, ""
+        try:
+            known = {pool.name: pool.parsed} if pool is not None and pool.parsed is not None else {}
+            request = sizing_request(resource, known, [p.parsed for p in profiles if p.parsed is not None])
+            content = content_of(request)
+        except Exception as error:
+            refusal = _refused(error, resource.key)
+        return Question(
+            stored.namespace, resource.key, stored.uid, stored.generation, basis, content, request, refusal
+        )  # fmt: skip
+
+
+def content_of(request: SizingRequest) -> str:
+    """Name of a question: the same for all that ask the same."""
+    # NB: a request is made of frozen dataclasses, numbers, texts and enumerations, whose forms say all that they are.
+    return hashlib.sha256(repr(request).encode()).hexdigest()
+
+
+def answers(request: SizingRequest, name: str) -> Mapping[str, Answer]:
+    """The answer to a question, by content: its own, and that of who pins what was chosen. Takes up to seconds."""
+    answer = _answer(request, name)
+    chosen = answer.sizing.configuration if answer.sizing and answer.sizing.feasible else None
+    found = {content_of(request): answer}
+    if request.pinned is None and chosen is not None:
+        # NB: a configuration has the same table whether others are considered beside it or not (by test).
+        found[content_of(replace(request, pinned=chosen))] = answer
+    return found
+
+
+def _answer(request: SizingRequest, name: str) -> Answer:
+    try:
+        sizing = size(request)
+    except Exception as error:
+        return _refused(error, name)
+    # Without a pin the best was chosen: there is nothing to compare it with.
+    compared = request.pinned is None
+    if not sizing.feasible or sizing.table is None or sizing.configuration is None:
+        reason = Reason(sizing.cause.value) if sizing.cause else Reason.INVALID_SPEC
+        return Answer(Unsized(reason, sizing.reason), sizing, request.workload, compared=compared)
+    sized = Sized(
+        configuration=sizing.configuration,
+        table=sizing.table,
+        sla=request.sla,
+        replicas_for_declared_peak=sizing.replicas,
+        replicas_for_declared_average=sizing.replicas_for_average,
+    )
+    return Answer(sized, sizing, request.workload, compared=compared)
+
+
+def _refused(error: Exception, name: str) -> Answer:
+    if isinstance(error, SizingError):
+        reason = next((reason for kind, reason in _REASONS if isinstance(error, kind)), Reason.INVALID_SPEC)
+        return Answer(Unsized(reason, str(error)), compared=True)
+    # NB: one failing resource must not take the operator down; it is reported on the resource and in the log.
+    logger.error("sizing %s failed", name, exc_info=error)
+    return Answer(Unsized(Reason.INVALID_SPEC, f"sizing failed: {type(error).__name__}"), compared=True)
+
+
+def better(request: SizingRequest, answer: Answer) -> ConfigurationKey | None:
+    """What the sizing would choose if nothing were pinned, where it costs less or, without prices, takes fewer GPUs."""
+    try:
+        best, present = size(replace(request, pinned=None)), answer.sizing
+    except Exception:
+        logger.warning("comparing the configuration of %s failed", request.model, exc_info=True)
+        return None
+    if not best.feasible or best.configuration == request.pinned:
+        return None
+    if present is None or not present.feasible:
+        return best.configuration
+    costs = [sizing.cost.per_hour if sizing.cost else None for sizing in (best, present)]
+    wins = costs[0] < costs[1] if costs[0] is not None and costs[1] is not None else best.gpus < present.gpus
+    return best.configuration if wins else None
