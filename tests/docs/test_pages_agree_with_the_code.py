@@ -16,7 +16,7 @@ from firsttoken_operator.api.documents import load_documents, parse_documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
-from firsttoken_operator.domain import ConditionType, Reason, Sized
+from firsttoken_operator.domain import Sized
 from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_sizing import size
 from tests.docs.pages import PAGES, ROOT, anchors, blocks, links, table
@@ -76,22 +76,6 @@ def test_every_custom_resource_in_the_pages_is_accepted(block: Any) -> None:
 def test_every_yaml_block_is_yaml(page: Path) -> None:
     for block in blocks(page, "yaml"):
         assert all(isinstance(document, dict) for document in yaml.safe_load_all(block.text)), block.name
-
-
-def test_the_table_of_reasons_is_the_enumeration() -> None:
-    assert [row[0] for row in table(OPERATE, "## Reasons")] == [reason.value for reason in Reason]
-
-
-def test_the_table_of_conditions_is_the_enumeration() -> None:
-    assert [row[0] for row in table(OPERATE, "## Conditions")] == [kind.value for kind in ConditionType]
-
-
-def test_the_reasons_that_the_conditions_table_names_exist() -> None:
-    text = OPERATE.read_text(encoding="utf-8").split("## Conditions")[1].split("## Reasons")[0]
-    named = set(re.findall(r"`([A-Z][A-Za-z]+)`", text))
-    kinds = {row[0] for row in table(OPERATE, "## Conditions")}
-
-    assert named - kinds <= {reason.value for reason in Reason}
 
 
 def test_the_table_of_metrics_is_what_the_operator_publishes() -> None:

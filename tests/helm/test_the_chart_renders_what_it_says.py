@@ -125,9 +125,10 @@ def test_the_value_that_stops_all_writes_makes_the_switch() -> None:
 
 def test_optional_objects_are_optional() -> None:
     kinds = {manifest["kind"] for manifest in render()}
-    more = {manifest["kind"] for manifest in render("podMonitor.enabled=true", "networkPolicy.enabled=true")}
+    options = ("podMonitor.enabled=true", "networkPolicy.enabled=true", "prometheusRule.enabled=true")
+    more = {manifest["kind"] for manifest in render(*options)}
 
-    assert more - kinds == {"PodMonitor", "NetworkPolicy"}
+    assert more - kinds == {"PodMonitor", "NetworkPolicy", "PrometheusRule"}
 
 
 def test_the_operators_own_metrics_keep_their_namespace() -> None:
@@ -149,6 +150,7 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("prometheus.default.gateway.requestsTotal=sum(up)", "requestsTotal"),
         ("prometheus=null", "prometheus"),
         ("writes=false", "writes"),
+        ("prometheusRule.runbookUrl=a#b", "runbookUrl"),
         ("logLevel=LOUD", "logLevel"),
         ("namespaces={Upper}", "namespaces"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),

@@ -1,0 +1,97 @@
+"""The chart's alerts, judged by promtool: each fires on what it is for, and not beside it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.helm.chart import of_kind, render
+
+pytestmark = pytest.mark.cluster
+
+FINE = {
+    "firsttoken_leader": "1x600",
+    "firsttoken_cycle_duration_seconds_count": "0+4x600",
+    'firsttoken_decision_lag_seconds_bucket{le="1"}': "0+4x600",
+    'firsttoken_decision_lag_seconds_bucket{le="60"}': "0+4x600",
+    'firsttoken_decision_lag_seconds_bucket{le="+Inf"}': "0+4x600",
+    'firsttoken_decisions_total{outcome="steady",reason="Steady"}': "0+4x600",
+    'firsttoken_decisions_total{outcome="held",reason="Paused"}': "0+4x600",
+    'firsttoken_source_queries_total{source="main",outcome="ok"}': "0+60x600",
+    'firsttoken_source_queries_total{source="main",outcome="Throttled"}': "0+1x600",
+    'firsttoken_unmet_gpus{namespace="a",name="b"}': "0x600",
+    'firsttoken_slo_requests_total{namespace="a",name="b"}': "0+1000x600",
+    'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x600",
+    'firsttoken_flaps_total{namespace="a",name="b"}': "0x600",
+    "firsttoken_writes_paused": "0x600",
+}
+"""Ten hours of an operator that is well, by the minute."""
+
+ILL: dict[str, dict[str, str]] = {
+    "FirsttokenDown": {"firsttoken_leader": "0x600"},
+    "FirsttokenStandsStill": {"firsttoken_cycle_duration_seconds_count": "7x600"},
+    "FirsttokenDecisionsLate": {'firsttoken_decision_lag_seconds_bucket{le="1"}': "0x600"},
+    "FirsttokenDecisionFailed": {'firsttoken_decisions_total{outcome="error",reason="DecisionFailed"}': "0+4x600"},
+    "FirsttokenMetricsMissing": {'firsttoken_decisions_total{outcome="held",reason="Missing"}': "0+4x600"},
+    "FirsttokenSourceFailing": {'firsttoken_source_queries_total{source="main",outcome="ServerError"}': "0+99x600"},
+    "FirsttokenGPUsMissing": {'firsttoken_unmet_gpus{namespace="a",name="b"}': "8x600"},
+    "FirsttokenTTFTMissed": {'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+200x600"},
+    "FirsttokenFlapping": {'firsttoken_flaps_total{namespace="a",name="b"}': "0+1x600"},
+    "FirsttokenWritesPaused": {"firsttoken_writes_paused": "1x600"},
+}
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (manifest,) = of_kind(render("prometheusRule.enabled=true"), "PrometheusRule")
+    file = tmp_path_factory.mktemp("alerts") / "rules.yaml"
+    file.write_text(yaml.safe_dump(manifest["spec"]))
+    return file
+
+
+def promtool(control_plane: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([control_plane / "promtool", *arguments], capture_output=True, text=True, check=False)
+
+
+def fired(alert: str, rule: dict[str, Any]) -> dict[str, Any]:
+    """The labels that the alert then has."""
+    of_rule = {"FirsttokenMetricsMissing": {"reason": "Missing"}, "FirsttokenSourceFailing": {"source": "main"}}
+    of_resource = ("FirsttokenGPUsMissing", "FirsttokenTTFTMissed", "FirsttokenFlapping")
+    labels = of_rule.get(alert, {"namespace": "a", "name": "b"} if alert in of_resource else {})
+    return {"exp_labels": labels | rule["labels"]}
+
+
+def test_the_rules_are_valid_and_each_has_an_illness(control_plane: Path, rules: Path) -> None:
+    done = promtool(control_plane, "check", "rules", "--lint=all", "--lint-fatal", rules)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [rule["alert"] for rule in yaml.safe_load(rules.read_text())["groups"][0]["rules"]] == list(ILL)
+
+
+@pytest.mark.parametrize("ill", [None, *ILL])
+def test_an_illness_fires_its_alert_and_no_other(
+    control_plane: Path, rules: Path, tmp_path: Path, ill: str | None
+) -> None:
+    spec = yaml.safe_load(rules.read_text())
+    known = {rule["alert"]: rule for rule in spec["groups"][0]["rules"]}
+    for rule in known.values():
+        del rule["annotations"]  # Texts with numbers in them; that they can be filled in is checked above.
+    series = FINE | (ILL[ill] if ill else {})
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [
+            {"eval_time": "8h", "alertname": name, "exp_alerts": [fired(name, rule)] if name == ill else []}
+            for name, rule in known.items()
+        ],
+    }
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}))
+    done = promtool(control_plane, "test", "rules", file)
+
+    assert done.returncode == 0, done.stdout + done.stderr
