@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 # Two workers: the first waits for the live tests (about 20 minutes), the second has the rest done before.
 PYTEST_ARGS ?= --numprocesses 2 --dist loadscope --no-loadscope-reorder
 DEMO_ARGS ?=
+# Bytecode is kept, whatever the environment says: the tests start hundreds of processes, each of which would compile all
+# that it imports, and pytest would rewrite every assertion again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help test test-faults check lint demo control-plane crds release clean
@@ -24,7 +27,7 @@ test-faults: control-plane  ## Every fault of the network that tests/faults can 
 
 # What needs no cluster: the round between two edits. Judges of accuracy and of seeded defects take minutes each and are
 # left to `make test`, which decides.
-check: lint  ## Lint, then the pure tests with few examples each: a few minutes
+check: lint  ## Lint, then the pure tests with few examples each: two minutes
 	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not slow" \
 	  --ignore=tests/benchmarks --ignore=tests/mutants
 

@@ -78,6 +78,7 @@ def test_the_emulated_replica_is_the_replayed_one(tmp_path: Path) -> None:
     assert request.workload.routing is replayed.settings.routing
 
 
+@pytest.mark.slow
 def test_other_inputs_would_be_seen(tmp_path: Path) -> None:
     trajectory = replay(inputs_of(BURST, tmp_path)).trajectory
     smaller, earlier = replace(BURST, times=1.5), replace(BURST, begin_seconds=BURST.begin_seconds - 3)

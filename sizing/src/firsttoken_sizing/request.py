@@ -151,6 +151,8 @@ class Sizing(Latencies):
     and stand for nothing; `configuration` is then the one that came nearest.
     """
 
+    request: SizingRequest
+    """The question: the limits that the answer keeps, and the engine that it is for."""
     feasible: bool
     reason: str
     """One sentence: why this size, or why none and what would make it feasible."""
@@ -174,10 +176,7 @@ class Sizing(Latencies):
     """How far the real requests a second of one replica may lie from the answer."""
     utilization_cap_percent: float = 0.0
     """That rate as a share of the largest stable one."""
-    sla: Sla = field(default_factory=Sla)
-    """The limits that the answer keeps, as asked."""
     memory: Memory | None = None
-    engine: Engine = DEFAULT
     batching: Batching | None = None
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)
     """What the answer assumes of the engine, under the engine's own option names."""

@@ -33,6 +33,7 @@ from firsttoken_operator.domain import (
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla, Workload
 from tests.docs.pages import ROOT, blocks
+from tests.fixtures.worked_examples import call_center
 from tests.operator.act.objects import decision, infd
 from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
 from tools.cluster import Cluster
@@ -40,6 +41,7 @@ from tools.cluster import Cluster
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 EMPTY = InferenceDeploymentStatus()
 SIZING = Sizing(
+    request=call_center(),
     feasible=True, reason="", cause=None, configuration=SIZED.configuration, arrivals=Arrivals.POISSON,
     table=SIZED.table, replicas=40, replicas_for_average=6, gpus=40, servers=5, peak_requests_per_second=200.0,
     requests_per_second_per_replica=5.0, requests_per_second_per_server=40.0, concurrency_per_replica=10.0,

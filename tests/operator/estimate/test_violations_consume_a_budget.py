@@ -60,6 +60,7 @@ def test_a_day_that_has_consumed_too_much_is_judged_harder_on_full_replicas() ->
     assert factors[0] > 1 > factors[-1]
 
 
+@pytest.mark.slow
 def test_a_bad_day_is_forgotten_in_time() -> None:
     fleet = Fleet(replicas=20)
     fleet.tick(metrics(95, ttft=late(0.0)))

@@ -23,6 +23,7 @@ from firsttoken_operator.domain import (
 from firsttoken_operator.run.restore import restored
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals
+from tests.fixtures.worked_examples import call_center
 from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, resource, target
 
 EPOCH = 1_790_000_000.0
@@ -36,6 +37,7 @@ def sizing(sized: Sized = SIZED) -> Sizing:
     capacity = sized.table.capacity_requests_per_second
     point = sized.table.at(capacity)
     return Sizing(
+        request=call_center(),
         feasible=True, reason="", cause=None, configuration=sized.configuration, arrivals=Arrivals.POISSON,
         table=sized.table, replicas=40, replicas_for_average=6, gpus=40, servers=5, peak_requests_per_second=200.0,
         requests_per_second_per_replica=capacity, requests_per_second_per_server=8 * capacity,

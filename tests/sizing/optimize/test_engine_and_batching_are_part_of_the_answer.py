@@ -23,7 +23,7 @@ def test_settings_have_the_names_of_the_engine(engine: Engine) -> None:
     sizing = size(replace(call_center(), engine=engine))
 
     assert NAMES[engine] <= set(sizing.engine_settings)
-    assert sizing.engine is engine
+    assert sizing.request.engine is engine
     assert sizing.engine_settings["engine"] == engine.value
     assert sizing.engine_settings["batching"] == sizing.batching
 

@@ -154,6 +154,7 @@ def test_fewer_bits_are_never_slower(model: Model, gpu: Gpu) -> None:
     assert eight.per_prefill_token_seconds <= wide.per_prefill_token_seconds
 
 
+@pytest.mark.slow
 def test_every_configuration_of_the_catalog_has_a_positive_step() -> None:
     engines = cycle(Engine)
     checked = 0

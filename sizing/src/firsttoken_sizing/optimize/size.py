@@ -66,6 +66,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
     if best.job is not None and workload.offline is not None:
         job = job_of(best.job, workload.offline, cost.per_hour if cost else None)
     return Sizing(
+        request=request,
         feasible=True,
         reason=_why(best, evaluation),
         cause=None,
@@ -87,9 +88,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         basis=evaluation.basis,
         error_band_percent=evaluation.error_band_percent,
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
-        sla=request.sla,
         memory=evaluation.bound.memory,
-        engine=request.engine,
         batching=evaluation.bound.candidate.batching,
         engine_settings=engine_settings(request.engine, evaluation, prefix_caching=workload.cached_input_percent > 0),
         cost=cost,
@@ -131,6 +130,7 @@ def _infeasible(
 ) -> Sizing:
     request = question.request
     return Sizing(
+        request=request,
         feasible=False,
         reason=f"{cause.value}: {sentence}",
         cause=cause,
@@ -138,8 +138,6 @@ def _infeasible(
         arrivals=question.arrivals,
         peak_requests_per_second=request.workload.peak_requests_per_second or 0.0,
         binding_constraint=cause.value,
-        sla=request.sla,
-        engine=request.engine,
         batching=nearest.candidate.batching if nearest else None,
         memory=nearest.memory if nearest else None,
         alternatives=others,

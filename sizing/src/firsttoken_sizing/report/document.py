@@ -46,7 +46,7 @@ def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> d
         "gpusPerReplica": key.gpus_per_replica if key else None,
         **configuration_json(key),
         "peakRequestsPerSecond": rounded(sizing.peak_requests_per_second or None),
-        "engine": sizing.engine.value,
+        "engine": sizing.request.engine.value,
         "batching": sizing.batching.value if sizing.batching else None,
         "requestsPerSecondPerReplica": rounded(per_replica),
         "requestsPerSecondPerGPU": rounded(per_replica / key.gpus_per_replica) if key else None,

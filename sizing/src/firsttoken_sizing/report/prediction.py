@@ -45,7 +45,7 @@ def predictions(sizing: Sizing) -> tuple[Prediction, ...]:
             Prediction(
                 replicas=replicas,
                 operating=operating,
-                inside_sla=_inside(operating, sizing.sla, saturated),
+                inside_sla=_inside(operating, sizing.request.sla, saturated),
                 inside_capacity=inside_capacity,
                 load_percent=100 * peak / replicas / table.capacity_of_one_among(replicas),
                 saturated=saturated,

@@ -32,10 +32,10 @@ def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
         marks: list[Mark] = []
         for color, (name, sizing) in enumerate(sizings):
             label = f"{name}, {sizing.arrivals.value}: {metric}"
-            limit: Limit | None = getattr(sizing.sla, field)
+            limit: Limit | None = getattr(sizing.request.sla, field)
             series += _series(sizing, latency, limit, label, color)
             marks += _chosen(sizing, latency, limit, label, color)
-        declared: set[Limit] = {x for _, s in sizings if (x := getattr(s.sla, field)) is not None}
+        declared: set[Limit] = {x for _, s in sizings if (x := getattr(s.request.sla, field)) is not None}
         limits = (
             LimitLine(f"limit: {metric} {x.percentile.value} {x.milliseconds:g} ms", x.milliseconds, vertical=False)
             for x in sorted(declared, key=lambda x: (x.milliseconds, x.percentile))

@@ -62,7 +62,7 @@ def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
         ("concurrency a replica", "concurrency_per_replica"),
     ):
         yield label, [number(getattr(s, name) if s.feasible else None) for s in sizings]
-    for metric, name, limit in limited(sizings[0].sla):
+    for metric, name, limit in limited(sizings[0].request.sla):
         percentile = _percentile(limit)
         latencies: list[Latency] = [getattr(s, name) for s in sizings]
         yield (
@@ -98,7 +98,7 @@ def _predictions(sizing: Sizing) -> Table:
     peak = number(sizing.peak_requests_per_second)
     title = f"At {peak} requests/s in all; latencies in ms, load in % of what a replica carries"
     table = Table(title=title, title_justify="left")
-    shown = tuple(_columns(sizing.sla))
+    shown = tuple(_columns(sizing.request.sla))
     latencies = [f"{metric}\n{word(statistic)}" for metric, _, statistic in shown]
     for heading in ("replicas", "rate\neach", *latencies, "in the\nSLA", "load\n%"):
         table.add_column(heading, justify="right")
@@ -116,4 +116,5 @@ def _predictions(sizing: Sizing) -> Table:
 
 
 def _engine(sizing: Sizing) -> str:
-    return f"{sizing.engine.value}, {sizing.batching.value}" if sizing.batching else sizing.engine.value
+    engine = sizing.request.engine.value
+    return f"{engine}, {sizing.batching.value}" if sizing.batching else engine
