@@ -92,9 +92,10 @@ def test_the_first_request_at_the_gateway_wakes_it_up() -> None:
 
 def test_it_wakes_up_at_the_size_that_the_gateway_asks_for() -> None:
     fleet = small(replicas=0)
-    fleet.run(scaled_to_zero(gateway_arrivals=Value(30.0)), 60)
+    decisions = fleet.run(scaled_to_zero(gateway_arrivals=Value(30.0)), 75)
 
-    assert fleet.replicas == 6
+    # Four on its first word, the rest when a second window says so.
+    assert [d.to_replicas for d in decisions] == [4, 4, 4, 4, 6]
 
 
 def test_missing_metrics_of_no_pods_raise_nothing() -> None:

@@ -48,7 +48,7 @@ from tests.operator.decide.builders import (
 )
 from tests.operator.decide.strategies import TRUSTED, UNTRUSTED, any_metrics, pods, settled
 
-LAW = DEFAULT.decision
+LAW = DEFAULT.witnesses
 POOL = PoolSnapshot("p", 120, 120, on_prem=False, scale_down_limit_percent=20, scale_down_limit_window_seconds=600)
 WORKED = replace(SIZED, table=worked_table())
 MEMBERS = 3

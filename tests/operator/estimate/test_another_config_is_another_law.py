@@ -59,7 +59,7 @@ CHANGES = {
         [*[metrics(20.0)] * 40, metrics(60.0)],
     ),
     "the decision": (
-        replace(DEFAULT, decision=replace(DEFAULT.decision, scale_up_percent=10)),
+        replace(DEFAULT, witnesses=replace(DEFAULT.witnesses, scale_up_percent=10)),
         [metrics(300.0)] * 2,
     ),
 }

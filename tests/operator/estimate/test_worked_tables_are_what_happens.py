@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -17,9 +18,10 @@ from firsttoken_operator.estimate import (
     miss_rate,
     replica_speed,
     tail_capacity,
+    witnesses,
 )
 from firsttoken_operator.estimate.tail_capacity import TailCapacity, TailSample
-from tests.operator.decide.builders import POLICY, TICK_SECONDS, WORK, idle, lost, metrics, worked_table
+from tests.operator.decide.builders import POLICY, TICK_SECONDS, WORK, Fleet, idle, late, lost, metrics, worked_table
 from tests.operator.estimate.forecast.series import MONDAY, observe, predict
 
 MINUTE, HOUR = 4, 240
@@ -189,6 +191,22 @@ def of_forecast() -> Iterable[Row]:
         yield after(map(daily, range(tick + 1, 24 * HOUR * day + quarter_past_eight + 1)), 600.0)
 
 
+def of_witnesses() -> Iterable[Row]:
+    def plays(*seen: Metrics) -> list[str]:
+        fleet = Fleet(12)
+        fleet.run(metrics(50.0), 90)
+        return [str(fleet.tick(each).to_replicas) for each in seen]
+
+    jump = metrics(250.0)
+    columns = [
+        plays(*[metrics(50_000.0)] * 4, metrics(50.0), metrics(50.0)),
+        plays(*[jump] * 6),
+        plays(*[replace(jump, ttft=late(0.2))] * 6),
+        plays(*[replace(jump, gateway_arrivals=Value(250.0))] * 6),
+    ]
+    return zip(*columns, strict=True)
+
+
 WORKED: dict[ModuleType, Callable[[], Iterable[Row]]] = {
     demand: of_demand,
     replica_speed: of_replica_speed,
@@ -197,6 +215,7 @@ WORKED: dict[ModuleType, Callable[[], Iterable[Row]]] = {
     error_budget: of_error_budget,
     tail_capacity: of_tail_capacity,
     forecast: of_forecast,
+    witnesses: of_witnesses,
 }
 
 

@@ -54,6 +54,6 @@ def decide(
     epoch_seconds = clock_seconds if snapshot.epoch_seconds is None else snapshot.epoch_seconds
     tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
     proposals = [propose(r, memory.resources.get(r.uid), tick, config) for r in snapshot.resources]
-    granted = arbitrate(proposals, snapshot.pools, clock_seconds)
+    granted = arbitrate(proposals, snapshot, clock_seconds, config)
     seen = MappingProxyType({p.resource.uid: p.memory for p in granted})
     return tuple(explain(p, config) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)

@@ -1,5 +1,8 @@
 """One transaction over all resources of a pool: its budget caps the sum, a rate limit bounds what is given back.
 
+Those without a pool have no budget and one rate limit together: what makes all of them look idle at once is more likely
+a broken source than an idle fleet. One that gives back alone goes by its own steps.
+
 Charged are the pods that exist (ready, starting, stuck, terminating) or the size that was asked for, whichever is more:
 a scale-down frees its GPUs only when its pods are gone.
 """
@@ -13,6 +16,7 @@ from firsttoken_operator.decide.case import Unscalable
 from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.domain import (
     POOL_LIMITS,
+    FleetSnapshot,
     Outcome,
     PoolSnapshot,
     Reason,
@@ -22,16 +26,22 @@ from firsttoken_operator.domain import (
     Target,
     TargetMissing,
 )
+from firsttoken_operator.estimate import EstimatorConfig
 
 Proposed = Proposal | Unscalable
 
 
-def arbitrate(proposals: Sequence[Proposed], pools: dict[str, PoolSnapshot], clock_seconds: float) -> list[Proposed]:
+def arbitrate(
+    proposals: Sequence[Proposed], snapshot: FleetSnapshot, clock_seconds: float, config: EstimatorConfig
+) -> list[Proposed]:
     """The proposals as far as their pools grant them, in the given order."""
     granted = {p.resource.uid: p for p in proposals}
     for name in sorted({p.resource.pool for p in proposals if p.resource.pool is not None}):
         members = [p for p in proposals if p.resource.pool == name]
-        granted |= {p.resource.uid: p for p in _arbitrate_pool(members, pools.get(name), clock_seconds)}
+        granted |= {p.resource.uid: p for p in _arbitrate_pool(members, snapshot.pools.get(name), clock_seconds)}
+    alone = [p for p in proposals if p.resource.pool is None]
+    since = clock_seconds - snapshot.scale_down_limit_window_seconds
+    granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
     return [granted[p.resource.uid] for p in proposals]
 
 
@@ -74,9 +84,7 @@ def _arbitrate_pool(members: Sequence[Proposed], pool: PoolSnapshot | None, cloc
         results[p.resource.uid] = p
         if free is not None and not _is_advice(p):
             free -= used
-    downs = sorted(
-        (p for p in scalable if p.to_replicas < p.from_replicas), key=lambda p: (p.resource.priority, _order(p))
-    )
+    downs = _decreases(members)
     short = {p.resource.uid for p in results.values() if _lacks_gpus(p)}
     left = _returnable_gpus(members, pool, clock_seconds)
     for p in downs:
@@ -93,6 +101,22 @@ def _arbitrate_pool(members: Sequence[Proposed], pool: PoolSnapshot | None, cloc
         if not _is_advice(p):
             left -= given
     return results.values()
+
+
+def _rate_limited(members: Sequence[Proposed], since_seconds: float, percent: int) -> Iterable[Proposed]:
+    """The decreases of resources without a pool, each as far as what all others gave back leaves room."""
+    given = {p.resource.uid: _given_gpus(p, since_seconds) for p in members}
+    held = sum(t.replicas * t.gpus_per_replica for t in _targets(members))
+    total = sum(given.values())
+    allowed = max((held + total) * percent // 100, max((t.gpus_per_replica for t in _targets(members)), default=1))
+    for p in _decreases(members):
+        others = total - given[p.resource.uid]
+        # NB: the first one is never held up, however small the fleet is.
+        limited, gpus = _limited(p, allowed - others if others else held)
+        if not _is_advice(p):
+            given[p.resource.uid] += gpus
+            total += gpus
+        yield limited
 
 
 def _lacks_gpus(p: Proposed) -> bool:
@@ -137,11 +161,23 @@ def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clo
     """GPUs that may still be given back in this window of the rate limit; None: the budget is not known."""
     if pool is None or pool.budget_gpus is None:
         return None
-    since = clock_seconds - pool.scale_down_limit_window_seconds
-    given = sum(d.gpus for p in members for d in p.memory.decreases if d.at_seconds > since)
+    given = sum(_given_gpus(p, clock_seconds - pool.scale_down_limit_window_seconds) for p in members)
     allowed = pool.budget_gpus * pool.scale_down_limit_percent // 100
-    targets = (p.resource.target for p in members)
-    return max(allowed, max((t.gpus_per_replica for t in targets if isinstance(t, Target)), default=1)) - given
+    return max(allowed, max((t.gpus_per_replica for t in _targets(members)), default=1)) - given
+
+
+def _given_gpus(p: Proposed, since_seconds: float) -> int:
+    return sum(decrease.gpus for decrease in p.memory.decreases if decrease.at_seconds > since_seconds)
+
+
+def _targets(members: Iterable[Proposed]) -> Iterable[Target]:
+    return (p.resource.target for p in members if isinstance(p.resource.target, Target))
+
+
+def _decreases(members: Iterable[Proposed]) -> list[Proposal]:
+    """What wants to give back, the lowest priority first."""
+    downs = (p for p in members if isinstance(p, Proposal) and p.to_replicas < p.from_replicas)
+    return sorted(downs, key=lambda p: (p.resource.priority, _order(p)))
 
 
 def _limited(p: Proposal, left_gpus: int) -> tuple[Proposal, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide.bounds import Bounds, resource_bounds
@@ -16,6 +15,8 @@ from firsttoken_operator.estimate import (
     can_wake_up,
     estimate,
     fresh,
+    grown,
+    most_replicas,
     window_maximum,
     with_deadband,
 )
@@ -156,16 +157,21 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     allowed = min(wanted, limits.upper)
     limited_by = limits.limited_by if wanted > limits.upper else None
     reason = _up_reason(base.case, needed)
+    if allowed > current and target.stuck and (blocked := _blocked(target)) is not None:
+        return replace(base, outcome=Outcome.HELD, reason=blocked, limited_by=blocked, unmet_replicas=wanted - current)
+    if allowed > current and (most := _most(base.case)) < allowed:
+        allowed, limited_by = most, Reason.SCALE_UP_STEP
     if allowed <= current:
         return replace(base, reason=reason, limited_by=limited_by)
-    blocked = _blocked(target)
-    if blocked is not None and target.stuck:
-        return replace(base, outcome=Outcome.HELD, reason=blocked, limited_by=blocked, unmet_replicas=wanted - current)
-    law = base.case.config.decision
-    step = max(law.scale_up_replicas, math.ceil(current * law.scale_up_percent / 100))
-    if allowed > current + step:
-        allowed, limited_by = current + step, Reason.SCALE_UP_STEP
     return replace(base, outcome=Outcome.UP, to_replicas=allowed, reason=reason, limited_by=limited_by)
+
+
+def _most(case: Case) -> int:
+    """The largest size that one tick, and what bears witness to the load, allow."""
+    step = grown(case.target.replicas, case.config.witnesses)
+    if case.demand is None or case.bounds.lower >= step:
+        return step  # What was declared needs no witness.
+    return max(most_replicas(case, case.demand), case.bounds.lower)
 
 
 def _blocked(target: Target) -> Reason | None:

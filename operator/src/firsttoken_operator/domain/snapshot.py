@@ -265,3 +265,5 @@ class FleetSnapshot:
     pools: dict[str, PoolSnapshot] = field(default_factory=dict)
     epoch_seconds: float | None = None
     """Wall clock, for hours and days of the week only; None: they are not known."""
+    scale_down_limit_window_seconds: float = 600.0
+    """Of the rate limit that resources without a pool share."""

@@ -19,6 +19,7 @@ from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Metho
 from firsttoken_operator.estimate.memory import Decrease, Memory, ResourceMemory
 from firsttoken_operator.estimate.situation import Situation
 from firsttoken_operator.estimate.target_load import hold_seconds, with_deadband
+from firsttoken_operator.estimate.witnesses import grown, most_replicas
 
 __all__ = [
     "DEFAULT",
@@ -39,9 +40,11 @@ __all__ = [
     "capacity_factor",
     "estimate",
     "fresh",
+    "grown",
     "hold_seconds",
     "irreducible_miss_rate",
     "learn",
+    "most_replicas",
     "observe",
     "predict",
     "restored",

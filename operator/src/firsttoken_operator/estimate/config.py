@@ -309,6 +309,20 @@ class TargetLoadConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WitnessConfig:
+    """Of `witnesses`: how fast up, and what has to agree beyond that."""
+
+    scale_up_percent: int = 100
+    """Of the replicas, that one tick adds at most, and one rate window on the word of one signal. A peer's: that of the
+    Kubernetes HPA in 15 s."""
+    scale_up_replicas: int = 4
+    """That may be added in any case. A peer's, as above."""
+    late_share: float = 0.1
+    """Of first tokens, from which on they are a witness. Chosen: that of `over_provisioning_miss_rate`, from which on
+    they are a reason to grow by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConfig:
     """Of `memory`."""
 
@@ -320,14 +334,13 @@ class MemoryConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionConfig:
-    """Of `decide`, which reads the estimates: how fast up, and what vetoes down."""
+    """Of `decide`, which reads the estimates: what vetoes down."""
 
-    scale_up_percent: int = 100
-    """Of the present replicas that one tick adds at most. A peer's: that of the Kubernetes HPA in 15 s."""
-    scale_up_replicas: int = 4
-    """That one tick may add in any case. A peer's, as above; a single absurd sample cannot take a whole pool."""
     settling_ticks: int = 2
     """After a change and a whole rate window, before anything is lowered. Chosen: what was scraped then is seen."""
+    scale_down_limit_percent: int = 20
+    """Of the GPUs of all deployments without a pool, that may be given back by several of them within the window of the
+    rate limit. Chosen: the default of a pool."""
     most_kv_percent: float = 90.0
     """That KV caches of the smaller fleet may hold; engines preempt requests when they are full. Chosen."""
     low_resolution_sla_share: float = 0.9
@@ -358,6 +371,7 @@ class EstimatorConfig:
     tail_capacity: TailCapacityConfig = TailCapacityConfig()
     forecast: ForecastConfig = ForecastConfig()
     target_load: TargetLoadConfig = TargetLoadConfig()
+    witnesses: WitnessConfig = WitnessConfig()
     memory: MemoryConfig = MemoryConfig()
     decision: DecisionConfig = DecisionConfig()
 

@@ -65,10 +65,11 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """The target load of one tick, in declared requests a second."""
+    """The target load of one tick, in declared requests a second, and of how many replicas it was asked."""
 
     at_seconds: float
     requests_per_second: float
+    replicas: int
 
 
 def update(

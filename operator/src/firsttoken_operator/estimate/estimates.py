@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 
 from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick, Value
 from firsttoken_operator.estimate import demand as demands
-from firsttoken_operator.estimate import error_budget, irreducible_misses, miss_rate, replica_speed, tail_capacity
+from firsttoken_operator.estimate import (
+    error_budget,
+    irreducible_misses,
+    miss_rate,
+    replica_speed,
+    tail_capacity,
+    witnesses,
+)
 from firsttoken_operator.estimate.calibration import Calibration, allowed_share, model_factor, set_point, speed_of
 from firsttoken_operator.estimate.config import EstimatorConfig
 from firsttoken_operator.estimate.demand import Demand, DemandState, LoadSample, can_wake_up, recent
@@ -54,10 +61,11 @@ def estimate(
     for learn in (_with_queue, *learned):
         at = replace(at, memory=learn(at, demand))
     forecast = expected(at)
-    sample = LoadSample(tick.clock_seconds, target_load(at, demand, forecast))
+    sample = LoadSample(tick.clock_seconds, target_load(at, demand, forecast), target.replicas)
     window = hold_seconds(at) * error_budget.window_multiplier(at.consumed_budgets, config.error_budget)
     loads = (*recent(at.memory.loads, tick.clock_seconds, window), sample)
-    return Estimates(replace(at.memory, loads=loads), demand, forecast)
+    asked = witnesses.update(at.memory.asked, sample, at.metrics.window_seconds)
+    return Estimates(replace(at.memory, loads=loads, asked=asked), demand, forecast)
 
 
 def sizing_key(sized: Sized) -> str:

@@ -46,6 +46,8 @@ class ResourceMemory:
     """When requests were last seen waiting."""
     loads: tuple[LoadSample, ...] = ()
     """Target loads of the stabilization window."""
+    asked: tuple[LoadSample, ...] = ()
+    """Those of the last two rate windows."""
     decreases: tuple[Decrease, ...] = ()
     demand: DemandState = field(default_factory=DemandState)
     calibration: Calibration = field(default_factory=Calibration)

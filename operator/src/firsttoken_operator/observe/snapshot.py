@@ -79,7 +79,10 @@ def build_snapshot(
         pool.name: pool_snapshot(pool, store.nodes.values(), store.pods(), own_pods.get(pool.name, set()), window)
         for pool in store.pools.values()
     }
-    return FleetSnapshot(now_seconds, timing.tick_seconds, resources, seen, epoch_seconds=wall_seconds)
+    return FleetSnapshot(
+        now_seconds, timing.tick_seconds, resources, seen, epoch_seconds=wall_seconds,
+        scale_down_limit_window_seconds=window,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

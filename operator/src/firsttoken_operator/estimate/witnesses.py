@@ -1,0 +1,56 @@
+"""Witnesses: how large a fleet may become before a second signal has asked for it too.
+
+One absurd sample of a counter stays in a rate for a whole window. So within a window a fleet grows to twice its size on
+one signal's word (or by four replicas), and beyond that only as far as a second witness asks for as much:
+
+- an earlier window that shares no sample with this one;
+- a gateway beside the engines;
+- the histogram of TTFT: where a tenth of the first tokens is late, the fleet is too small, and a tick may double it.
+
+Worked, replicas at each tick. 12 of them, at most 60, serve 5 requests/s each; 50 requests/s become 250:
+
+| seconds | one absurd sample of a counter | no witness | first tokens are late | a gateway counts 250 too |
+|---|---|---|---|---|
+| 0 | 24 | 24 | 24 | 24 |
+| 15 | 24 | 24 | 48 | 48 |
+| 30 | 24 | 24 | 60 | 50 |
+| 45 | 24 | 24 | 60 | 50 |
+| 60 | 24 | 48 | 60 | 50 |
+| 75 | 24 | 50 | 60 | 50 |
+"""
+
+from __future__ import annotations
+
+import math
+
+from firsttoken_operator.domain import Value
+from firsttoken_operator.estimate import miss_rate
+from firsttoken_operator.estimate.config import WitnessConfig
+from firsttoken_operator.estimate.demand import Demand, LoadSample, recent
+from firsttoken_operator.estimate.situation import Situation
+
+
+def update(asked: tuple[LoadSample, ...], now: LoadSample, window_seconds: float) -> tuple[LoadSample, ...]:
+    """What was asked within two windows, this tick included."""
+    return (*recent(asked, now.at_seconds, 2 * window_seconds), now)
+
+
+def most_replicas(at: Situation, demand: Demand) -> int:
+    """The largest size that this tick may go to."""
+    law, asked, step = at.config.witnesses, at.memory.asked, grown(at.target.replicas, at.config.witnesses)
+    late = miss_rate.measured(at.metrics.ttft, at.config.miss_rate)
+    if late is not None and late >= law.late_share:
+        return step
+    # NB: ticks come early by milliseconds; so much earlier a window shares a sample with this one, and no increase.
+    disjoint = at.tick.clock_seconds - at.metrics.window_seconds + at.tick.interval_seconds / 2
+    earlier = max((each.requests_per_second for each in asked if each.at_seconds <= disjoint), default=0.0)
+    engines, gateway = at.metrics.arrivals, at.metrics.gateway_arrivals
+    both = min(engines.value, gateway.value) if isinstance(engines, Value) and isinstance(gateway, Value) else 0.0
+    agreed = at.sized.table.replicas_for(max(earlier, both * demand.request_cost), at.capacity_factor)
+    least = min((each.replicas for each in asked if each.at_seconds > disjoint), default=at.target.replicas)
+    return min(step, max(grown(least, law), agreed + at.target.stuck))
+
+
+def grown(replicas: int, law: WitnessConfig) -> int:
+    """What a fleet may become at one step."""
+    return replicas + max(law.scale_up_replicas, math.ceil(replicas * law.scale_up_percent / 100))
