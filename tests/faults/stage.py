@@ -52,9 +52,13 @@ class Stage:
         """Wait until the target asks for so many replicas."""
         wait_until(lambda: self.replicas(name) == wanted, seconds, f"{name} at {wanted} replicas")
 
+    def resource(self, name: str) -> dict[str, Any]:
+        """A resource as it is now."""
+        return get(self.cluster, "infd", name)
+
     def status(self, name: str) -> dict[str, Any]:
         """The status of a resource."""
-        found: dict[str, Any] = get(self.cluster, "infd", name).get("status", {})
+        found: dict[str, Any] = self.resource(name).get("status", {})
         return found
 
     def ticks(self, more: int) -> None:

@@ -126,7 +126,8 @@ async def test_starting_pods_are_down_targets_that_spoil_no_health_and_are_scrap
         assert time.monotonic() < ends, f"up: {seen_up}, ready: {seen_ready}"
         up, metrics, store = await look()
         healths.add(metrics.health)
-        for pod in store.pods():
+        view = store.deployment(NAMESPACE, NAME)
+        for pod in store.pods_of(view.uid) if view else ():
             value = up.get((pod.namespace, pod.name))
             if pod.ready:
                 seen_ready.setdefault(pod.name, time.monotonic())

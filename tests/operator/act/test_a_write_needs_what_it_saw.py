@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from firsttoken_operator.act import kubernetes
 from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleWriter, Write
@@ -96,13 +97,15 @@ async def test_a_server_that_does_not_answer_is_unavailable(api: KubernetesClust
 
 
 async def test_kinds_are_discovered(api: KubernetesCluster) -> None:
+    assert await api.serves("v1", "Pod")
     assert await api.serves("apps/v1", "Deployment")
     assert await api.serves("firsttoken.dev/v1alpha1", "GPUPool")
     assert not await api.serves("monitoring.coreos.com/v1", "PodMonitor")
 
 
-async def test_identities_are_listed_in_pages_without_bodies(api: KubernetesCluster) -> None:
-    listed = await api.identities("/apis/firsttoken.dev/v1alpha1/inferencedeployments", "")
+async def test_uids_are_listed_in_pages(api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "PAGE", 1)
+    listed = await api.uids("/apis/firsttoken.dev/v1alpha1/inferencedeployments", "")
+    named = [ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, n) for n in ("scaled", "recreated")]
 
-    assert {"scaled", "recreated"} <= {item["metadata"]["name"] for item in listed}
-    assert all("spec" not in item for item in listed)
+    assert {(await api.read(ref))["metadata"]["uid"] for ref in named} <= listed

@@ -218,3 +218,57 @@ def test_how_long_a_pod_has_been_ready_is_told_to_measure() -> None:
     live = {pod.name: (pod.ready_seconds, pod.terminating) for pod in store.live_pods("uid-nim", EPOCH + 50)}
 
     assert live == {"a": (20.0, False), "b": (None, False), "c": (40.0, True)}
+
+
+def kept(store: Store) -> dict[str, int]:
+    """How much each collection of a store holds, those of what it learns included."""
+    parts = vars(store) | {f"readiness{name}": value for name, value in vars(store._readiness).items()}
+    return {name: len(value) for name, value in parts.items() if isinstance(value, dict | set)}
+
+
+def test_nothing_is_kept_of_a_deployment_whose_pods_go_after_it() -> None:
+    """Such a pod may still become ready, before the garbage collector comes for it."""
+    store = Store()
+    before = kept(store)
+    for number in range(3):
+        name = f"d{number}"
+        workload, replicas = deployment(name), replica_set(f"s{number}", of=name)
+        first, late = pod(f"a{number}", of=f"s{number}", ready=5), pod(f"b{number}", of=f"s{number}")
+        for kind, body in (("Deployment", workload), ("ReplicaSet", replicas), ("Pod", first), ("Pod", late)):
+            store.feed(kind, "ADDED", body)
+        store.feed("HorizontalPodAutoscaler", "ADDED", autoscaler(f"h{number}", target=name))
+        store.feed("Deployment", "DELETED", workload)
+        late = pod(f"b{number}", of=f"s{number}", ready=9)
+        store.feed("Pod", "MODIFIED", late)
+        for kind, body in (("ReplicaSet", replicas), ("Pod", first), ("Pod", late)):
+            store.feed(kind, "DELETED", body)
+        store.feed("HorizontalPodAutoscaler", "DELETED", autoscaler(f"h{number}", target=name))
+
+    assert kept(store) == before
+
+
+def test_what_no_decision_reads_is_not_kept() -> None:
+    store = Store()
+    before = kept(store)
+    daemon = pod("daemon", gpus=0, owned=False) | {
+        "metadata": pod("daemon")["metadata"] | {"ownerReferences": [{"kind": "DaemonSet", "controller": True}]}
+    }
+    other = autoscaler("web")
+    other["spec"]["scaleTargetRef"]["kind"] = "StatefulSet"
+    store.feed("Pod", "ADDED", daemon)
+    store.feed("Pod", "ADDED", pod("job", gpus=0, owned=False))
+    store.feed("HorizontalPodAutoscaler", "ADDED", other)
+    assert kept(store) == before
+
+    store.feed("Pod", "ADDED", pod("job", gpus=2, owned=False))
+    assert [found.name for found in store.gpu_pods()] == ["job"]
+
+
+def test_an_autoscaler_that_turns_to_another_deployment_leaves_the_first() -> None:
+    store = Store()
+    for name in ("z", "a"):
+        store.feed("HorizontalPodAutoscaler", "ADDED", autoscaler(name))
+    store.feed("HorizontalPodAutoscaler", "MODIFIED", autoscaler("a", target="other"))
+
+    assert store.autoscalers_of(NAMESPACE, "nim") == ["z"]
+    assert store.autoscalers_of(NAMESPACE, "other") == ["a"]

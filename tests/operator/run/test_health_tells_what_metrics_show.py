@@ -76,6 +76,19 @@ async def test_the_port_answers_probes_and_metrics(served: tuple[str, Heartbeats
             assert answer.status == 200
 
 
+def test_caches_that_do_not_fill_are_told_of_and_at_last_a_reason_to_restart() -> None:
+    beats = Heartbeats(15.0)
+    beats.sync_progress_seconds, beats.awaited = 100.0, "still awaited are Pod: 12"
+    assert beats.not_ready() == "the caches are being filled: still awaited are Pod: 12"
+    assert beats.problem(399.0) == ""
+    assert beats.problem(401.0) == "the caches do not fill: still awaited are Pod: 12 for 301 s"
+
+    beats.sync_progress_seconds = 400.0
+    assert beats.problem(500.0) == "", "as long as they become fuller there is nothing to mend"
+    beats.synced = True
+    assert beats.problem(9999.0) == ""
+
+
 def series(made: OperatorMetrics) -> dict[str, float]:
     return {
         f"{sample.name}{dict(sorted(sample.labels.items()))}": sample.value

@@ -18,18 +18,22 @@ NODES = next(kind for kind in WATCHED if kind.kind == "Node")
 
 
 class Server:
-    """Identities by path; `failures` are raised first."""
+    """Uids by path; `failures` are raised first."""
 
     def __init__(self) -> None:
         self.collections: dict[str, set[str]] = {}
         self.failures: list[Exception] = []
         self.asked: list[tuple[str, str]] = []
+        self.unserved: set[str] = set()
 
-    async def identities(self, path: str, field_selector: str) -> list[Mapping[str, Any]]:
+    async def uids(self, path: str, field_selector: str) -> set[str]:
         self.asked.append((path, field_selector))
         if self.failures:
             raise self.failures.pop(0)
-        return [pod(uid) for uid in self.collections.get(path, set())]
+        return set(self.collections.get(path, set()))
+
+    async def serves(self, api_version: str, kind: str) -> bool:
+        return kind not in self.unserved
 
 
 class Sink:
@@ -48,6 +52,10 @@ def pod(uid: str) -> dict[str, Any]:
     return {"metadata": {"uid": uid, "name": f"pod-{uid}", "namespace": "a"}}
 
 
+def ignore(awaited: str) -> None:
+    """Progress that is not looked at."""
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "POLL_SECONDS", 0.001)
@@ -62,7 +70,7 @@ def made(*kinds: Watched, namespaces: tuple[str, ...] = ()) -> tuple[CacheSync, 
 async def test_it_waits_for_every_object_of_every_kind() -> None:
     caches, server, _ = made(PODS, NODES)
     server.collections = {"/api/v1/pods": {"p1", "p2"}, "/api/v1/nodes": {"n1"}}
-    waiting = asyncio.create_task(caches.wait_until_complete())
+    waiting = asyncio.create_task(caches.wait_until_complete(ignore))
     caches.feed(PODS, None, pod("p1"))
     caches.feed(NODES, None, pod("n1"))
     await asyncio.sleep(0.05)
@@ -74,13 +82,13 @@ async def test_it_waits_for_every_object_of_every_kind() -> None:
 
 async def test_an_empty_cluster_is_complete_at_once() -> None:
     caches, _, _ = made(*WATCHED)
-    await asyncio.wait_for(caches.wait_until_complete(), 1)
+    await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
 
 
 async def test_an_object_deleted_before_its_watch_began_is_not_waited_for() -> None:
     caches, server, _ = made(PODS)
     server.collections = {"/api/v1/pods": {"gone"}}
-    waiting = asyncio.create_task(caches.wait_until_complete())
+    waiting = asyncio.create_task(caches.wait_until_complete(ignore))
     await asyncio.sleep(0.005)
     server.collections = {}
     await asyncio.wait_for(waiting, 1)
@@ -89,27 +97,87 @@ async def test_an_object_deleted_before_its_watch_began_is_not_waited_for() -> N
 async def test_a_server_that_is_down_is_waited_for() -> None:
     caches, server, _ = made(PODS)
     server.failures = [Unavailable("503"), Unavailable("503")]
-    await asyncio.wait_for(caches.wait_until_complete(), 1)
+    await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
 
     assert len(server.asked) == 3
 
 
 async def test_a_kind_that_the_server_does_not_know_has_no_objects() -> None:
     caches, server, _ = made(PODS)
-    server.failures = [NotFound("404")]
-    await asyncio.wait_for(caches.wait_until_complete(), 1)
+    server.failures, server.unserved = [NotFound("404")], {"Pod"}
+    await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
+
+    assert len(server.asked) == 1
+
+
+async def test_one_404_for_a_kind_that_is_served_does_not_mean_that_there_is_nothing() -> None:
+    caches, server, _ = made(PODS)
+    server.collections, server.failures = {"/api/v1/pods": {"p1"}}, [NotFound("404")]
+    waiting = asyncio.create_task(caches.wait_until_complete(ignore))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    caches.feed(PODS, None, pod("p1"))
+
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_pods_that_come_and_go_all_the_time_do_not_hold_up_the_start() -> None:
+    """Every list has pods that ended before their watch began, and others by the next list."""
+    caches, server, _ = made(PODS, NODES)
+    lists = 0
+
+    async def churn(path: str, field_selector: str) -> set[str]:
+        nonlocal lists
+        lists += path.endswith("pods")
+        return {f"p{lists}-{number}" for number in range(15)} if path.endswith("pods") else set()
+
+    server.uids = churn  # type: ignore[method-assign]
+    await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
+
+    assert lists == 2
+
+
+async def test_what_was_told_and_is_gone_again_is_not_waited_for() -> None:
+    caches, server, _ = made(PODS)
+    server.collections = {"/api/v1/pods": {"p1", "p2"}}
+    waiting = asyncio.create_task(caches.wait_until_complete(ignore))
+    await asyncio.sleep(0.002)
+    caches.feed(PODS, "ADDED", pod("p1"))
+    caches.feed(PODS, "DELETED", pod("p1"))
+    caches.feed(PODS, "ADDED", pod("p2"))
+
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_what_is_awaited_is_told_while_it_becomes_less() -> None:
+    caches, server, _ = made(PODS, NODES)
+    server.collections = {"/api/v1/pods": {"p1", "p2"}, "/api/v1/nodes": {"n1"}}
+    server.failures = [Unavailable("503")]
+    told: list[str] = []
+    waiting = asyncio.create_task(caches.wait_until_complete(told.append))
+    while len(told) < 2:
+        await asyncio.sleep(0.001)
+    caches.feed(NODES, None, pod("n1"))
+    while len(told) < 3:
+        await asyncio.sleep(0.001)
+    for uid in ("p1", "p2"):
+        caches.feed(PODS, None, pod(uid))
+    await asyncio.wait_for(waiting, 1)
+
+    prefix = "still awaited are "
+    assert told == [f"{prefix}Pod: not listed, Node: 1", f"{prefix}Pod: 2, Node: 1", f"{prefix}Pod: 2"]
 
 
 async def test_finished_pods_are_left_out_as_in_the_watch() -> None:
     caches, server, _ = made(PODS)
-    await caches.wait_until_complete()
+    await caches.wait_until_complete(ignore)
 
     assert server.asked == [("/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")]
 
 
 async def test_only_the_watched_namespaces_are_listed() -> None:
     caches, server, _ = made(PODS, NODES, namespaces=("a", "b"))
-    await caches.wait_until_complete()
+    await caches.wait_until_complete(ignore)
 
     assert [path for path, _ in server.asked] == [
         "/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods", "/api/v1/nodes",
@@ -154,27 +222,28 @@ async def test_of_an_object_only_its_identity_is_kept() -> None:
     caches.feed(PODS, "ADDED", whole)
     await caches.resync()
 
-    assert sink.bodies[1:] == [{"metadata": {"uid": "p1", "name": "pod-p1", "resourceVersion": ""}}]
+    assert sink.bodies[1:] == [{"metadata": {"uid": "p1"}}]
 
 
 async def test_an_object_created_while_listing_stays() -> None:
     caches, server, sink = made(PODS)
 
-    async def create_meanwhile(path: str, field_selector: str) -> list[Mapping[str, Any]]:
+    async def create_meanwhile(path: str, field_selector: str) -> set[str]:
         caches.feed(PODS, "ADDED", pod("new"))
-        return []
+        return set()
 
-    server.identities = create_meanwhile  # type: ignore[method-assign]
+    server.uids = create_meanwhile  # type: ignore[method-assign]
     await caches.resync()
 
     assert sink.events == [("Pod", "ADDED", "new")]
 
 
-async def test_a_list_that_fails_drops_nothing() -> None:
-    caches, server, sink = made(PODS)
+@pytest.mark.parametrize("failure", [Unavailable("503"), NotFound("404")], ids=str)
+async def test_a_list_that_fails_drops_nothing_and_hinders_no_other(failure: Exception) -> None:
+    caches, server, sink = made(PODS, NODES)
     caches.feed(PODS, "ADDED", pod("p1"))
-    server.failures = [Unavailable("503")]
-    with pytest.raises(Unavailable):
-        await caches.resync()
+    caches.feed(NODES, "ADDED", pod("n1"))
+    server.failures = [failure]
+    await caches.resync()
 
-    assert sink.events == [("Pod", "ADDED", "p1")]
+    assert sink.events == [("Pod", "ADDED", "p1"), ("Node", "ADDED", "n1"), ("Node", "DELETED", "n1")]

@@ -23,6 +23,8 @@ from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rej
 Json = dict[str, Any]
 
 REQUEST_TIMEOUT_SECONDS = 10.0
+PAGE = 500
+"""Objects that are listed at once."""
 FIELD_MANAGER = "firsttoken"
 """Owns the rendered objects and the status."""
 SCALE_FIELD_MANAGER = "firsttoken-scale"
@@ -128,21 +130,21 @@ class KubernetesCluster:
     async def serves(self, api_version: str, kind: str) -> bool:
         """Whether the server knows this kind (its CustomResourceDefinition is installed)."""
         try:
-            found = await self._request("GET", f"/apis/{api_version}")
+            found = await self._request("GET", f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
         except NotFound:
             return False
         return any(resource["kind"] == kind for resource in found.get("resources", ()))
 
-    async def identities(self, path: str, field_selector: str) -> list[Mapping[str, Any]]:
-        """Metadata (no bodies) of every object of a collection, read in pages."""
-        items: list[Mapping[str, Any]] = []
-        query = {"limit": "500"} | ({"fieldSelector": field_selector} if field_selector else {})
+    async def uids(self, path: str, field_selector: str) -> set[str]:
+        """Uid of every object of a collection, read in pages and without bodies."""
+        found: set[str] = set()
+        query = {"limit": str(PAGE)} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
             page = await self._request("GET", path, query, accept=_METADATA_ONLY)
-            items += page.get("items") or ()
+            found.update(item["metadata"]["uid"] for item in page.get("items") or ())
             token = page.get("metadata", {}).get("continue")
             if not token:
-                return items
+                return found
             query["continue"] = token
 
     async def _apply(self, path: str, body: Json, manager: str) -> Json:

@@ -126,6 +126,12 @@ def is_finished(body: Body) -> bool:
     return (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
+def may_matter(body: Body) -> bool:
+    """Whether a pod is a replica of a Deployment, or takes GPUs from those that are; most pods of a cluster are not."""
+    owner = controller_of(body)
+    return (owner is not None and owner.kind == "ReplicaSet") or gpus_of(body.get("spec") or {}) > 0
+
+
 def project_deployment(body: Body) -> DeploymentView:
     """A Deployment; `spec.replicas` that is absent is 1, as the API server says."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}

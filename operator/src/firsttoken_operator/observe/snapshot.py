@@ -74,9 +74,10 @@ def build_snapshot(
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
         if not stored.deleting
     )
+    gpu_pods = store.gpu_pods()
     own_pods, window = builder.pod_uids_by_pool(resources), timing.scale_down_limit_window_seconds
     seen = {
-        pool.name: pool_snapshot(pool, store.nodes.values(), store.pods(), own_pods.get(pool.name, set()), window)
+        pool.name: pool_snapshot(pool, store.nodes.values(), gpu_pods, own_pods.get(pool.name, set()), window)
         for pool in store.pools.values()
     }
     return FleetSnapshot(

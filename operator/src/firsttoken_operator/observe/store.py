@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from firsttoken_operator.observe.projections import (
     NodeView,
     PodView,
     is_finished,
+    may_matter,
     owner_uid,
     project_autoscaler,
     project_deployment,
@@ -33,6 +34,7 @@ from firsttoken_operator.observe.readiness import ReadinessHistory, Starts, Time
 from firsttoken_operator.observe.resources import Stored, read_resource
 
 DELETED = "DELETED"
+DEPLOYMENT = "Deployment"
 View = TypeVar("View")
 Handlers = tuple[Callable[[Body], None], Callable[[str], object]]
 """What takes an object, and what drops the one of a uid."""
@@ -47,8 +49,10 @@ class Store:
         self.pools: dict[str, Stored[GPUPool]] = {}
         self.profiles: dict[str, Stored[BenchmarkProfile]] = {}
         self.nodes: dict[str, NodeView] = {}
-        """By uid, as is the next."""
-        self.autoscalers: dict[str, AutoscalerView] = {}
+        """By uid."""
+        self._autoscalers: dict[str, AutoscalerView] = {}
+        self._autoscaler_uids: dict[str, set[str]] = defaultdict(set)
+        """By namespace/name of the Deployment that they scale."""
         self._deployments: dict[str, DeploymentView] = {}
         self._deployment_uids: dict[tuple[str, str], str] = {}
         self._node_uids: dict[str, str] = {}
@@ -66,7 +70,7 @@ class Store:
             "ReplicaSet": (self._put_set, self._drop_set),
             "Pod": (self._put_pod, self._drop_pod),
             "Node": (self._put_node, self._drop_node),
-            "HorizontalPodAutoscaler": _kept(self.autoscalers, project_autoscaler),
+            "HorizontalPodAutoscaler": (self._put_autoscaler, self._drop_autoscaler),
         }
 
     def feed(self, kind: str, event_type: str | None, body: Body) -> None:
@@ -85,6 +89,11 @@ class Store:
         """A Deployment by its name."""
         return self._deployments.get(self._deployment_uids.get((namespace, name), ""))
 
+    def autoscalers_of(self, namespace: str, name: str) -> list[str]:
+        """Names of the HorizontalPodAutoscalers on a Deployment."""
+        uids = self._autoscaler_uids.get(f"{namespace}/{name}", ())
+        return [self._autoscalers[uid].name for uid in uids]
+
     def pods_of(self, deployment_uid: str) -> tuple[PodView, ...]:
         """Pods in the live owner chain Pod -> ReplicaSet -> Deployment, terminating ones included."""
         return tuple(
@@ -93,9 +102,9 @@ class Store:
             for pod in sorted(self._pod_uids.get(replica_set, ()))
         )
 
-    def pods(self) -> Iterable[PodView]:
-        """Every pod that has not finished."""
-        return self._pods.values()
+    def gpu_pods(self) -> list[PodView]:
+        """Every pod with GPUs that has not finished."""
+        return [pod for pod in self._pods.values() if pod.gpus]
 
     def live_pods(self, deployment_uid: str, wall_seconds: float) -> tuple[LivePod, ...]:
         """What `measure` needs of a Deployment's pods; `wall_seconds`: now, seconds since the epoch."""
@@ -134,8 +143,13 @@ class Store:
 
     def _put_deployment(self, body: Body) -> None:
         view = project_deployment(body)
+        is_new = view.uid not in self._deployments
         self._deployments[view.uid] = view
         self._deployment_uids[view.namespace, view.name] = view.uid
+        if is_new:
+            # Its pods may have been told before it.
+            for pod in self.pods_of(view.uid):
+                self._learn(pod)
 
     def _drop_deployment(self, uid: str) -> None:
         view = self._deployments.pop(uid, None)
@@ -159,7 +173,7 @@ class Store:
             _unlink(self._set_uids, owner, uid)
 
     def _put_pod(self, body: Body) -> None:
-        if is_finished(body):
+        if is_finished(body) or not may_matter(body):
             self._drop_pod(body["metadata"]["uid"])
             return
         view = project_pod(body)
@@ -177,8 +191,22 @@ class Store:
         self._readiness.forget_pod(uid)
 
     def _learn(self, pod: PodView) -> None:
-        if deployment := self._set_owners.get(pod.owner_uid):
+        deployment = self._set_owners.get(pod.owner_uid)
+        # NB: of one that is gone nothing is learned: its last pods go after it, and would be kept for good.
+        if deployment in self._deployments:
             self._readiness.learn(deployment, pod)
+
+    def _put_autoscaler(self, body: Body) -> None:
+        view = project_autoscaler(body)
+        self._drop_autoscaler(view.uid)
+        if view.target_kind == DEPLOYMENT:
+            self._autoscalers[view.uid] = view
+            self._autoscaler_uids[f"{view.namespace}/{view.target_name}"].add(view.uid)
+
+    def _drop_autoscaler(self, uid: str) -> None:
+        view = self._autoscalers.pop(uid, None)
+        if view is not None:
+            _unlink(self._autoscaler_uids, f"{view.namespace}/{view.target_name}", uid)
 
 
 def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:

@@ -50,16 +50,11 @@ def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
     """Who has a hand in the replicas that the resource names."""
     namespace, name = resource.metadata.namespace, target_name(resource)
     view = store.deployment(namespace, name)
-    autoscalers = (
-        each.name
-        for each in store.autoscalers.values()
-        if (each.namespace, each.target_kind, each.target_name) == (namespace, KIND, name)
-    )
     return Claims(
         target_name=name,
         is_rendered=resource.spec.target_ref is None,
         owner=view.owner if view else None,
-        autoscaler=min(autoscalers, default=""),
+        autoscaler=min(store.autoscalers_of(namespace, name), default=""),
     )
 
 

@@ -15,6 +15,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 TICKS_ALLOWED = 3
 LEAST_ALLOWED_SECONDS = 30.0
 """A slow tick (an unreachable Prometheus, a busy API server) is no reason for a restart."""
+SYNC_ALLOWED_SECONDS = 300.0
+"""For so long the caches may fill without getting any fuller."""
 
 
 @dataclass(slots=True)
@@ -24,6 +26,10 @@ class Heartbeats:
     tick_seconds: float
     synced: bool = False
     """Every watch has delivered its first list."""
+    sync_progress_seconds: float | None = None
+    """When the caches were last seen to fill; None: they were not asked for yet."""
+    awaited: str = ""
+    """What they lack, in words."""
     last_tick_seconds: float | None = None
     """End of the last complete tick."""
     due_since: dict[str, float] = field(default_factory=dict)
@@ -34,13 +40,16 @@ class Heartbeats:
         allowed = max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
         if self.last_tick_seconds is not None and now_seconds - self.last_tick_seconds > allowed:
             return f"no complete tick for {now_seconds - self.last_tick_seconds:.0f} s"
+        filled = self.sync_progress_seconds
+        if not self.synced and filled is not None and now_seconds - filled > SYNC_ALLOWED_SECONDS:
+            return f"the caches do not fill: {self.awaited} for {now_seconds - filled:.0f} s"
         late = [name for name, at in self.due_since.items() if now_seconds - at > allowed]
         return f"no decision for {len(late)} resources, first {min(late)}" if late else ""
 
     def not_ready(self) -> str:
         """Why the process is not ready; empty: it is."""
         if not self.synced:
-            return "the caches are being filled"
+            return f"the caches are being filled: {self.awaited}" if self.awaited else "the caches are being filled"
         return "" if self.last_tick_seconds is not None else "no complete tick yet"
 
 

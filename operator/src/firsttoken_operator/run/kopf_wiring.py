@@ -12,7 +12,7 @@ from typing import Any
 import kopf
 from kubernetes.aio import client
 
-from firsttoken_operator.act.kubernetes import load_configuration
+from firsttoken_operator.act.kubernetes import PAGE, load_configuration
 from firsttoken_operator.run.watches import WATCHED, Watched
 
 Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
@@ -45,6 +45,9 @@ def settings(*, initial_streaming: bool) -> kopf.OperatorSettings:
     chosen.peering.standalone = True
     chosen.scanning.disabled = True
     chosen.watching.initial_streaming = initial_streaming
+    chosen.watching.chunk_size = PAGE
+    # NB: for so long kopf keeps the body of an object that it has told of; bodies of ten thousand pods are 300 MiB.
+    chosen.queueing.idle_timeout = 0.1
     chosen.networking.connect_timeout = 10
     chosen.networking.request_timeout = 30
     chosen.execution.max_workers = 2

@@ -112,8 +112,13 @@ async def _run(
     stop, stop_watching, watching = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def tick_when_synced() -> None:
-        await sync.wait_until_complete()
-        parts.heartbeats.synced = True
+        beats = parts.heartbeats
+
+        def note(awaited: str) -> None:
+            beats.awaited, beats.sync_progress_seconds = awaited, time.monotonic()
+
+        await sync.wait_until_complete(note)
+        beats.synced = True
         parts.metrics.leader.set(1)
         logger.info("caches are complete; the first tick starts")
         await Loop(settings, parts).run(stop)

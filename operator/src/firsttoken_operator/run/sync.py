@@ -2,18 +2,21 @@
 
 kopf's low-level handlers give no sign when the first lists are complete, and after a broken watch it lists again
 without a word about what was deleted in between. Both would be wrong numbers: pods that are not known yet read as
-capacity that is missing, pods that are long gone as capacity that is there. So the identities (metadata only, no
-bodies) are listed by ourselves: at start until the watches have delivered all of them, then every few minutes.
+capacity that is missing, pods that are long gone as capacity that is there. So the uids (metadata only, no bodies, in
+pages) are listed by ourselves: at start until the watches have told of all of them, then every few minutes.
+
+What is awaited at the start is what the first list of a kind has and every later one has still: objects that come are
+the watch's to tell, objects that go need not be told, so that any churn comes to an end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.errors import ClusterError, NotFound, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.watches import Watched
@@ -23,9 +26,6 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 RELIST_SECONDS = 5.0
 RESYNC_SECONDS = 300.0
-
-Identity = Mapping[str, Any]
-"""`{"metadata": {...}}` of one object; of those that are held uid, name and resource version."""
 
 
 class CacheSync:
@@ -38,66 +38,98 @@ class CacheSync:
         self._store = store
         self._watched = watched
         self._namespaces = namespaces or ("",)
-        self._held: dict[str, dict[str, Identity]] = {kind.plural: {} for kind in watched}
+        self._held: dict[str, dict[str, int]] = {kind.plural: {} for kind in watched}
+        """Version of each object by uid."""
+        self._awaited: dict[str, set[str]] = {}
+        """Uids that a watch is to tell of before the first decision; a kind that was not listed yet is not there."""
 
     def feed(self, kind: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Take one watch event; one that is older than what is held is no news."""
         metadata, held = body["metadata"], self._held[kind.plural]
-        uid = metadata["uid"]
+        uid, version = metadata["uid"], _version(metadata)
         if event_type == "DELETED":
             held.pop(uid, None)
-        elif event_type is not None and uid in held and _version(metadata) < _version(held[uid]["metadata"]):
+        elif event_type is not None and version < held.get(uid, 0):
             # NB: what is listed is believed, however old: after a restored backup versions begin anew.
             return
         else:
-            held[uid] = {"metadata": {key: metadata.get(key, "") for key in ("uid", "name", "resourceVersion")}}
+            held[uid] = version
+        self._awaited.get(kind.plural, set()).discard(uid)
         self._store.feed(kind.kind, event_type, body)
 
-    async def wait_until_complete(self) -> None:
-        """Return when the watches have delivered everything that existed when this was called."""
+    async def wait_until_complete(self, progress: Callable[[str], None]) -> None:
+        """Return when the watches have told of everything that existed when this was called.
+
+        `progress` is told what is still awaited, each time that becomes less.
+        """
+        least = (len(self._watched) + 1, 0)
         while True:
-            try:
-                expected = {kind.plural: set(await self._list(kind)) for kind in self._watched}
-            except ClusterError as error:
-                logger.warning("cannot list what should be in the caches yet: %s", error)
-                await asyncio.sleep(RELIST_SECONDS)
-                continue
+            for kind in self._watched:
+                await self._list_awaited(kind)
             for _ in range(round(RELIST_SECONDS / POLL_SECONDS)):
-                if all(uids <= self._held[plural].keys() for plural, uids in expected.items()):
+                left = (len(self._watched) - len(self._awaited), sum(map(len, self._awaited.values())))
+                if left == (0, 0):
                     return
+                if left < least:
+                    least = left
+                    progress(self._missing())
                 await asyncio.sleep(POLL_SECONDS)
-            # Something listed may have been deleted before its watch began: list again rather than wait for it.
+            # What is awaited may have been deleted before its watch began: list again rather than wait for it.
+            logger.info("the caches are being filled: %s", self._missing())
+
+    async def _list_awaited(self, kind: Watched) -> None:
+        known = self._awaited.get(kind.plural)
+        if known is not None and not known:
+            return
+        try:
+            listed = await self._list(kind)
+        except ClusterError as error:
+            logger.warning("cannot list what should be in the caches yet: %s", error)
+            return
+        # NB: read again, because watches told of objects meanwhile.
+        self._awaited[kind.plural] = (listed if known is None else known & listed) - self._held[kind.plural].keys()
+
+    def _missing(self) -> str:
+        """What is awaited, in words."""
+        left = {kind.kind: self._awaited.get(kind.plural) for kind in self._watched}
+        said = [
+            f"{name}: {'not listed' if uids is None else len(uids)}" for name, uids in left.items() if uids != set()
+        ]
+        return f"still awaited are {', '.join(said)}"
 
     async def resync_forever(self) -> None:
         """Drop objects from the store whose deletion no watch has told, every few minutes."""
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
-            try:
-                await self.resync()
-            except ClusterError as error:
-                logger.warning("cannot compare the caches with the API server: %s", error)
+            await self.resync()
 
     async def resync(self) -> None:
-        """Drop what the store holds and the server does not. Raises `ClusterError`."""
+        """Drop what the store holds and the server does not; of a kind that cannot be listed nothing is dropped."""
         for kind in self._watched:
             # NB: taken before the list: an object created while listing is in neither and must stay.
-            before = dict(self._held[kind.plural])
-            listed = await self._list(kind)
-            for uid in before.keys() - listed.keys():
-                if uid in self._held[kind.plural]:
-                    name = before[uid]["metadata"].get("name")
-                    logger.info("%s %s is gone without a watch event; dropped", kind.kind, name)
-                    self.feed(kind, "DELETED", before[uid])
-
-    async def _list(self, kind: Watched) -> dict[str, Identity]:
-        found: dict[str, Identity] = {}
-        for namespace in self._namespaces if kind.namespaced else ("",):
+            before = set(self._held[kind.plural])
             try:
-                listed = await self._cluster.identities(kind.path(namespace), kind.field_selector)
-            except NotFound:
-                # The server does not know the kind: its definition is not installed, so there are no objects.
+                listed = await self._list(kind)
+            except ClusterError as error:
+                logger.warning("cannot compare the caches with the API server: %s", error)
                 continue
-            found.update({item["metadata"]["uid"]: item for item in listed})
+            gone = (before - listed) & self._held[kind.plural].keys()
+            if gone:
+                logger.info("%d objects of kind %s are gone without a watch event; dropped", len(gone), kind.kind)
+            for uid in gone:
+                self.feed(kind, "DELETED", {"metadata": {"uid": uid}})
+
+    async def _list(self, kind: Watched) -> set[str]:
+        """Uids of all objects of a kind. Raises `ClusterError`."""
+        found: set[str] = set()
+        for namespace in self._namespaces if kind.namespaced else ("",):
+            path = kind.path(namespace)
+            try:
+                found |= await self._cluster.uids(path, kind.field_selector)
+            except NotFound as error:
+                # NB: one 404 (a server that starts, a discovery that is late) does not mean that there are no objects.
+                if await self._cluster.serves(kind.api_version, kind.kind):
+                    raise Unavailable(f"{error}, though the API server serves {kind.kind}") from error
         return found
 
 

@@ -18,9 +18,14 @@ class Watched:
     namespaced: bool = True
     field_selector: str = ""
 
+    @property
+    def api_version(self) -> str:
+        """As manifests name it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
     def path(self, namespace: str = "") -> str:
         """URL path of the collection, in one namespace or in all."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         return f"{root}{scope}/{self.plural}"
 
