@@ -27,6 +27,9 @@ OBJECTS = {
 """What the page's `get` and `describe` name; each exists on a cluster with the chart."""
 
 
+OUTCOMES = {"up", "down", "steady", "held", "error", "ok", "done", "gone", "denied", "failed", "throttled"}
+
+
 def alerts() -> dict[str, dict[str, Any]]:
     (manifest,) = of_kind(render("prometheusRule.enabled=true", "prometheusRule.runbookUrl=book"), "PrometheusRule")
     return {rule["alert"]: rule for group in manifest["spec"]["groups"] for rule in group["rules"]}
@@ -127,7 +130,7 @@ def test_every_metric_of_the_page_and_of_the_alerts_exists() -> None:
 
 
 def test_every_label_that_an_alert_selects_by_exists() -> None:
-    reasons, outcomes = {reason.value for reason in Reason}, {"up", "down", "steady", "held", "error", "ok"}
+    reasons, outcomes = {reason.value for reason in Reason}, OUTCOMES
     for name, rule in alerts().items():
         for label, values in re.findall(r'(\w+)[=!]~?"([^"]+)"', rule["expr"]):
             assert set(values.split("|")) <= {"reason": reasons, "outcome": outcomes}[label], name

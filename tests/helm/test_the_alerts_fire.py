@@ -27,6 +27,7 @@ FINE = {
     'firsttoken_slo_requests_total{namespace="a",name="b"}': "0+1000x600",
     'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x600",
     'firsttoken_flaps_total{namespace="a",name="b"}': "0x600",
+    'firsttoken_writes_total{kind="scale",outcome="done"}': "0+4x600",
     "firsttoken_writes_paused": "0x600",
 }
 """Ten hours of an operator that is well, by the minute."""
@@ -41,6 +42,7 @@ ILL: dict[str, dict[str, str]] = {
     "FirsttokenGPUsMissing": {'firsttoken_unmet_gpus{namespace="a",name="b"}': "8x600"},
     "FirsttokenTTFTMissed": {'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+200x600"},
     "FirsttokenFlapping": {'firsttoken_flaps_total{namespace="a",name="b"}': "0+1x600"},
+    "FirsttokenWritesFailing": {'firsttoken_writes_total{kind="scale",outcome="denied"}': "0+1x600"},
     "FirsttokenWritesPaused": {"firsttoken_writes_paused": "1x600"},
 }
 
@@ -59,7 +61,11 @@ def promtool(control_plane: Path, *arguments: str | Path) -> subprocess.Complete
 
 def fired(alert: str, rule: dict[str, Any]) -> dict[str, Any]:
     """The labels that the alert then has."""
-    of_rule = {"FirsttokenMetricsMissing": {"reason": "Missing"}, "FirsttokenSourceFailing": {"source": "main"}}
+    of_rule = {
+        "FirsttokenMetricsMissing": {"reason": "Missing"},
+        "FirsttokenSourceFailing": {"source": "main"},
+        "FirsttokenWritesFailing": {"kind": "scale"},
+    }
     of_resource = ("FirsttokenGPUsMissing", "FirsttokenTTFTMissed", "FirsttokenFlapping")
     labels = of_rule.get(alert, {"namespace": "a", "name": "b"} if alert in of_resource else {})
     return {"exp_labels": labels | rule["labels"]}

@@ -50,7 +50,7 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
             "prometheus.default.url=http://p:9090", "prometheus.edge.url=https://edge/prom", "namespaces={a,b}",
             "render.podMonitorLabels.release=prom", "prometheus.edge.bearerTokenFile=/token", "advisory=true",
             "prometheus.edge.gateway.requestsTotal=gw_requests_total", "prometheus.edge.gateway.nameLabel=deployment",
-            "prometheus.edge.gateway.selector.job=gw",
+            "prometheus.edge.gateway.selector.job=gw", "apiServer.burst=40",
         ),
         "ConfigMap",
     )  # fmt: skip
@@ -66,6 +66,7 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
     )
     assert (settings.namespaces, settings.advisory, settings.render) == (("a", "b"), True, True)
     assert settings.pod_monitor_labels == {"release": "prom"}
+    assert (settings.api_server.requests_per_second, settings.api_server.burst) == (50, 40)
     assert (settings.tick_seconds, settings.scrape_interval_seconds, settings.port) == (15, 15, 8080)
 
 
@@ -142,6 +143,7 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
     [
         ("tickSecond=5", "tickSecond"),
         ("tickSeconds=0", "tickSeconds"),
+        ("apiServer.burst=10", "apiServer"),
         ("prometheus.default.url=prometheus:9090", "url"),
         ("prometheus.default.url=http://user:secret@p:9090", "url"),
         ("prometheus.default.query=up", "query"),

@@ -35,7 +35,7 @@ FACTS = {
     },
     "act": {
         "what became of a write, or which live object forbids it": """
-            CONFLICT RENDERED TARGET_NOT_FOUND WRITE_CONFLICT WRITE_FAILED WRITES_PAUSED
+            CONFLICT RENDERED TARGET_NOT_FOUND WRITE_CONFLICT WRITE_DENIED WRITE_FAILED WRITES_PAUSED
             """,
         "which Event tells of a change that was decided or seen": """
             FOREIGN_WRITE METRICS_LOST METRICS_RECOVERED SCALED_DOWN SCALED_UP

@@ -47,6 +47,8 @@ prometheus:
   {{- toYaml .Values.prometheus | nindent 2 }}
 tickSeconds: {{ .Values.tickSeconds }}
 scrapeIntervalSeconds: {{ .Values.scrapeIntervalSeconds }}
+apiServer:
+  {{- toYaml .Values.apiServer | nindent 2 }}
 advisory: {{ .Values.advisory }}
 namespaces:
   {{- toYaml .Values.namespaces | nindent 2 }}

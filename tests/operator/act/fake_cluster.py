@@ -24,6 +24,8 @@ class FakeCluster:
     most_in_flight: int = 0
     error: ClusterError | None = None
     withheld: str = ""
+    most: int | None = None
+    """Of replicas: a larger number becomes this one, as an admission webhook may have it."""
 
     async def read(self, ref: ObjectRef) -> dict[str, Any]:
         await self._begin("read", ref)
@@ -38,7 +40,7 @@ class FakeCluster:
         now = self._scale(ref)
         if (now.uid, now.resource_version) != (uid, resource_version):
             raise Conflict("stale")
-        self.set_replicas(ref, replicas)
+        self.set_replicas(ref, replicas if self.most is None else min(replicas, self.most))
         self._end("patch_scale")
         return self._scale(ref)
 

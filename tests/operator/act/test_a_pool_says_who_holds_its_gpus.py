@@ -10,6 +10,7 @@ import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.pool_status import PoolPublisher, pool_figures
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
@@ -38,12 +39,17 @@ class Pool:
 
     def __init__(self) -> None:
         self.cluster = FakeCluster({REF: {"status": {}}})
-        self.publisher = PoolPublisher(self.cluster)
+        self.restart()
+
+    def restart(self) -> None:
+        self.writes = WriteQueue()
+        self.publisher = PoolPublisher(self.cluster, self.writes)  # type: ignore[arg-type]
 
     async def tick(self, *decisions: Decision, pool: PoolSnapshot = POOL, minutes: int = 0) -> dict[str, Any]:
         snapshot = FleetSnapshot(0, 15, (A, B, OTHER), {"h100": pool})
         shown = {"h100": self.cluster.objects[REF]["status"]}
-        await self.publisher.publish(snapshot, decisions, shown, START + timedelta(minutes=minutes))
+        self.publisher.publish(snapshot, decisions, shown, START + timedelta(minutes=minutes))
+        await self.writes.settle()
         status: dict[str, Any] = self.cluster.objects[REF]["status"]
         return status
 
@@ -104,7 +110,7 @@ async def test_it_is_written_on_change_only_also_after_a_restart() -> None:
     pool = Pool()
     await pool.tick(asked(A))
     await pool.tick(asked(A), minutes=1)
-    pool.publisher = PoolPublisher(pool.cluster)
+    pool.restart()
     await pool.tick(asked(A), minutes=2)
     assert pool.cluster.writes() == ["replace_status"]
 
@@ -131,7 +137,9 @@ async def test_the_real_api_server_takes_the_whole_status(api: KubernetesCluster
     live = await api.create(body)
     made = replace(POOL, uid=live["metadata"]["uid"], generation=live["metadata"]["generation"])
     snapshot = FleetSnapshot(0, 15, (A, B, OTHER), {"h100": made})
-    await PoolPublisher(api).publish(snapshot, (asked(A, 1, Reason.POOL_EXHAUSTED),), {}, START)
+    writes = WriteQueue()
+    PoolPublisher(api, writes).publish(snapshot, (asked(A, 1, Reason.POOL_EXHAUSTED),), {}, START)
+    await writes.settle()
     status = (await api.read(REF))["status"]
 
     assert condition(status) == ("False", "PoolExhausted")

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Change, Look, Scorecard, Tally, advance
 from firsttoken_operator.act.scorecard_status import REFRESH, restored, shown
@@ -22,6 +20,7 @@ from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentSt
 from firsttoken_operator.domain import LateShare, Metrics, ResourceSnapshot, TtftInterval
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
+from tests.operator.act.writing import Teller
 from tests.operator.decide.builders import SIZED, lost, metrics, resource, target
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -193,30 +192,31 @@ async def test_a_new_publisher_takes_up_the_scorecard_of_the_one_before() -> Non
     ref = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", about.namespace, about.name)
     cluster = FakeCluster({ref: {"status": {}}})
 
-    async def run(publisher: Publisher, since: datetime, ticks: int) -> None:
+    async def run(teller: Teller, since: datetime, ticks: int) -> None:
         for i in range(ticks):
             seen = Observed(about, decision(about, 5, 5), ScaleResult(Write.NONE), Answer(SIZED), since + i * TICK)
-            await publisher.publish(cluster.objects[ref]["status"], seen, None)
+            await teller.publish(cluster.objects[ref]["status"], seen, None)
 
-    await run(Publisher(cluster, EventRecorder(cluster)), START, 250)
+    await run(Teller(cluster), START, 250)
     later = START + timedelta(hours=3)
-    second = Publisher(cluster, EventRecorder(cluster))
+    second = Teller(cluster)
     await run(second, later, 2)
     written = read_status(InferenceDeploymentStatus, cluster.objects[ref]["status"]).scorecard
 
-    assert second.scorecards[about.uid].since == START
+    assert second.publisher.scorecards[about.uid].since == START
     assert written is not None
     # 61 minutes of the first process are what was written of it.
     assert written.gpu_hours == "5.083"
-    assert second.scorecards[about.uid].total.gpu_hours == pytest.approx(5.083 + 5 * 15 / 3600)
+    assert second.publisher.scorecards[about.uid].total.gpu_hours == pytest.approx(5.083 + 5 * 15 / 3600)
     assert written.last_update_time == "2026-11-21T15:00:00Z"
 
 
 async def test_a_resource_that_is_gone_leaves_no_scorecard() -> None:
     about = resource(target(5), measured())
     ref = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", about.namespace, about.name)
-    publisher = Publisher(FakeCluster({ref: {"status": {}}}), EventRecorder(FakeCluster({})))
-    await publisher.publish_undecided({}, about, START)
+    teller = Teller(FakeCluster({ref: {"status": {}}}))
+    await teller.publish_undecided({}, about, START)
+    publisher = teller.publisher
     assert set(publisher.scorecards) == {about.uid}
     publisher.forget(set())
 

@@ -7,6 +7,7 @@ import pytest
 from firsttoken_operator.act import kubernetes
 from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import ScaleWriter, Write
 from tests.operator.act.objects import NAMESPACE, decision, infd, scale_to, seen, workload
 from tools.cluster import Cluster
@@ -44,7 +45,7 @@ async def test_a_foreign_write_between_read_and_patch_survives(cluster: Cluster,
             cluster.kubectl("scale", "deployment/foreign", "--replicas=1")
             return await super().patch_scale(*args, **kwargs)  # type: ignore[arg-type]
 
-    result = await ScaleWriter(Rival(api._client)).execute(decision(snapshot, 2, 5), snapshot)
+    result = await ScaleWriter(Rival(api._client), WriteQueue()).execute(decision(snapshot, 2, 5), snapshot)
 
     assert result.write is Write.REDECIDE
     assert (await api.read_scale(ObjectRef.of(live_target))).replicas == 1
@@ -54,7 +55,7 @@ async def test_a_decision_is_written_through_the_scale_subresource(api: Kubernet
     live_resource = await api.create(infd("scaled", targetRef={"name": "scaled"}))
     live_target = await api.create(workload(2, "scaled"))
     snapshot = seen(live_resource, live_target)
-    result = await ScaleWriter(api).execute(decision(snapshot, 2, 4), snapshot)
+    result = await ScaleWriter(api, WriteQueue()).execute(decision(snapshot, 2, 4), snapshot)
     fields = (await api.read(ObjectRef.of(live_target)))["metadata"]["managedFields"]
     ours = [entry for entry in fields if entry["manager"] == "firsttoken-scale"]
 

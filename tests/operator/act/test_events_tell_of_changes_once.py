@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from firsttoken_operator.act.errors import Unavailable
-from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.status import Answer, Observed
 from firsttoken_operator.decide import ForeignWrite
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
+from tests.operator.act.writing import Teller
 from tests.operator.decide.builders import SIZED, lost, metrics, resource, target
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -61,7 +60,7 @@ def blind(about: ResourceSnapshot, at: datetime = START) -> Observed:
 async def test_a_failure_that_lasts_an_hour_is_one_event_with_few_writes() -> None:
     about = resource(target(5), metrics(20.0))
     cluster, clock = server(about), Clock()
-    recorder = EventRecorder(cluster, clock)
+    recorder = Teller(cluster, clock)
     for _ in range(240):
         await recorder.record(about, Reason.WRITE_FAILED, "403 forbidden")
         clock.at += timedelta(seconds=15)
@@ -75,7 +74,7 @@ async def test_a_failure_that_lasts_an_hour_is_one_event_with_few_writes() -> No
 async def test_an_event_is_one_printable_line_of_bounded_length() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    await EventRecorder(cluster, Clock()).record(about, Reason.CONFLICT, "a\n\x1b[31mb" + "x" * 5000)
+    await Teller(cluster, Clock()).record(about, Reason.CONFLICT, "a\n\x1b[31mb" + "x" * 5000)
     (body,) = [body for ref, body in cluster.objects.items() if ref.kind == "Event"]
 
     assert body["message"].isprintable()
@@ -88,14 +87,14 @@ async def test_an_event_that_cannot_be_written_stops_nothing() -> None:
     cluster = server(about)
     cluster.error = Unavailable("503")
 
-    await EventRecorder(cluster, Clock()).record(about, Reason.SCALED_UP, "5 -> 9")
+    await Teller(cluster, Clock()).record(about, Reason.SCALED_UP, "5 -> 9")
 
 
 async def test_a_scaling_is_told_with_its_reason_and_predictions() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
     made = replace(steady(about), decision=decision(about, 5, 9), result=ScaleResult(Write.DONE, replicas=9))
-    await Publisher(cluster, EventRecorder(cluster, Clock())).publish({}, made, None)
+    await Teller(cluster, Clock()).publish({}, made, None)
     (body,) = [body for ref, body in cluster.objects.items() if ref.kind == "Event"]
 
     assert body["reason"] == "ScaledUp"
@@ -105,7 +104,7 @@ async def test_a_scaling_is_told_with_its_reason_and_predictions() -> None:
 async def test_losing_and_regaining_metrics_are_two_events_however_long_it_lasts() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    publisher = Publisher(cluster, EventRecorder(cluster, Clock()))
+    publisher = Teller(cluster, Clock())
     await publisher.publish({}, steady(about), None)
     for tick in range(20):
         await publisher.publish(status(cluster), blind(about, START + timedelta(seconds=15 * tick)), None)
@@ -117,7 +116,7 @@ async def test_losing_and_regaining_metrics_are_two_events_however_long_it_lasts
 async def test_failing_requests_are_another_event_than_lost_metrics() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    publisher = Publisher(cluster, EventRecorder(cluster, Clock()))
+    publisher = Teller(cluster, Clock())
     await publisher.publish({}, steady(about), None)
     for tick, share in enumerate((2.0, 3.1, 2.4)):
         failing = replace(about, metrics=metrics(20.0, health=Reason.ERRORS_PRESENT, detail=f"{share} % fail"))
@@ -131,7 +130,7 @@ async def test_failing_requests_are_another_event_than_lost_metrics() -> None:
 async def test_a_resource_that_cannot_be_decided_says_so_and_recovers() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    publisher = Publisher(cluster, EventRecorder(cluster, Clock()))
+    publisher = Teller(cluster, Clock())
     await publisher.publish({}, steady(about), None)
     known = status(cluster)
     for tick in range(3):
@@ -155,7 +154,7 @@ async def test_a_resource_that_cannot_be_decided_says_so_and_recovers() -> None:
 async def test_a_resource_that_could_never_be_decided_says_so() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    await Publisher(cluster, EventRecorder(cluster, Clock())).publish_undecided({}, about, START)
+    await Teller(cluster, Clock()).publish_undecided({}, about, START)
     (ready,) = status(cluster)["conditions"]  # type: ignore[misc]
 
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", "DecisionFailed")
@@ -164,9 +163,9 @@ async def test_a_resource_that_could_never_be_decided_says_so() -> None:
 async def test_a_restart_repeats_no_event() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    await Publisher(cluster, EventRecorder(cluster, Clock())).publish({}, steady(about), None)
-    await Publisher(cluster, EventRecorder(cluster, Clock())).publish(status(cluster), blind(about), None)
-    restarted = Publisher(cluster, EventRecorder(cluster, Clock()))
+    await Teller(cluster, Clock()).publish({}, steady(about), None)
+    await Teller(cluster, Clock()).publish(status(cluster), blind(about), None)
+    restarted = Teller(cluster, Clock())
     await restarted.publish(status(cluster), blind(about, START + timedelta(minutes=1)), None)
 
     assert [reason for _, reason, _ in events(cluster)] == ["MetricsLost"]
@@ -175,7 +174,7 @@ async def test_a_restart_repeats_no_event() -> None:
 async def test_a_watch_that_lags_behind_loses_no_recorded_scaling() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)
-    publisher = Publisher(cluster, EventRecorder(cluster, Clock()))
+    publisher = Teller(cluster, Clock())
     made = replace(steady(about), decision=decision(about, 5, 9), result=ScaleResult(Write.DONE, replicas=9))
     await publisher.publish({}, made, None)
     again = resource(target(9), metrics(20.0))
@@ -197,6 +196,6 @@ async def test_a_status_that_is_refused_still_lets_the_scaling_be_told() -> None
 
     cluster.before = refuse
     made = replace(steady(about), decision=decision(about, 5, 9), result=ScaleResult(Write.DONE, replicas=9))
-    await Publisher(cluster, EventRecorder(cluster, Clock())).publish({}, made, ForeignWrite(3, 5))
+    await Teller(cluster, Clock()).publish({}, made, ForeignWrite(3, 5))
 
     assert [reason for _, reason, _ in events(cluster)] == ["ForeignWrite", "ScaledUp"]

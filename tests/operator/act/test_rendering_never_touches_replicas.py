@@ -9,6 +9,7 @@ import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Reason
@@ -52,7 +53,7 @@ def rendering(live: dict[str, Any]) -> Rendering:
 
 @pytest.fixture
 async def renderer(api: KubernetesCluster) -> Renderer:
-    return Renderer(api)
+    return Renderer(api, WriteQueue())
 
 
 async def replicas(api: KubernetesCluster, name: str) -> int:
@@ -75,7 +76,7 @@ async def test_an_image_change_and_a_restart_keep_scaled_replicas(api: Kubernete
     await renderer.render(rendering(changed), 7)
     assert (await image(api, "burst"), await replicas(api, "burst")) == ("nim:2", 12)
 
-    restarted = Renderer(api)
+    restarted = Renderer(api, WriteQueue())
     await restarted.render(rendering(changed), 7)
     assert await replicas(api, "burst") == 12
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from firsttoken_operator.act.errors import Rejected, Unavailable
+from firsttoken_operator.act.errors import ClusterError, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.scale import MAX_ATTEMPTS, MAX_WRITES_IN_FLIGHT, ScaleWriter, Write
+from firsttoken_operator.act.queue import WriteQueue
+from firsttoken_operator.act.scale import MAX_ATTEMPTS, ScaleWriter, Write
 from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import NAMESPACE, TARGET, decision, infd, seen, workload
@@ -35,7 +35,7 @@ def replicas_of(cluster: FakeCluster) -> int:
 
 async def test_a_change_is_written_once() -> None:
     cluster, snapshot = fleet(5)
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, result.replicas) == (Write.DONE, 9)
     assert cluster.writes() == ["patch_scale"]
@@ -44,14 +44,14 @@ async def test_a_change_is_written_once() -> None:
 @pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 1)])
 async def test_none_is_a_number_of_replicas_like_any_other(before: int, after: int) -> None:
     cluster, snapshot = fleet(before)
-    result = await ScaleWriter(cluster).execute(decision(snapshot, before, after), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, before, after), snapshot)
 
     assert (result.write, result.replicas, replicas_of(cluster)) == (Write.DONE, after, after)
 
 
 async def test_a_decision_without_change_asks_the_server_nothing() -> None:
     cluster, snapshot = fleet(5)
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 5), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 5), snapshot)
 
     assert result.write is Write.NONE
     assert cluster.calls == []
@@ -118,7 +118,7 @@ async def test_nothing_is_written_when_the_world_has_changed(
 ) -> None:
     cluster, snapshot = fleet(5)
     change(cluster)
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, result.reason) == (write, reason)
     assert cluster.writes() == []
@@ -128,7 +128,7 @@ async def test_nothing_is_written_when_the_world_has_changed(
 async def test_a_mode_that_does_not_scale_asks_the_server_nothing(mode: ScalingMode) -> None:
     cluster, snapshot = fleet(5)
     snapshot = replace(snapshot, policy=replace(POLICY, mode=mode))
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert result.write is Write.NONE
     assert cluster.calls == []
@@ -137,7 +137,7 @@ async def test_a_mode_that_does_not_scale_asks_the_server_nothing(mode: ScalingM
 async def test_a_conflict_forbids_writing() -> None:
     cluster, snapshot = fleet(5)
     snapshot = replace(snapshot, conflict="HorizontalPodAutoscaler x")
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert result.write is Write.REDECIDE
     assert cluster.calls == []
@@ -152,7 +152,7 @@ async def test_a_target_whose_status_moves_is_written_after_reading_again() -> N
             cluster.touch(DEPLOYMENT)
 
     cluster.before = before
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, replicas_of(cluster)) == (Write.DONE, 9)
     assert cluster.writes() == ["patch_scale"] * 3
@@ -166,7 +166,7 @@ async def test_a_foreign_write_between_read_and_patch_is_not_overwritten() -> No
             cluster.set_replicas(DEPLOYMENT, 7)
 
     cluster.before = before
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, replicas_of(cluster)) == (Write.REDECIDE, 7)
 
@@ -179,7 +179,7 @@ async def test_a_rival_without_end_is_given_up_on_until_the_next_tick() -> None:
             cluster.touch(DEPLOYMENT)
 
     cluster.before = before
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, result.reason) == (Write.REDECIDE, Reason.WRITE_CONFLICT)
     assert cluster.writes() == ["patch_scale"] * MAX_ATTEMPTS
@@ -189,8 +189,8 @@ async def test_a_rival_without_end_is_given_up_on_until_the_next_tick() -> None:
 async def test_a_lost_answer_is_no_second_step() -> None:
     cluster, snapshot = fleet(5)
     cluster.lose_answer_of = "patch_scale"
-    first = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
-    second = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    first = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
+    second = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (first.write, first.reason) == (Write.FAILED, Reason.WRITE_FAILED)
     assert (second.write, second.replicas) == (Write.DONE, 9)
@@ -201,28 +201,43 @@ async def test_the_intent_is_told_before_a_write_is_sent_and_only_then() -> None
     cluster, snapshot = fleet(5)
     told: list[int] = []
     cluster.lose_answer_of = "patch_scale"
-    writer, change = ScaleWriter(cluster), decision(snapshot, 5, 9)
-    await writer.execute(change, snapshot, lambda about: told.append(about.to_replicas))
-    assert told == [9]
-    await writer.execute(change, snapshot, lambda about: told.append(about.to_replicas))
+    change = decision(snapshot, 5, 9)
+    for _ in range(2):
+        writer = ScaleWriter(cluster, WriteQueue())
+        result = await writer.execute(change, snapshot, lambda about: told.append(about.to_replicas))
+        assert told == [9]
 
-    assert told == [9]
+    assert result.write is Write.DONE
 
 
-@pytest.mark.parametrize("error", [Unavailable("503"), Rejected("403 forbidden", 403)])
-async def test_a_server_that_refuses_is_an_outcome_and_not_an_exception(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(Unavailable("503"), Reason.WRITE_FAILED), (Rejected("403 forbidden", 403), Reason.WRITE_DENIED)],
+)
+async def test_a_server_that_refuses_is_an_outcome_and_is_not_asked_again_at_once(
+    error: ClusterError, reason: Reason
+) -> None:
     cluster, snapshot = fleet(5)
-    cluster.error = error  # type: ignore[assignment]
-    result = await ScaleWriter(cluster).execute(decision(snapshot, 5, 9), snapshot)
+    cluster.error = error
+    writer = ScaleWriter(cluster, WriteQueue())
+    first = await writer.execute(decision(snapshot, 5, 9), snapshot)
+    asked = len(cluster.calls)
+    again = await writer.execute(decision(snapshot, 5, 9), snapshot)
+
+    assert first == again
+    assert (first.write, first.reason, first.message) == (Write.FAILED, reason, str(error))
+    assert len(cluster.calls) == asked
+
+
+async def test_a_server_that_takes_another_number_has_not_taken_it() -> None:
+    cluster, snapshot = fleet(5)
+
+    def capped(name: str, ref: ObjectRef) -> None:
+        if name == "patch_scale":
+            cluster.most = 7
+
+    cluster.before = capped
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, result.reason) == (Write.FAILED, Reason.WRITE_FAILED)
-    assert str(error) in result.message
-
-
-async def test_at_most_eight_writes_are_in_flight() -> None:
-    cluster, snapshot = fleet(5)
-    cluster.delay_seconds = 0.01
-    writer = ScaleWriter(cluster)
-    await asyncio.gather(*(writer.execute(decision(snapshot, 5, 9), snapshot) for _ in range(40)))
-
-    assert cluster.most_in_flight == MAX_WRITES_IN_FLIGHT
+    assert "but shows 7" in result.message

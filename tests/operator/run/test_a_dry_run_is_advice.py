@@ -18,9 +18,9 @@ async def test_a_dry_run_beside_an_autoscaler_has_no_conflict_and_writes_no_repl
     for advisory in (True, False):
         cluster = FakeCluster({REF: {"status": {}}})
         sizer = Sizer()
-        loop, store = process_that_finds({}, cluster, Settings(advisory=advisory), sizer)
-        await settled(sizer, store)
-        store.feed("HorizontalPodAutoscaler", None, autoscaler("hpa"))
+        loop, parts = process_that_finds({}, cluster, Settings(advisory=advisory), sizer)
+        await settled(sizer, parts.store)
+        parts.store.feed("HorizontalPodAutoscaler", None, autoscaler("hpa"))
         (decision,) = await loop.tick(time.monotonic())
         sizer.close()
         reasons[advisory] = decision.reason

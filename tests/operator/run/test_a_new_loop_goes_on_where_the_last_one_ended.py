@@ -5,21 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.pool_status import PoolPublisher
-from firsttoken_operator.act.publish import Publisher
-from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.run.health import Heartbeats
-from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
-from firsttoken_operator.run.measuring import Measuring
-from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
+from tests.operator.run.looped import looped
 from tests.operator.run.sizings import settled
 
 REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "rag")
@@ -29,28 +22,23 @@ async def tick_of_a_new_process(status: dict[str, Any]) -> dict[str, Any]:
     """The status after the first tick of a process that finds this one."""
     cluster = FakeCluster({REF: {"status": status}})
     sizer = Sizer()
-    loop, store = process_that_finds(status, cluster, Settings(), sizer)
-    await settled(sizer, store)
+    loop, parts = process_that_finds(status, cluster, Settings(), sizer)
+    await settled(sizer, parts.store)
     await loop.tick(time.monotonic())
+    await parts.writes.settle()
     sizer.close()
     found: dict[str, Any] = cluster.objects[REF]["status"]
     return found
 
 
 def process_that_finds(
-    status: dict[str, Any], cluster: FakeCluster, settings: Settings, sizer: Sizer
-) -> tuple[Loop, Store]:
-    """A new process and what its watches fill: one resource with this status, and its target."""
+    status: dict[str, Any], cluster: FakeCluster, settings: Settings, sizer: Sizer | None = None
+) -> tuple[Loop, Parts]:
+    """A new process whose watches have shown one resource with this status, and its target."""
     store = Store()
     store.feed("InferenceDeployment", None, inference_deployment("rag") | {"status": status})
     store.feed("Deployment", None, deployment("nim"))
-    recorder, metrics = EventRecorder(cluster), OperatorMetrics()
-    parts = Parts(
-        store=store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=sizer,
-        writer=ScaleWriter(cluster), publisher=Publisher(cluster, recorder), recorder=recorder,
-        pools=PoolPublisher(cluster), metrics=metrics, heartbeats=Heartbeats(15.0), rendered=None,
-    )  # fmt: skip
-    return Loop(settings, parts), store
+    return looped(cluster, store, settings, sizer=sizer)
 
 
 async def test_what_was_learned_survives_the_restart_and_goes_with_the_sizing() -> None:

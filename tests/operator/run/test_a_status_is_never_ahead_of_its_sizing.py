@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.observe.store import Store
-from firsttoken_operator.run.loop import Loop
+from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 from tests.operator.act.fake_cluster import FakeCluster
@@ -28,9 +27,9 @@ class Played:
         self.cluster = FakeCluster({REF: {"status": {}}})
         self.sizer = Sizer()
         self.document = inference_deployment("rag")
-        self.loop, self.store = self.restarted()
+        self.loop, self.parts = self.restarted()
 
-    def restarted(self) -> tuple[Loop, Store]:
+    def restarted(self) -> tuple[Loop, Parts]:
         """A new process that finds what the last one wrote."""
         status = copy.deepcopy(self.cluster.objects[REF]["status"])
         return process_that_finds(status, self.cluster, Settings(), self.sizer)
@@ -42,8 +41,9 @@ class Played:
     async def tick(self) -> Shown:
         """What the status says after a tick: its generation; status, reason and generation of the conditions."""
         self.document["status"] = copy.deepcopy(self.cluster.objects[REF]["status"])
-        self.store.feed("InferenceDeployment", "MODIFIED", copy.deepcopy(self.document))
+        self.parts.store.feed("InferenceDeployment", "MODIFIED", copy.deepcopy(self.document))
         await self.loop.tick(time.monotonic())
+        await self.parts.writes.settle()
         status = self.cluster.objects[REF]["status"]
         shown = {c["type"]: (c["status"], c["reason"], c["observedGeneration"]) for c in status["conditions"]}
         return status.get("observedGeneration"), shown
@@ -90,7 +90,7 @@ async def test_an_edit_within_a_tick_is_not_answered_by_it(played: Played, monke
     async def edited_meanwhile(*asked: Any) -> Any:
         found = await answers(*asked)
         played.edit(traffic={"inputTokens": 2000, "outputTokens": 300, "peakRequestsPerSecond": 50})
-        played.store.feed("InferenceDeployment", "MODIFIED", copy.deepcopy(played.document))
+        played.parts.store.feed("InferenceDeployment", "MODIFIED", copy.deepcopy(played.document))
         return found
 
     monkeypatch.setattr(played.sizer, "answers", edited_meanwhile)

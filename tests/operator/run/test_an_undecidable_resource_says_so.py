@@ -8,24 +8,14 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.pool_status import PoolPublisher
-from firsttoken_operator.act.publish import Publisher
-from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import FleetSnapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import isolation
-from firsttoken_operator.run.health import Heartbeats
-from firsttoken_operator.run.history import Histories
-from firsttoken_operator.run.loop import Loop, Parts
-from firsttoken_operator.run.measuring import Measuring
-from firsttoken_operator.run.metrics import OperatorMetrics
-from firsttoken_operator.run.settings import Settings
-from firsttoken_operator.run.sizer import Sizer
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment, pool
+from tests.operator.run.looped import looped
 from tests.operator.run.sizings import rest
 
 API = "firsttoken.dev/v1alpha1"
@@ -43,19 +33,13 @@ class Played:
             self.store.feed("Deployment", None, deployment(name))
             objects[ObjectRef(API, "InferenceDeployment", NAMESPACE, name)] = {"status": {}}
         self.cluster = FakeCluster(objects)
-        self.beats = Heartbeats(15.0)
-        self.metrics = OperatorMetrics()
-        settings, recorder, self.sizer = Settings(), EventRecorder(self.cluster), Sizer()
-        parts = Parts(
-            store=self.store, measuring=Measuring(settings), histories=Histories({}, settings.timing), sizer=self.sizer,
-            writer=ScaleWriter(self.cluster), publisher=Publisher(self.cluster, recorder), recorder=recorder,
-            pools=PoolPublisher(self.cluster), metrics=self.metrics, heartbeats=self.beats, rendered=None,
-        )  # fmt: skip
-        self.loop = Loop(settings, parts)
+        self.loop, self.parts = looped(self.cluster, self.store)
+        self.beats, self.metrics, self.sizer = self.parts.heartbeats, self.parts.metrics, self.parts.sizer
 
     async def tick(self) -> None:
         """One tick; what it asks to be sized is sized before the next one."""
         await self.loop.tick(time.monotonic())
+        await self.parts.writes.settle()
         await rest(self.sizer)
 
     def ready(self, name: str) -> tuple[str, str]:
@@ -113,3 +97,9 @@ async def test_its_gpus_stay_charged_to_the_pool(played: Played) -> None:
     status = played.cluster.objects[ObjectRef(API, "GPUPool", "", "h100")]["status"]
 
     assert (status["chargedGPUs"], status["freeGPUs"], status["observedGeneration"]) == (6, 2, 1)
+
+
+async def test_the_error_is_logged_once_a_tick(played: Played, caplog: pytest.LogCaptureFixture) -> None:
+    await played.tick()
+
+    assert [r.getMessage() for r in caplog.records if r.exc_info] == [f"no decision for {NAMESPACE}/bad"]

@@ -16,6 +16,7 @@ from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.switch import WriteSwitch
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.observe.bodies import NAMESPACE, autoscaler, inference_deployment
+from tests.operator.run.sizings import settled
 from tests.operator.run.test_a_new_loop_goes_on_where_the_last_one_ended import REF, process_that_finds
 
 SWITCH = ObjectRef("v1", "ConfigMap", "system", "ft-writes")
@@ -111,13 +112,15 @@ async def test_no_write_leaves_the_process_while_it_is_set() -> None:
 
 async def test_decisions_go_on_and_are_told_in_log_and_metrics_only(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster({REF: {"status": {}}}, withheld="stopped by hand")
-    loop, store = process_that_finds({}, cluster, Settings())
+    loop, parts = process_that_finds({}, cluster, Settings())
     raised = inference_deployment("rag")
     raised["spec"]["scaling"] = {"minReplicas": 5}
-    store.feed("InferenceDeployment", "MODIFIED", raised)
+    parts.store.feed("InferenceDeployment", "MODIFIED", raised)
+    await settled(parts.sizer, parts.store)
     with caplog.at_level(logging.INFO):
         (decision,) = await loop.tick(time.monotonic())
-    metrics = loop._parts.metrics.registry
+    parts.sizer.close()
+    metrics = parts.metrics.registry
 
     assert decision.changes
     assert metrics.get_sample_value("firsttoken_writes_paused") == 1
@@ -129,8 +132,10 @@ async def test_decisions_go_on_and_are_told_in_log_and_metrics_only(caplog: pyte
 
 async def test_who_scales_while_writes_are_stopped_is_no_rival() -> None:
     cluster = FakeCluster({REF: {"status": {}}}, withheld="stopped by hand")
-    loop, store = process_that_finds({}, cluster, Settings())
-    store.feed("HorizontalPodAutoscaler", None, autoscaler("hpa"))
+    loop, parts = process_that_finds({}, cluster, Settings())
+    await settled(parts.sizer, parts.store)
+    parts.store.feed("HorizontalPodAutoscaler", None, autoscaler("hpa"))
     (decision,) = await loop.tick(time.monotonic())
+    parts.sizer.close()
 
     assert decision.reason is not Reason.CONFLICT

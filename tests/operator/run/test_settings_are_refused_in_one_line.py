@@ -92,6 +92,7 @@ def test_advisory_is_off_unless_asked_for() -> None:
     [
         ("tickSecond: 5", "tickSecond: Extra inputs are not permitted"),
         ("tickSeconds: 0", "tickSeconds: Input should be greater than 0"),
+        ("apiServer: {burst: 10}", "apiServer.burst: Input should be greater than or equal to 20"),
         ("timeScale: 0.5", "timeScale: Input should be greater than or equal to 1"),
         ("prometheus: {default: 'prometheus:9090'}", "use http://host:9090"),
         ("prometheus: {default: 'file:///etc/passwd'}", "use http://host:9090"),

@@ -28,8 +28,6 @@ def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
     if seen.result.write is Write.DONE and seen.decision.changes:
         reason = Reason.SCALED_UP if seen.decision.to_replicas > seen.decision.from_replicas else Reason.SCALED_DOWN
         found.append((reason, f"{seen.decision.announcement}; {timestamp(seen.now)}"))
-    if seen.result.write is Write.FAILED:
-        found.append((Reason.WRITE_FAILED, seen.result.message))
     return found
 
 

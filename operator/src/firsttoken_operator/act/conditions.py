@@ -12,7 +12,7 @@ from datetime import datetime
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.decide import ABOUT_SIZING, judge
-from firsttoken_operator.domain import Decision, Judgement, ResourceSnapshot
+from firsttoken_operator.domain import Decision, FailedWrite, Judgement, ResourceSnapshot
 
 _LONGEST_MESSAGE = 1024
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -29,14 +29,18 @@ def printable(text: str) -> str:
 
 
 def conditions(
-    previous: Iterable[Condition], resource: ResourceSnapshot, decision: Decision, now: datetime
+    previous: Iterable[Condition],
+    resource: ResourceSnapshot,
+    decision: Decision,
+    unscaled: FailedWrite | None,
+    now: datetime,
 ) -> tuple[Condition, ...]:
     """All conditions, `Ready` first; `previous` keeps the times and messages of what did not change."""
     before = {condition.type: condition for condition in previous}
     newest, sized = resource.generation, resource.sized_generation
     return tuple(
         condition(before.get(j.kind), j, newest if sized is None or j.kind not in ABOUT_SIZING else sized, now)
-        for j in judge(resource, decision)
+        for j in judge(resource, decision, unscaled)
     )
 
 

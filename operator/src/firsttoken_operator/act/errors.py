@@ -5,7 +5,8 @@
     ├── Conflict      409: another writer was faster, or a precondition (uid, resourceVersion) does not hold
     ├── Rejected      any other 4xx: the server understood and refused; repeating it unchanged is useless
     ├── Withheld      an administrator has stopped all writes: nothing was sent
-    └── Unavailable   timeout, refused connection, 429, 5xx: nothing is known about the outcome; try in the next tick
+    └── Unavailable   timeout, refused connection, 5xx: nothing is known about the outcome; try again later
+        └── Throttled   429, or a 503 that says when to come back: not before then
 
 NB: after `Unavailable` a write may still have been applied (the answer was lost). Read before writing again.
 """
@@ -39,3 +40,11 @@ class Withheld(ClusterError):
 
 class Unavailable(ClusterError):
     """No usable answer; the outcome of a write is unknown."""
+
+
+class Throttled(Unavailable):
+    """The server asks for so many seconds of silence."""
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message)

@@ -6,75 +6,84 @@ grows, and its count is written at most every ten minutes: a failure that lasts 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.conditions import printable, timestamp
-from firsttoken_operator.act.errors import ClusterError, NotFound, Withheld
+from firsttoken_operator.act.errors import Conflict, NotFound
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ResourceSnapshot
 
-logger = logging.getLogger(__name__)
-
 COMPONENT = "firsttoken-operator"
 REPEAT_SECONDS = 600.0
+REQUESTS = 2
+"""Of one write at most: an Event that the server has forgotten is created again."""
 _REMEMBERED = 10_000
 
 WARNINGS = frozenset({
-    Reason.FOREIGN_WRITE, Reason.CONFLICT, Reason.WRITE_CONFLICT, Reason.WRITE_FAILED, Reason.METRICS_LOST,
-    Reason.POOL_EXHAUSTED, Reason.INVALID_SPEC, Reason.ERRORS_PRESENT, Reason.DECISION_FAILED,
+    Reason.FOREIGN_WRITE, Reason.CONFLICT, Reason.WRITE_CONFLICT, Reason.WRITE_FAILED, Reason.WRITE_DENIED,
+    Reason.METRICS_LOST, Reason.POOL_EXHAUSTED, Reason.INVALID_SPEC, Reason.ERRORS_PRESENT, Reason.DECISION_FAILED,
 })  # fmt: skip
 
 
 @dataclass(slots=True)
 class _Series:
-    ref: ObjectRef
-    count: int
-    written_at: datetime
+    manifest: dict[str, Any]
+    count: int = 1
+    told_at: datetime | None = None
+    """When it was written last; None: the server does not have it."""
 
 
 class EventRecorder:
-    """Writes Events. A failed write is logged and forgotten: an Event is never worth a tick."""
+    """Hands Events to the queue. One that the server refuses is forgotten: it is never worth another write."""
 
-    def __init__(self, cluster: KubernetesCluster, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, cluster: KubernetesCluster, writes: WriteQueue, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._cluster = cluster
+        self._writes = writes
         self._now = now
-        self._series: dict[tuple[str, Reason, str], _Series] = {}
+        self._series: dict[Key, _Series] = {}
 
-    async def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
-        """Publish one Event about the resource."""
+    def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
+        """Let one Event about the resource be known."""
         message, now = printable(message), self._now()
-        key = (resource.uid, reason, message)
-        known = self._series.get(key)
-        try:
-            if known is not None and await self._repeated(known, now):
+        key = Key(resource.uid, "event", f"{reason} {message}")
+        series = self._series.get(key)
+        if series is None:
+            while len(self._series) >= _REMEMBERED:
+                oldest = next(iter(self._series))
+                self._writes.discard(oldest)
+                del self._series[oldest]
+            series = self._series[key] = _Series(event(resource, reason, message, now))
+        else:
+            series.count += 1
+            if series.told_at is not None and (now - series.told_at).total_seconds() < REPEAT_SECONDS:
                 return
-            manifest = event(resource, reason, message, now)
-            await self._cluster.create(manifest)
-        except Withheld:
-            return
-        except ClusterError as error:
-            logger.warning("event %s of %s/%s not written: %s", reason, resource.namespace, resource.name, error)
-            return
-        while len(self._series) >= _REMEMBERED:
-            self._series.pop(next(iter(self._series)))
-        self._series[key] = _Series(ObjectRef.of(manifest), 1, now)
+        self._writes.put(key, Priority.EVENT, lambda: self._write(series), REQUESTS)
 
-    async def _repeated(self, series: _Series, now: datetime) -> bool:
-        """Count an Event once more; False: the server, which keeps Events for an hour, has forgotten it."""
-        series.count += 1
-        if (now - series.written_at).total_seconds() < REPEAT_SECONDS:
-            return True
+    async def _write(self, series: _Series) -> None:
+        now = self._now()
+        told = {"count": series.count, "lastTimestamp": timestamp(now)}
         try:
-            await self._cluster.patch(series.ref, {"count": series.count, "lastTimestamp": timestamp(now)})
+            if series.told_at is not None:
+                await self._cluster.patch(ObjectRef.of(series.manifest), told)
         except NotFound:
-            return False
-        series.written_at = now
-        return True
+            # The server, which keeps Events for an hour, has forgotten it.
+            series.manifest["metadata"]["name"] = _name(
+                series.manifest["involvedObject"]["name"], series.manifest["reason"], now
+            )
+            series.manifest["firstTimestamp"], series.count, series.told_at = timestamp(now), 1, None
+        if series.told_at is None:
+            with suppress(Conflict):  # The answer of an earlier attempt was lost: it is there.
+                await self._cluster.create(series.manifest | {"count": series.count, "lastTimestamp": timestamp(now)})
+        series.told_at = now
 
 
 def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
@@ -83,11 +92,7 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        # As client-go names them: unique without asking the server.
-        "metadata": {
-            "name": f"{resource.name[:220]}.{int(now.timestamp() * 1e6):x}.{reason.value.lower()[:15]}",
-            "namespace": resource.namespace,
-        },
+        "metadata": {"name": _name(resource.name, reason, now), "namespace": resource.namespace},
         "involvedObject": {
             "apiVersion": API_VERSION, "kind": "InferenceDeployment", "namespace": resource.namespace,
             "name": resource.name, "uid": resource.uid,
@@ -102,3 +107,8 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
         "lastTimestamp": at,
         "count": 1,
     }  # fmt: skip
+
+
+def _name(about: str, reason: str, now: datetime) -> str:
+    """As client-go names Events: unique without asking the server."""
+    return f"{about[:220]}.{int(now.timestamp() * 1e6):x}.{reason.lower()[:15]}"

@@ -4,13 +4,15 @@ Everything is plain JSON. The typed models of the client are not used: they cost
 creates a custom object (HTTP 201) comes back from them as None. What is used of the client is its configuration
 (kubeconfig, in-cluster, token rotation, TLS), its connection pool and its authentication.
 
-Every call has a total deadline. Nothing here retries: the caller knows whether repeating is safe.
+Every call has a total deadline. Nothing here retries: the caller knows whether repeating is safe. After a request for
+silence (429 with Retry-After) every call is `Throttled` without being sent, until the time has passed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,13 +20,24 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from kubernetes.aio import client, config
 
-from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rejected, Unavailable, Withheld
+from firsttoken_operator.act.errors import (
+    ClusterError,
+    Conflict,
+    NotFound,
+    Rejected,
+    Throttled,
+    Unavailable,
+    Withheld,
+)
 
 Json = dict[str, Any]
 
 REQUEST_TIMEOUT_SECONDS = 10.0
 PAGE = 500
 """Objects that are listed at once."""
+SILENCE_SECONDS = 1.0
+"""For so long nothing is sent to a server that throttles without saying for how long."""
+LONGEST_SILENCE_SECONDS = 300.0
 FIELD_MANAGER = "firsttoken"
 """Owns the rendered objects and the status."""
 SCALE_FIELD_MANAGER = "firsttoken-scale"
@@ -71,11 +84,19 @@ class Scale:
 class KubernetesCluster:
     """The API server. Each method raises `ClusterError`; close it when done."""
 
-    def __init__(self, api_client: client.ApiClient, *, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        api_client: client.ApiClient,
+        *,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = api_client
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self.withheld = ""
         """Why nothing is written now; empty: writes are sent."""
+        self._clock = clock
+        self._silent_until = 0.0
 
     async def close(self) -> None:
         """Close the connections."""
@@ -166,6 +187,9 @@ class KubernetesCluster:
     ) -> Json:
         if self.withheld and method != "GET":
             raise Withheld(f"{method} {path}: {self.withheld}")
+        silence = self._silent_until - self._clock()
+        if silence > 0:
+            raise Throttled(f"{method} {path}: not sent, the API server asked for silence", silence)
         headers = {"Accept": accept} | ({"Content-Type": media} if media else {})
         try:
             _, url, headers, _, _ = await self._client.param_serialize(
@@ -177,7 +201,10 @@ class KubernetesCluster:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
         if response.status >= 400:
-            raise _error(method, path, response.status, answer)
+            refusal = _error(method, path, response.status, answer, response.headers.get("Retry-After"))
+            if isinstance(refusal, Throttled):
+                self._silent_until = max(self._silent_until, self._clock() + refusal.retry_after_seconds)
+            raise refusal
         try:
             document = json.loads(answer)
         except ValueError as error:
@@ -209,7 +236,7 @@ def _scale(document: Json) -> Scale:
     return Scale(uid=metadata["uid"], resource_version=metadata["resourceVersion"], replicas=replicas)
 
 
-def _error(method: str, path: str, status: int, answer: bytes) -> ClusterError:
+def _error(method: str, path: str, status: int, answer: bytes, retry_after: str | None) -> ClusterError:
     try:
         message = str(json.loads(answer).get("message", ""))
     except (ValueError, AttributeError):
@@ -219,6 +246,10 @@ def _error(method: str, path: str, status: int, answer: bytes) -> ClusterError:
         return NotFound(text)
     if status == 409:
         return Conflict(text)
-    if status == 429 or status >= 500:
+    if status == 429 or (status == 503 and retry_after):
+        # NB: a date is allowed too; an API server sends seconds.
+        seconds = float(retry_after) if retry_after and retry_after.isdecimal() else SILENCE_SECONDS
+        return Throttled(text, min(seconds, LONGEST_SILENCE_SECONDS))
+    if status >= 500:
         return Unavailable(text)
     return Rejected(text, status)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.conditions import condition
-from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.errors import Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document, read_status
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
 from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
-
-logger = logging.getLogger(__name__)
 
 MAX_SHARES = 1000
 
@@ -34,36 +34,40 @@ class PoolFigures:
 
 
 class PoolPublisher:
-    """Statuses of all pools, with what was written last, by uid."""
+    """Statuses of all pools, with the newest that is or was to be written, by uid."""
 
-    def __init__(self, cluster: KubernetesCluster) -> None:
+    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue) -> None:
         self._cluster = cluster
-        self._written: dict[str, GPUPoolStatus] = {}
+        self._writes = writes
+        self._wanted: dict[str, GPUPoolStatus] = {}
 
-    async def publish(
+    def publish(
         self,
         snapshot: FleetSnapshot,
         decisions: Iterable[Decision],
         shown: Mapping[str, Mapping[str, Any]],
         now: datetime,
     ) -> None:
-        """Write what changed; `shown` are the statuses by name that the watch shows. Never raises `ClusterError`."""
+        """Let what changed be written; `shown` are the statuses by name that the watch shows."""
         decisions = tuple(decisions)
         for name, pool in snapshot.pools.items():
-            previous = self._written.get(pool.uid) or read_status(GPUPoolStatus, shown.get(name, {}))
+            previous = self._wanted.get(pool.uid) or read_status(GPUPoolStatus, shown.get(name, {}))
             status = pool_status(previous, pool, pool_figures(pool, snapshot, decisions), decisions, now)
-            if previous == status:
-                continue
-            ref = ObjectRef(API_VERSION, "GPUPool", "", name)
-            try:
-                await self._cluster.replace_status(ref, document(status), uid=pool.uid)
-                self._written[pool.uid] = status
-            except NotFound:
-                continue
-            except ClusterError as error:
-                logger.warning("status of pool %s not written: %s", name, error)
-        for gone in self._written.keys() - {pool.uid for pool in snapshot.pools.values()}:
-            del self._written[gone]
+            if previous != status:
+                self._wanted[pool.uid] = status
+                self._writes.put(Key(pool.uid, "pool status"), Priority.STATUS, partial(self._write, name, pool.uid))
+        for gone in self._wanted.keys() - {pool.uid for pool in snapshot.pools.values()}:
+            del self._wanted[gone]
+
+    async def _write(self, name: str, uid: str) -> None:
+        newest = self._wanted.get(uid)
+        if newest is None:
+            return
+        try:
+            await self._cluster.replace_status(ObjectRef(API_VERSION, "GPUPool", "", name), document(newest), uid=uid)
+        except Withheld:
+            self._wanted.pop(uid, None)
+            raise
 
 
 def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> PoolFigures:

@@ -1,18 +1,18 @@
-"""Writes what a tick has to tell about one resource: its status where it changed, and the Events of the change."""
+"""What a tick has to tell about one resource: its status where it changed, and the Events of the change."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.changes import deeds, transitions
 from firsttoken_operator.act.conditions import undecided
-from firsttoken_operator.act.errors import ClusterError, NotFound, Withheld
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
 from firsttoken_operator.act.status import Observed, document, is_change, read_status, status_of
@@ -21,44 +21,48 @@ from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import ForeignWrite, judge_undecided
 from firsttoken_operator.domain import ResourceSnapshot
 
-logger = logging.getLogger(__name__)
-
 UNCONFIRMED_TICKS = 3
 """For so many ticks our own last status counts, while the watch has not shown it yet."""
 
 
-class Publisher:
-    """Statuses and Events of all resources."""
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A status that is to be written in place of `written`, which the server has."""
 
-    def __init__(self, cluster: KubernetesCluster, recorder: EventRecorder) -> None:
+    resource: ResourceSnapshot
+    written: InferenceDeploymentStatus
+    status: InferenceDeploymentStatus
+
+
+class Publisher:
+    """Statuses and Events of all resources. A status that is not written yet is the one that the next is made from."""
+
+    def __init__(self, cluster: KubernetesCluster, recorder: EventRecorder, writes: WriteQueue) -> None:
         self._cluster = cluster
         self._recorder = recorder
+        self._writes = writes
+        self._pending: dict[str, _Pending] = {}
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
-        self._failing: dict[str, str] = {}
         self.scorecards: dict[str, Scorecard] = {}
         """What was counted so far, by uid of the resource."""
 
-    async def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
-        """Write what changed. `shown` is the status that the watch shows. Never raises `ClusterError`."""
+    def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
+        """Let what changed be written. `shown` is the status that the watch shows."""
         resource = seen.resource
-        previous = self._previous(resource.uid, shown)
+        written = self._written(resource.uid, shown)
+        previous = self._last(resource.uid, written)
         card = self._count(previous, Look(seen.now, resource, seen.decision, is_change(previous, seen)))
-        current = status_of(previous, replace(seen, scorecard=card))
-        happened = deeds(seen, foreign)
-        if current != previous and await self._write(resource, current):
-            # NB: only once the status says so: a transition that could not be written is one again in the next tick.
-            happened += transitions(previous, current)
-        for reason, message in happened:
-            await self._recorder.record(resource, reason, message)
+        self._want(resource, written, status_of(previous, replace(seen, scorecard=card)))
+        for reason, message in deeds(seen, foreign):
+            self._recorder.record(resource, reason, message)
 
-    async def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
-        """Say on the resource that its decision failed: its condition Ready, and an Event. Never raises."""
-        previous, judgement = self._previous(resource.uid, shown), judge_undecided()
+    def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
+        """Say on the resource that its decision failed: its condition Ready, and an Event."""
+        written, judgement = self._written(resource.uid, shown), judge_undecided()
+        previous = self._last(resource.uid, written)
         conditions = undecided(previous.conditions, judgement, resource.generation, now)
-        current = previous.model_copy(update={"conditions": conditions})
-        if current != previous:
-            await self._write(resource, current)
-        await self._recorder.record(resource, judgement.reason, judgement.message)
+        self._want(resource, written, previous.model_copy(update={"conditions": conditions}))
+        self._recorder.record(resource, judgement.reason, judgement.message)
         # NB: last, because it reads what the decision read, which may make it fail too.
         self._count(previous, Look(now, resource, None))
 
@@ -69,28 +73,46 @@ class Publisher:
         self.scorecards[uid] = advance(card, look)
         return self.scorecards[uid]
 
-    async def _write(self, resource: ResourceSnapshot, status: InferenceDeploymentStatus) -> bool:
+    def _last(self, uid: str, written: InferenceDeploymentStatus) -> InferenceDeploymentStatus:
+        """The status that was made last, written or not."""
+        pending = self._pending.get(uid)
+        return written if pending is None else pending.status
+
+    def _want(
+        self, resource: ResourceSnapshot, written: InferenceDeploymentStatus, status: InferenceDeploymentStatus
+    ) -> None:
+        if status == written:
+            self._pending.pop(resource.uid, None)
+        else:
+            self._pending[resource.uid] = _Pending(resource, written, status)
+            self._writes.put(Key(resource.uid, "status"), Priority.STATUS, lambda: self._write(resource.uid))
+
+    async def _write(self, uid: str) -> None:
+        """Write the newest status, and then the Events of what changed in it."""
+        pending = self._pending.get(uid)
+        if pending is None:
+            return
+        resource, status = pending.resource, pending.status
         ref = ObjectRef(API_VERSION, "InferenceDeployment", resource.namespace, resource.name)
-        try:
-            await self._cluster.replace_status(ref, document(status), uid=resource.uid)
-        except (NotFound, Withheld):
-            return False  # Deleted meanwhile: there is no object left to write to; or all writes are stopped.
-        except ClusterError as error:
-            if self._failing.get(resource.uid) != str(error):
-                logger.warning("status not written: %s", error)
-                self._failing[resource.uid] = str(error)
-            return False
-        self._failing.pop(resource.uid, None)
-        self._unconfirmed[resource.uid] = (status, UNCONFIRMED_TICKS)
-        return True
+        await self._cluster.replace_status(ref, document(status), uid=uid)
+        self._unconfirmed[uid] = (status, UNCONFIRMED_TICKS)
+        newest = self._pending.get(uid)
+        if newest is pending:
+            del self._pending[uid]
+        elif newest is not None:
+            self._pending[uid] = replace(newest, written=status)
+        # NB: only once the status says so: a transition that could not be written is still one.
+        for reason, message in transitions(pending.written, status):
+            self._recorder.record(resource, reason, message)
 
     def forget(self, uids: set[str]) -> None:
         """Drop what is known of all resources but these."""
-        for known in (self._unconfirmed, self._failing, self.scorecards):
+        for known in (self._pending, self._unconfirmed, self.scorecards):
             for uid in known.keys() - uids:
                 known.pop(uid)
 
-    def _previous(self, uid: str, status: Mapping[str, Any]) -> InferenceDeploymentStatus:
+    def _written(self, uid: str, status: Mapping[str, Any]) -> InferenceDeploymentStatus:
+        """What the server has: our own last status, where the watch has not shown it yet."""
         shown = read_status(InferenceDeploymentStatus, status)
         written, ticks = self._unconfirmed.get(uid, (shown, 0))
         if written == shown or ticks == 0:

@@ -13,21 +13,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from firsttoken_operator.act.errors import ClusterError, NotFound
+from firsttoken_operator.act.backlog import Key, Priority
+from firsttoken_operator.act.errors import ClusterError, NotFound, Rejected
 from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.preconditions import changed_since, live_mode
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ScalingMode
 
 MONITORING_API = "monitoring.coreos.com/v1"
+REQUESTS = 10
+"""Of one rendering at most."""
+
+
+FAILURES = (Reason.WRITE_DENIED, Reason.WRITE_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class RenderResult:
     """What became of a rendering.
 
-    `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since) or WriteFailed.
+    `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since), WriteDenied or
+    WriteFailed.
     """
 
     reason: Reason
@@ -38,16 +46,20 @@ class RenderResult:
 class Renderer:
     """Applies the manifests of one resource at a time."""
 
-    def __init__(self, cluster: KubernetesCluster) -> None:
+    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue) -> None:
         self._cluster = cluster
+        self._writes = writes
 
     async def render(self, rendering: Rendering, replicas: int) -> RenderResult:
         """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
 
         Never raises `ClusterError`: an outcome is a value.
         """
+        key = Key(rendering.resource.metadata.uid, "rendering")
         try:
-            return await self._render(rendering, replicas)
+            return await self._writes.run(key, Priority.RENDER, lambda: self._render(rendering, replicas), REQUESTS)
+        except Rejected as error:
+            return RenderResult(Reason.WRITE_DENIED, str(error))
         except ClusterError as error:
             return RenderResult(Reason.WRITE_FAILED, str(error))
 

@@ -7,22 +7,21 @@ is never retried on other facts than the ones it was made on.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Withheld
+from firsttoken_operator.act.backlog import Key, Priority
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rejected, Unavailable, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef, Scale
 from firsttoken_operator.act.preconditions import changed_since, live_mode
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.base import API_VERSION
-from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Target
+from firsttoken_operator.domain import Decision, FailedWrite, Reason, ResourceSnapshot, ScalingMode, Target
 
-logger = logging.getLogger(__name__)
-
-MAX_WRITES_IN_FLIGHT = 8
 MAX_ATTEMPTS = 3
+REQUESTS = 3
+"""Of one write: resource and target are read, then the target is written."""
 TARGET_API_VERSION = "apps/v1"
 """The API that serves the scale subresource of Deployments, the only kind that is scaled."""
 
@@ -49,13 +48,20 @@ class ScaleResult:
     message: str = ""
     replicas: int | None = None
 
+    @property
+    def failed(self) -> FailedWrite | None:
+        """The failure, where it is one."""
+        if self.write is not Write.FAILED or self.reason is None:
+            return None
+        return FailedWrite(self.reason, self.message)
+
 
 class ScaleWriter:
-    """Writes `/scale` of targets, at most `MAX_WRITES_IN_FLIGHT` at once."""
+    """Writes `/scale` of targets, before anything else that is to be written."""
 
-    def __init__(self, cluster: KubernetesCluster) -> None:
+    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue) -> None:
         self._cluster = cluster
-        self._slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
+        self._writes = writes
 
     @property
     def withheld(self) -> str:
@@ -78,23 +84,29 @@ class ScaleWriter:
             return ScaleResult(Write.NONE, Reason(mode.value), f"scaling.mode is {mode}")
         if not isinstance(resource.target, Target) or resource.conflict:
             return ScaleResult(Write.REDECIDE, Reason.CONFLICT, resource.conflict or "there is no target")
-        async with self._slots:
-            try:
-                return await self._write(decision, resource, resource.target, before_write)
-            except NotFound as error:
-                return ScaleResult(Write.REDECIDE, Reason.TARGET_NOT_FOUND, str(error))
-            except Withheld as error:
-                return ScaleResult(Write.NONE, Reason.WRITES_PAUSED, str(error))
-            except ClusterError as error:
-                logger.warning("scale %s/%s failed: %s", decision.namespace, decision.name, error)
-                return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, str(error))
+        target = resource.target
+        try:
+            return await self._writes.run(
+                Key(resource.uid, "scale"), Priority.SCALE,
+                lambda: self._write(decision, resource, target, before_write), REQUESTS,
+            )  # fmt: skip
+        except NotFound as error:
+            return ScaleResult(Write.REDECIDE, Reason.TARGET_NOT_FOUND, str(error))
+        except Withheld as error:
+            return ScaleResult(Write.NONE, Reason.WRITES_PAUSED, str(error))
+        except Rejected as error:
+            return ScaleResult(Write.FAILED, Reason.WRITE_DENIED, str(error))
+        except ClusterError as error:
+            return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, str(error))
 
     async def _write(
         self, decision: Decision, resource: ResourceSnapshot, target: Target, before_write: Callable[[Decision], None]
     ) -> ScaleResult:
         resource_ref = ObjectRef(API_VERSION, "InferenceDeployment", decision.namespace, decision.name)
         target_ref = ObjectRef(TARGET_API_VERSION, target.kind, decision.namespace, target.name)
-        for _ in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
+            if attempt:
+                self._writes.charge(REQUESTS)
             live = await self._cluster.read(resource_ref)
             changed = changed_since(live, resource.uid, resource.generation)
             if changed:
@@ -115,8 +127,7 @@ class ScaleWriter:
                 # again tells that apart from a rival: repeat only while the replicas are what the decision saw.
                 continue
             if written.replicas != decision.to_replicas:
-                text = f"the server took {decision.to_replicas} replicas but shows {written.replicas}"
-                return ScaleResult(Write.FAILED, Reason.WRITE_FAILED, text, written.replicas)
+                raise Unavailable(f"the server took {decision.to_replicas} replicas but shows {written.replicas}")
             return ScaleResult(Write.DONE, decision.reason, decision.message, written.replicas)
         text = f"{MAX_ATTEMPTS} writes in a row met a newer {target.kind} {target.name}"
         return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text)

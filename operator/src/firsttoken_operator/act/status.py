@@ -113,7 +113,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         calibration=_calibration(previous.calibration or CalibrationStatus(), decision),
         scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now),
         decisions=_decisions(previous, seen) if decided else previous.decisions,
-        conditions=conditions(previous.conditions, resource, decision, seen.now),
+        conditions=conditions(previous.conditions, resource, decision, seen.result.failed, seen.now),
     )
 
 

@@ -10,6 +10,7 @@ from firsttoken_operator.domain import (
     POOL_LIMITS,
     ConditionType,
     Decision,
+    FailedWrite,
     Judgement,
     Outcome,
     PoolSnapshot,
@@ -41,8 +42,8 @@ Said = tuple[bool | None, Reason, str]
 """Whether a condition holds (None: unknown), why, and in words."""
 
 
-def judge(resource: ResourceSnapshot, decision: Decision) -> tuple[Judgement, ...]:
-    """All conditions of a resource, `Ready` first."""
+def judge(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite | None = None) -> tuple[Judgement, ...]:
+    """All conditions of a resource, `Ready` first. `unscaled`: why the replicas are not what was decided."""
     said = {
         ConditionType.READY: _ready(resource, decision),
         ConditionType.SIZING_READY: _sizing_ready(resource),
@@ -50,7 +51,7 @@ def judge(resource: ResourceSnapshot, decision: Decision) -> tuple[Judgement, ..
         ConditionType.METRICS_HEALTHY: _metrics_healthy(resource, decision),
         ConditionType.SLA_MET: _sla_met(resource),
         ConditionType.CAPACITY_AVAILABLE: _capacity_available(resource, decision),
-        ConditionType.SCALING_ACTIVE: _scaling_active(resource, decision),
+        ConditionType.SCALING_ACTIVE: _scaling_active(resource, decision, unscaled),
         ConditionType.SCALING_LIMITED: _scaling_limited(resource, decision),
         ConditionType.CALIBRATED: _calibrated(decision.capacity_factor),
     }
@@ -83,6 +84,9 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
         return False, resource.target.reason, resource.target.message
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
+    if resource.unrendered is not None:
+        text = f"the Deployment is not what spec.runtime says, tried again ever later: {resource.unrendered.message}"
+        return False, resource.unrendered.reason, text
     rests = _rests(resource, decision)
     if rests and decision.outcome is Outcome.HELD:
         # It is wanted, or nothing could wake it up: that is not sleep.
@@ -165,7 +169,7 @@ def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
     return True, Reason.AVAILABLE, "no GPU is missing"
 
 
-def _scaling_active(resource: ResourceSnapshot, decision: Decision) -> Said:
+def _scaling_active(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite | None) -> Said:
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
     if resource.policy.mode is ScalingMode.PAUSED:
@@ -178,6 +182,9 @@ def _scaling_active(resource: ResourceSnapshot, decision: Decision) -> Said:
         return False, resource.sized.reason, resource.sized.message
     if decision.reason is Reason.TARGET_AT_ZERO:
         return False, Reason.TARGET_AT_ZERO, "the target was scaled to 0 from outside; scale it up to resume"
+    if unscaled is not None:
+        change = f"{decision.from_replicas} -> {decision.to_replicas} replicas"
+        return False, unscaled.reason, f"{change} not written, tried again ever later: {unscaled.message}"
     return True, Reason.ACTIVE, "replicas follow the load"
 
 

@@ -14,6 +14,7 @@ from firsttoken_operator.domain.measurement import (
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.snapshot import (
     Claims,
+    FailedWrite,
     FleetSnapshot,
     LateShare,
     Metrics,
@@ -38,6 +39,7 @@ __all__ = [
     "Claims",
     "ConditionType",
     "Decision",
+    "FailedWrite",
     "FleetSnapshot",
     "Health",
     "Idle",

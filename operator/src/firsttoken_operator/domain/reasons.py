@@ -102,6 +102,7 @@ class Reason(StrEnum):
     SCALED_DOWN = "ScaledDown"
     RENDERED = "Rendered"
     WRITE_CONFLICT = "WriteConflict"
+    WRITE_DENIED = "WriteDenied"
     WRITE_FAILED = "WriteFailed"
     WRITES_PAUSED = "WritesPaused"
     METRICS_LOST = "MetricsLost"

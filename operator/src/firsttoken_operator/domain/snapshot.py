@@ -104,6 +104,14 @@ class TargetMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedWrite:
+    """A write that the API server did not take: whether it was denied or failed, and what was answered."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Owner:
     """The controller of an object."""
 
@@ -230,6 +238,8 @@ class ResourceSnapshot:
     """Whether windows are declared at all."""
     sized_generation: int | None = None
     """Generation of the spec that `sized` is about, where what it depends on has changed since; None: this one."""
+    unrendered: FailedWrite | None = None
+    """Why the Deployment that runs is not what `spec.runtime` says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ not make room for anybody.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide import Memory, charged_together, decide
@@ -30,10 +31,9 @@ def decide_isolated(snapshot: FleetSnapshot, memory: Memory) -> Decided:
 
     Raises what `decide` raises where it is not one resource's fault.
     """
-    try:
+    # What fails by itself is logged below; what does not is raised again.
+    with suppress(Exception):
         return Decided(*decide(snapshot, memory))
-    except Exception:
-        logger.exception("the decision failed; looking for the resource that makes it fail")
     failed = tuple(resource for resource in snapshot.resources if _fails(snapshot, resource, memory))
     return Decided(*decide(_without(snapshot, failed), memory), failed)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 _LONGEST_MESSAGE = 4096
+REPEAT_SECONDS = 600.0
 
 
 class JsonFormatter(logging.Formatter):
@@ -34,10 +35,30 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=True, default=str)
 
 
+class RepeatedErrors(logging.Filter):
+    """Lets an error with its traceback pass once in ten minutes: what fails at every tick says so often enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[tuple[str, object], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is worth its lines."""
+        if not record.exc_info:
+            return True
+        key, since = (record.getMessage(), record.exc_info[0]), record.created - REPEAT_SECONDS
+        self._told = {known: at for known, at in self._told.items() if at > since}
+        if key in self._told:
+            return False
+        self._told[key] = record.created
+        return True
+
+
 def configure(level: str) -> None:
     """Send all logs of the process to stderr as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
+    handler.addFilter(RepeatedErrors())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

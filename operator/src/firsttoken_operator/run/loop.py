@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Answer, Observed
 from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, judge_owners, withhold_unfit, wrote
@@ -40,6 +41,7 @@ class Parts:
     """What the loop drives. `rendered` is None where nothing is rendered."""
 
     store: Store
+    writes: WriteQueue
     measuring: Measuring
     histories: Histories
     sizer: Sizer
@@ -81,7 +83,7 @@ class Loop:
         self._ownerships: dict[str, Ownership] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tick on schedule until `stop` is set; the tick under way is finished first."""
+        """Tick on schedule until `stop` is set; the tick under way, and what it has to write, is finished first."""
         due = self._clock()
         while not stop.is_set():
             self._parts.metrics.event_loop_lag.set(max(0.0, self._clock() - due))
@@ -97,6 +99,7 @@ class Loop:
                 await asyncio.wait_for(stop.wait(), max(0.0, due - self._clock()))
             except TimeoutError:
                 continue
+        await self._parts.writes.settle()
 
     async def tick(self, due_seconds: float) -> tuple[Decision, ...]:
         """One whole cycle; returns what was decided."""
@@ -150,21 +153,33 @@ class Loop:
     async def _act(self, snapshot: FleetSnapshot, decided: Decided, tick: _Tick) -> None:
         parts = self._parts
         resources = {resource.uid: resource for resource in snapshot.resources}
+        for resource in decided.failed:
+            self._tell_undecided(resource, tick.now)
+        # NB: waits for what a tick decides anew, replicas and rendered objects, and not for what is state: a status.
         await asyncio.gather(
+            self._render(snapshot, decided),
             *(self._carry_out(resources[d.uid], d, tick) for d in decided.decisions),
-            *(self._tell_undecided(resource, tick.now) for resource in decided.failed),
         )
         if parts.writer.withheld:
             return
         try:
-            if parts.rendered is not None and not self._settings.advisory:
-                results = await parts.rendered.reconcile(snapshot, parts.store, decided.decisions)
-                for uid, rendered in results.items():
-                    await parts.recorder.record(resources[uid], rendered.reason, rendered.message)
             shown = {pool.name: pool.status for pool in parts.store.pools.values()}
-            await parts.pools.publish(snapshot, decided.decisions, shown, tick.now)
+            parts.pools.publish(snapshot, decided.decisions, shown, tick.now)
         except Exception:
-            logger.exception("rendering or pool status failed")
+            logger.exception("the status of the pools failed")
+
+    async def _render(self, snapshot: FleetSnapshot, decided: Decided) -> None:
+        """Render what is due. Never raises."""
+        parts = self._parts
+        if parts.rendered is None or self._settings.advisory or parts.writer.withheld:
+            return
+        resources = {resource.uid: resource for resource in snapshot.resources}
+        try:
+            results = await parts.rendered.reconcile(snapshot, parts.store, decided.decisions)
+            for uid, rendered in results.items():
+                parts.recorder.record(resources[uid], rendered.reason, rendered.message)
+        except Exception:
+            logger.exception("rendering failed")
 
     async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick) -> None:
         """Everything that follows from one decision. Never raises: no resource may hold up another."""
@@ -174,7 +189,7 @@ class Loop:
                 self._log(decision, result)
             if result.write is Write.DONE and result.replicas is not None:
                 self._note_write(resource.uid, result.replicas, confirmed=True)
-            await self._publish(resource, decision, result, tick)
+            self._publish(resource, decision, result, tick)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
 
@@ -185,17 +200,17 @@ class Loop:
         known = self._ownerships.get(uid, Ownership())
         self._ownerships[uid] = wrote(known, replicas, self._clock(), confirmed=confirmed)
 
-    async def _tell_undecided(self, resource: ResourceSnapshot, now: datetime) -> None:
+    def _tell_undecided(self, resource: ResourceSnapshot, now: datetime) -> None:
         """Show on the resource itself that it makes the decision fail. Never raises."""
         stored = self._parts.store.resources.get(resource.uid)
         if stored is None:
             return
         try:
-            await self._parts.publisher.publish_undecided(stored.status, resource, now)
+            self._parts.publisher.publish_undecided(stored.status, resource, now)
         except Exception:
             logger.exception("telling of a failed decision failed")
 
-    async def _publish(self, resource: ResourceSnapshot, decision: Decision, result: ScaleResult, tick: _Tick) -> None:
+    def _publish(self, resource: ResourceSnapshot, decision: Decision, result: ScaleResult, tick: _Tick) -> None:
         stored = self._parts.store.resources.get(resource.uid)
         if stored is None:
             return
@@ -203,7 +218,7 @@ class Loop:
         ready = self._parts.store.time_to_ready(target.uid) if isinstance(target, Target) else None
         percentiles = (ready.p50_seconds, ready.p90_seconds) if ready else None
         seen = Observed(resource, decision, result, answer, tick.now, percentiles)
-        await self._parts.publisher.publish(stored.status, seen, tick.foreign.get(resource.uid))
+        self._parts.publisher.publish(stored.status, seen, tick.foreign.get(resource.uid))
 
     def _finish(self, snapshot: FleetSnapshot, decided: Decided, due_seconds: float) -> None:
         parts, now = self._parts, self._clock()
@@ -213,8 +228,11 @@ class Loop:
         parts.metrics.writes_paused.set(bool(parts.writer.withheld))
         parts.metrics.record_queries(parts.measuring.outcomes())
         parts.metrics.sizings_waiting.set(parts.sizer.waiting)
+        parts.metrics.record_writes(parts.writes.outcomes, parts.writes.waiting())
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))
-        parts.publisher.forget({resource.uid for resource in snapshot.resources})
+        uids = {resource.uid for resource in snapshot.resources}
+        parts.publisher.forget(uids)
+        parts.writes.keep_only(uids | {pool.uid for pool in snapshot.pools.values()})
         # One that cannot be decided says so itself and is counted as an error; a restart would not help it, and would
         # stop the loop for all the others.
         for resource in snapshot.resources:

@@ -47,9 +47,11 @@ class OperatorMetrics:
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
         self.decisions = self._counter("decisions", "Decisions taken", ("outcome", "reason"))
         self.queries = self._counter("source_queries", "Queries to a metric source", ("source", "outcome"))
+        self.writes = self._counter("writes", "Writes to the API server", ("kind", "outcome"))
+        self.writes_waiting = gauge("writes_waiting", "Writes that wait or are under way", ("kind",))
         self.lag = self._histogram("decision_lag_seconds", "From the time a tick was due to its decisions")
-        self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, writes included")
-        self._queries: dict[tuple[str, str], int] = {}
+        self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, with its scaling and rendering")
+        self._totals: dict[tuple[Counter, tuple[str, str]], int] = {}
         self._seen: set[tuple[str, str]] = set()
         self._counted: dict[tuple[str, str], tuple[str, Tally]] = {}
 
@@ -87,9 +89,19 @@ class OperatorMetrics:
 
     def record_queries(self, totals: Mapping[tuple[str, str], int]) -> None:
         """Publish how many queries there were so far, by source and outcome."""
+        self._count_up(self.queries, totals)
+
+    def record_writes(self, totals: Mapping[tuple[str, str], int], waiting: Mapping[str, int]) -> None:
+        """Publish how many writes there were so far, by kind and outcome, and how many there are still to be."""
+        self._count_up(self.writes, totals)
+        self.writes_waiting.clear()
+        for kind, count in waiting.items():
+            self.writes_waiting.labels(kind).set(count)
+
+    def _count_up(self, counter: Counter, totals: Mapping[tuple[str, str], int]) -> None:
         for key, total in totals.items():
-            self.queries.labels(*key).inc(total - self._queries.get(key, 0))
-            self._queries[key] = total
+            counter.labels(*key).inc(total - self._totals.get((counter, key), 0))
+            self._totals[counter, key] = total
 
     def _record_resource(self, key: tuple[str, str], resource: ResourceSnapshot, decision: Decision | None) -> None:
         target, sized = resource.target, resource.sized

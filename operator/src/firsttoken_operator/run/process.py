@@ -16,11 +16,13 @@ import time
 import kopf
 from kubernetes.aio import client
 
+from firsttoken_operator.act.backlog import Budget
 from firsttoken_operator.act.errors import ClusterError
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
 from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.api.base import API_VERSION, GROUP
@@ -43,7 +45,9 @@ logger = logging.getLogger(__name__)
 DEFINITIONS_SECONDS = 5.0
 """How often to look for custom resource definitions that are not installed yet."""
 LAST_TICK_SECONDS = 10.0
-"""How long the tick under way may take to finish after a signal."""
+"""How long the tick under way, and what it has to write, may take to finish after a signal."""
+LEAST_DEADLINE_SECONDS = 10.0
+"""A write may take a tick, which is a third of what liveness allows; or so long, which is a third of that too."""
 
 
 async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
@@ -66,25 +70,32 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         parts.histories.close()
         parts.sizer.close()
         parts.measuring.close()
+        await parts.writes.close()
         await cluster.close()
 
 
 def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
-    timing, recorder = settings.timing, EventRecorder(cluster)
+    timing, limits = settings.timing, settings.api_server
+    writes = WriteQueue(
+        Budget(limits.requests_per_second, limits.burst),
+        deadline_seconds=max(timing.tick_seconds, LEAST_DEADLINE_SECONDS),
+    )
+    recorder = EventRecorder(cluster, writes)
     rendered = Rendered(
-        Renderer(cluster),
+        Renderer(cluster, writes),
         monitor_labels=settings.pod_monitor_labels,
         scrape_interval_seconds=timing.scrape_interval_seconds,
     )
     return Parts(
         store=Store(),
+        writes=writes,
         measuring=Measuring(settings),
         histories=Histories(source_configs(settings), timing),
         sizer=Sizer(),
-        writer=ScaleWriter(cluster),
-        publisher=Publisher(cluster, recorder),
+        writer=ScaleWriter(cluster, writes),
+        publisher=Publisher(cluster, recorder, writes),
         recorder=recorder,
-        pools=PoolPublisher(cluster),
+        pools=PoolPublisher(cluster, writes),
         metrics=OperatorMetrics(),
         heartbeats=Heartbeats(timing.tick_seconds),
         rendered=rendered if settings.render else None,

@@ -5,16 +5,25 @@ Objects are applied when what they should look like changed, when the Deployment
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
-from firsttoken_operator.act.render import Renderer, RenderResult
+from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
+from firsttoken_operator.domain import (
+    Decision,
+    FailedWrite,
+    FleetSnapshot,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    TargetMissing,
+)
 from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL
 from firsttoken_operator.observe.store import Store
 from firsttoken_sizing.catalog import resolve_gpu
@@ -35,38 +44,49 @@ class Rendered:
         self._problems: dict[str, RenderResult] = {}
 
     def explain(self, resource: ResourceSnapshot) -> ResourceSnapshot:
-        """The resource, with the reason why its Deployment is not there yet where rendering met one."""
+        """The resource, with the reason why its Deployment is not there or not up to date where rendering met one."""
         problem = self._problems.get(resource.uid)
-        if problem is None or not isinstance(resource.target, TargetMissing):
+        if problem is None:
             return resource
-        return replace(resource, target=TargetMissing(problem.reason, problem.message))
+        if isinstance(resource.target, TargetMissing):
+            return replace(resource, target=TargetMissing(problem.reason, problem.message))
+        if problem.reason in FAILURES:
+            return replace(resource, unrendered=FailedWrite(problem.reason, problem.message))
+        return resource
 
     async def reconcile(
         self, snapshot: FleetSnapshot, store: Store, decisions: Iterable[Decision]
     ) -> dict[str, RenderResult]:
-        """Render what is due and admitted, one after the other; the results by uid."""
+        """Render what is due and admitted; what is new of it by uid. A failure that goes on is no news."""
+        due: list[tuple[Admission, InferenceDeployment]] = []
         results: dict[str, RenderResult] = {}
         for admitted in admit(snapshot, decisions):
-            uid = admitted.resource.uid
-            stored = store.resources.get(uid)
+            stored = store.resources.get(admitted.resource.uid)
             if stored is None or stored.parsed is None:
-                continue  # Deleted, or made unreadable, while others were rendered.
-            if isinstance(admitted, Waiting):
-                result = RenderResult(admitted.reason, admitted.message) if admitted.is_new else None
-            else:
-                pool = snapshot.pools.get(admitted.resource.pool or "")
-                result = await self._reconcile_one(admitted, stored.parsed, pool)
+                continue  # Deleted, or made unreadable, since the snapshot was taken.
+            if not isinstance(admitted, Waiting):
+                due.append((admitted, stored.parsed))
+            elif admitted.is_new:
+                results[admitted.resource.uid] = RenderResult(admitted.reason, admitted.message)
+        rendered = await asyncio.gather(
+            *(self._reconcile_one(a, parsed, snapshot.pools.get(a.resource.pool or "")) for a, parsed in due)
+        )
+        for (admitted, _), result in zip(due, rendered, strict=True):
             if result is None:
-                continue
-            results[uid] = result
-            if result.reason is Reason.RENDERED:
-                self._problems.pop(uid, None)
+                self._problems.pop(admitted.resource.uid, None)
             else:
+                results[admitted.resource.uid] = result
+        news: dict[str, RenderResult] = {}
+        for uid, result in results.items():
+            before = self._problems.pop(uid, None)
+            if result.reason is not Reason.RENDERED:
                 self._problems[uid] = result
+            if before is None or before.reason is not result.reason or result.reason not in FAILURES:
+                news[uid] = result
         for known in (self._applied, self._problems):
             for uid in known.keys() - store.resources.keys():
                 known.pop(uid)
-        return results
+        return news
 
     async def _reconcile_one(
         self, admitted: Admission, parsed: InferenceDeployment, pool: PoolSnapshot | None

@@ -84,6 +84,14 @@ class PrometheusSettings(_Section):
         return url
 
 
+class ApiServerSettings(_Section):
+    """What the operator may ask of the API server, beside its watches."""
+
+    requests_per_second: float = Field(default=50.0, ge=1, le=1000)
+    burst: int = Field(default=100, ge=20, le=10_000)
+    """Requests at once after a quiet time; half of them are kept for replicas."""
+
+
 class Settings(_Section):
     """The configuration file of the operator (the chart renders it into a ConfigMap).
 
@@ -92,6 +100,7 @@ class Settings(_Section):
 
     prometheus: dict[str, PrometheusSettings] = Field(default_factory=dict)
     """Each Prometheus, by the name that `spec.metrics.source` refers to."""
+    api_server: ApiServerSettings = Field(default_factory=ApiServerSettings)
     tick_seconds: float = Field(default=15.0, gt=0)
     scrape_interval_seconds: float = Field(default=15.0, gt=0)
     rate_window_seconds: float | None = Field(default=None, gt=0)

@@ -1,0 +1,173 @@
+"""Which write is next: by priority, within a budget, ever later after failures. Pure: every call is told the time.
+
+Scaling comes before rendering, before statuses, before Events. What is not scaling leaves half of the burst and a
+quarter of the places in flight alone, so that a scale write finds room whatever else is to be written.
+
+A library's token bucket (aiolimiter) knows neither priorities nor a clock that is given, and would be one line of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+LEAST_BACK_OFF_SECONDS = 1.0
+MOST_BACK_OFF_SECONDS = 120.0
+
+
+class Priority(IntEnum):
+    """What goes first."""
+
+    SCALE = 0
+    RENDER = 1
+    STATUS = 2
+    EVENT = 3
+
+
+class Key(NamedTuple):
+    """What is written: there is one write at a time for each, and the newest counts."""
+
+    uid: str
+    """The object that it is about."""
+    kind: str
+    """In one word, for logs and metrics."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the API server is asked for at most: so many requests a second and at once."""
+
+    requests_per_second: float = 50.0
+    burst: int = 100
+    in_flight: int = 32
+
+
+@dataclass(order=True, frozen=True, slots=True)
+class _Entry:
+    priority: Priority
+    number: int
+    key: Key = field(compare=False)
+    requests: int = field(compare=False)
+
+
+class Backlog:
+    """Everything that waits to be written. `random` gives numbers from 0 to 1."""
+
+    def __init__(self, budget: Budget, random: Callable[[], float]) -> None:
+        self._budget, self._random = budget, random
+        self._waiting: dict[Key, _Entry] = {}
+        self._ready: list[_Entry] = []
+        self._later: list[tuple[float, _Entry]] = []
+        self._running: set[Key] = set()
+        self._failures: dict[Key, tuple[int, float]] = {}
+        self._number = 0
+        self._tokens, self._counted_seconds = float(budget.burst), 0.0
+
+    def add(self, key: Key, priority: Priority, requests: int, now: float) -> None:
+        """Let a write of so many requests wait for its turn. One that waits already keeps its place."""
+        if key in self._waiting:
+            return
+        self._number += 1
+        self._waiting[key] = _Entry(priority, self._number, key, requests)
+        if key not in self._running:
+            self._push(key, now)
+
+    def discard(self, key: Key) -> None:
+        """Let it wait no longer."""
+        self._waiting.pop(key, None)
+
+    def next(self, now: float) -> Key | None:
+        """The write whose turn it is, which runs from now on; None: none may run yet."""
+        self._refill(now)
+        while self._later and self._later[0][0] <= now:
+            heappush(self._ready, heappop(self._later)[1])
+        entry = self._first()
+        if entry is None or self._missing_tokens(entry) > 0 or not self._has_place(entry):
+            return None
+        heappop(self._ready)
+        self._tokens -= entry.requests
+        del self._waiting[entry.key]
+        self._running.add(entry.key)
+        return entry.key
+
+    def wait_seconds(self, now: float) -> float | None:
+        """When to ask for the next one again, unless a write is added or ends before; None: only then."""
+        waits = [self._later[0][0] - now] if self._later else []
+        entry = self._first()
+        if entry is not None and self._has_place(entry):
+            missing = self._missing_tokens(entry) / self._budget.requests_per_second
+            waits.append(max(0.0, self._counted_seconds - now) + missing)
+        return max(0.0, min(waits)) if waits else None
+
+    def succeeded(self, key: Key) -> None:
+        """The write that runs has done its work: the next one need not wait."""
+        self._failures.pop(key, None)
+
+    def failed(self, key: Key, now: float) -> tuple[int, float]:
+        """The write that runs has failed: how many have in a row, and for how many seconds the next one is put off."""
+        times, _ = self._failures.get(key, (0, 0.0))
+        longest = min(MOST_BACK_OFF_SECONDS, LEAST_BACK_OFF_SECONDS * 2.0 ** min(times, 30))
+        seconds = longest * (1 - self._random() / 2)
+        self._failures[key] = times + 1, now + seconds
+        return times + 1, seconds
+
+    def ended(self, key: Key, now: float) -> None:
+        """The write runs no longer: what waits for it may."""
+        self._running.discard(key)
+        if key in self._waiting:
+            self._push(key, now)
+
+    def is_put_off(self, key: Key, now: float) -> bool:
+        """Whether it failed so recently that it is not tried."""
+        return self._failures.get(key, (0, now))[1] > now
+
+    def pause(self, now: float, seconds: float) -> None:
+        """Start nothing for so long, and have no burst afterwards."""
+        self._tokens, self._counted_seconds = 0.0, max(self._counted_seconds, now + seconds)
+
+    def charge(self, requests: int) -> None:
+        """Count requests that a write made beyond those it waited for."""
+        self._tokens -= requests
+
+    def keep_only(self, uids: set[str]) -> None:
+        """Forget what is about other objects."""
+        self._waiting = {key: entry for key, entry in self._waiting.items() if key.uid in uids}
+        self._failures = {key: failure for key, failure in self._failures.items() if key.uid in uids}
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits but what was put off."""
+        return not self._running and self._first() is None
+
+    def waiting(self) -> list[Key]:
+        """What is still to be written."""
+        return [*self._waiting]
+
+    def _push(self, key: Key, now: float) -> None:
+        _, until = self._failures.get(key, (0, now))
+        if until > now:
+            heappush(self._later, (until, self._waiting[key]))
+        else:
+            heappush(self._ready, self._waiting[key])
+
+    def _first(self) -> _Entry | None:
+        while self._ready and self._waiting.get(self._ready[0].key) is not self._ready[0]:
+            heappop(self._ready)
+        return self._ready[0] if self._ready else None
+
+    def _refill(self, now: float) -> None:
+        if now > self._counted_seconds:
+            gained = (now - self._counted_seconds) * self._budget.requests_per_second
+            self._tokens = min(float(self._budget.burst), self._tokens + gained)
+            self._counted_seconds = now
+
+    def _missing_tokens(self, entry: _Entry) -> float:
+        kept = 0.0 if entry.priority is Priority.SCALE else self._budget.burst / 2
+        return max(0.0, kept + entry.requests - self._tokens)
+
+    def _has_place(self, entry: _Entry) -> bool:
+        places = self._budget.in_flight
+        return len(self._running) < (places if entry.priority is Priority.SCALE else places * 3 // 4)

@@ -1,0 +1,43 @@
+"""A loop over a fake API server, and what it is made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from firsttoken_operator.act.events import EventRecorder
+from firsttoken_operator.act.pool_status import PoolPublisher
+from firsttoken_operator.act.publish import Publisher
+from firsttoken_operator.act.queue import WriteQueue
+from firsttoken_operator.act.scale import ScaleWriter
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.history import Histories
+from firsttoken_operator.run.loop import Loop, Parts
+from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.sizer import Sizer
+
+
+def looped(
+    cluster: Any,
+    store: Store,
+    settings: Settings | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    deadline_seconds: float = 15.0,
+    sizer: Sizer | None = None,
+) -> tuple[Loop, Parts]:
+    """A loop that renders nothing."""
+    settings = settings or Settings()
+    writes = WriteQueue(deadline_seconds=deadline_seconds, clock=clock)
+    recorder = EventRecorder(cluster, writes)
+    parts = Parts(
+        store=store, writes=writes, measuring=Measuring(settings), histories=Histories({}, settings.timing),
+        sizer=sizer or Sizer(), writer=ScaleWriter(cluster, writes), publisher=Publisher(cluster, recorder, writes),
+        recorder=recorder, pools=PoolPublisher(cluster, writes), metrics=OperatorMetrics(),
+        heartbeats=Heartbeats(15.0), rendered=None,
+    )  # fmt: skip
+    return Loop(settings, parts, clock), parts

@@ -1,0 +1,132 @@
+"""Whole ticks of many resources against an API server that is slow, hangs, or asks for patience."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from kubernetes.aio import client
+
+from firsttoken_operator.act.kubernetes import KubernetesCluster
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.loop import Loop, Parts
+from tests.operator.observe.bodies import deployment, inference_deployment
+from tests.operator.run.looped import looped
+from tests.operator.run.sizings import settled
+
+LONGEST_SECONDS = 1.0
+"""What a request may take here; a tenth of what it may take in production, as are the delays below."""
+
+
+@dataclass
+class Server:
+    """An API server over `store`: `delay` says how long a request takes, `refusal` what it is refused with."""
+
+    store: Store = field(default_factory=Store)
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    requests: list[tuple[float, str, str]] = field(default_factory=list)
+    taken: list[tuple[str, str]] = field(default_factory=list)
+    delay: Callable[[str, str], float] = lambda method, path: 0.0
+    refusal: Callable[[], web.Response | None] = lambda: None
+
+    def declare(self, count: int, minimum: Callable[[int], int]) -> None:
+        for i in range(count):
+            name = f"r{i:04d}"
+            document = inference_deployment(name, target=f"d-{name}", scaling={"minReplicas": minimum(i)})
+            workload = deployment(f"d-{name}", replicas=2)
+            self.store.feed("InferenceDeployment", None, document)
+            self.store.feed("Deployment", None, workload)
+            self.documents |= {f"inferencedeployments/{name}": document, f"deployments/d-{name}/scale": workload}
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.requests.append((time.monotonic(), request.method, request.path))
+        refused = self.refusal()
+        if refused is not None:
+            return refused
+        await asyncio.sleep(self.delay(request.method, request.path))
+        key = request.path.partition("/call-center/")[2]
+        document: dict[str, Any] = self.documents.get(key, {"metadata": {"uid": "", "resourceVersion": "1"}})
+        if request.method == "PATCH" and key.endswith("/scale"):
+            document["spec"]["replicas"] = (await request.json())["spec"]["replicas"]
+        self.taken.append((request.method, key))
+        return web.json_response(document)
+
+    def done(self, method: str, end: str) -> list[str]:
+        return [key for verb, key in self.taken if verb == method and key.endswith(end)]
+
+
+@asynccontextmanager
+async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    configuration = client.Configuration()
+    configuration.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    cluster = KubernetesCluster(client.ApiClient(configuration), timeout_seconds=LONGEST_SECONDS)
+    loop, parts = looped(cluster, server.store, deadline_seconds=1.5 * LONGEST_SECONDS)
+    await settled(parts.sizer, server.store)
+    try:
+        yield loop, parts
+    finally:
+        parts.sizer.close()
+        await parts.writes.close()
+        await cluster.close()
+        await runner.cleanup()
+
+
+async def test_five_hundred_slow_statuses_do_not_delay_a_scale_up() -> None:
+    server = Server(delay=lambda method, path: 0.25)
+    server.declare(500, lambda i: 5 if i == 499 else 2)
+    async with serving(server) as (loop, _):
+        await loop.tick(time.monotonic())
+        paths = [path for _, _, path in server.requests]
+        scale_writes = [i for i, path in enumerate(paths) if path.endswith("/d-r0499/scale")]
+
+        assert server.done("PATCH", "/scale") == ["deployments/d-r0499/scale"]
+        # Its three requests take as long as three rounds of the two dozen others that may be under way at once.
+        assert max(scale_writes) < 100
+
+
+async def test_a_request_for_silence_is_obeyed_by_all_and_answered_with_no_burst() -> None:
+    refusing = True
+
+    def refusal() -> web.Response | None:
+        message = {"message": "too many requests"}
+        return web.json_response(message, status=429, headers={"Retry-After": "2"}) if refusing else None
+
+    server = Server(refusal=refusal)
+    server.declare(300, lambda i: 2)
+    async with serving(server) as (loop, _):
+        await loop.tick(time.monotonic())
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        asked = len(server.requests)
+        await loop.tick(time.monotonic())
+        refusing = False
+        while len(server.done("PATCH", "/status")) < 60:
+            await asyncio.sleep(0.05)
+
+        assert asked <= 24, "those that were under way"
+        times = [at for at, _, _ in server.requests]
+        silent_until = times[asked - 1] + 2.0
+        for sent, at in enumerate(times[asked:], start=1):
+            assert sent <= 50 * (at - silent_until), "50 a second since then, without the burst"
+
+
+async def test_writes_that_hang_are_given_up_before_the_process_looks_dead() -> None:
+    server = Server(delay=lambda method, path: 60.0)
+    server.declare(80, lambda i: 5)
+    async with serving(server) as (loop, parts):
+        began = time.monotonic()
+        await loop.tick(began)
+
+        assert time.monotonic() - began < 6.0, "one deadline of 1.5 s, not ten rounds of eight"
+        assert parts.heartbeats.problem(time.monotonic()) == ""
