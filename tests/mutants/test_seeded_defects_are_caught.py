@@ -52,8 +52,8 @@ DEFECTS = {
     ),
     "starting pods are not credited": Defect(
         "decide/propose.py",
-        "    wanted = max(needed + target.stuck, limits.lower)\n",
-        "    wanted = max(needed + target.stuck + target.starting, limits.lower)\n",
+        "    wanted = max(needed + _replaced(base.case, needed), limits.lower)\n",
+        "    wanted = max(needed + _replaced(base.case, needed) + target.starting, limits.lower)\n",
         ("tests/operator/decide/test_scale_up_is_fast.py",),
     ),
     "a backlog is not drained": Defect(

@@ -204,9 +204,12 @@ class AnyLife(RuleBasedStateMachine):
             most = max(LAW.scale_up_replicas, before * LAW.scale_up_percent / 100)
             assert to - before <= most or mtr.health in UNTRUSTED
         if to < before:
-            assert mtr.health in TRUSTED
             assert to >= min(limits.lower, limits.upper)
             assert before - to <= max(1, before * policy.scale_down_step_percent // 100)
+        # What the user lowered is obeyed whatever the metrics say, down to it and no further.
+        lowered = policy.max_replicas is not None and before > to >= policy.max_replicas
+        if to < before and not lowered:
+            assert mtr.health in TRUSTED
             assert member.trusted_since is not None
             assert clock - member.trusted_since >= policy.stabilization_seconds
             assert policy.scale_down is not ScaleDown.NEVER or to >= limits.upper

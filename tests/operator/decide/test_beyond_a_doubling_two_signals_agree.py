@@ -112,4 +112,4 @@ def test_a_gateway_alone_wakes_up_four_replicas_and_then_the_rest() -> None:
 
 
 def test_pods_that_are_stuck_are_replaced_on_one_word() -> None:
-    assert Fleet(30).tick(metrics(150), ready=20, stuck=10).to_replicas == 40
+    assert Fleet(30).tick(metrics(150), ready=24, stuck=6).to_replicas == 36

@@ -84,6 +84,19 @@ def test_a_pod_that_takes_longer_than_its_deployment_ever_did_is_stuck() -> None
     assert target(*learned, slow, seconds=150 + 127).stuck == 1
 
 
+def test_a_start_up_time_that_is_declared_is_given_to_pods_that_start() -> None:
+    body = inference_deployment("nim")
+    del body["spec"]["targetRef"]
+    body["spec"]["runtime"] = {
+        "type": "NIM", "image": "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3", "startupTimeoutSeconds": 7200,
+    }  # fmt: skip
+    store = cluster(("InferenceDeployment", body), ("Pod", pod("slow", scheduled=0)))
+    early, late = (only(store, seconds=seconds).target for seconds in (719, 721))
+
+    assert (early.starting, early.stuck) == (1, 0)  # type: ignore[union-attr]
+    assert (late.starting, late.stuck) == (0, 1)  # type: ignore[union-attr]
+
+
 def test_a_crash_looping_pod_is_starting_first_and_stuck_later_and_failing_always() -> None:
     pods = ("Pod", pod("crash", waiting="CrashLoopBackOff", restarts=4))
 

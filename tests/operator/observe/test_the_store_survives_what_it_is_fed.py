@@ -208,6 +208,12 @@ def test_quick_starts_make_no_impatience_and_slow_ones_make_patience(
     assert patience_seconds(known, time_scale) == patience
 
 
+@pytest.mark.parametrize(("declared", "seconds"), [(60, 900.0), (1800, 1800.0), (14_400, 14_400.0)])
+def test_a_declared_start_up_time_is_waited_for(declared: int, seconds: float) -> None:
+    assert patience_seconds(None, 1.0, declared) == seconds
+    assert patience_seconds(None, 10.0, declared) == seconds / 10
+
+
 def test_how_long_a_pod_has_been_ready_is_told_to_measure() -> None:
     store = Store()
     for kind, body in CHAIN:

@@ -10,10 +10,12 @@ silence (429 with Retry-After) every call is `Throttled` without being sent, unt
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -38,6 +40,8 @@ PAGE = 500
 SILENCE_SECONDS = 1.0
 """For so long nothing is sent to a server that throttles without saying for how long."""
 LONGEST_SILENCE_SECONDS = 300.0
+DATE_RESOLUTION_SECONDS = 2.0
+"""Of the header `Date`, and of the way that it comes: less is no other clock."""
 FIELD_MANAGER = "firsttoken"
 """Owns the rendered objects and the status."""
 SCALE_FIELD_MANAGER = "firsttoken-scale"
@@ -97,10 +101,19 @@ class KubernetesCluster:
         """Why nothing is written now; empty: writes are sent."""
         self._clock = clock
         self._silent_until = 0.0
+        self._dated: tuple[float, float] | None = None
+        """What the last answer said of the server's clock, and when on our monotonic one."""
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()  # type: ignore[no-untyped-call]
+
+    def wall_seconds(self) -> float:
+        """Seconds since the epoch on the clock of the API server, which dates every object; ours before it answered."""
+        if self._dated is None:
+            return time.time()
+        said, at = self._dated
+        return said + self._clock() - at
 
     async def read(self, ref: ObjectRef) -> Json:
         """The object as it is now (a consistent read, not from a cache)."""
@@ -200,6 +213,7 @@ class KubernetesCluster:
             answer = await response.read()  # type: ignore[no-untyped-call]
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+        self._note_date(str(response.headers.get("Date", "")))
         if response.status >= 400:
             refusal = _error(method, path, response.status, answer, response.headers.get("Retry-After"))
             if isinstance(refusal, Throttled):
@@ -212,6 +226,13 @@ class KubernetesCluster:
         if not isinstance(document, dict):
             raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return document
+
+    def _note_date(self, header: str) -> None:
+        # NB: whole seconds, and an answer may come out of a proxy's cache: the clock is only ever moved by more.
+        with contextlib.suppress(ValueError):
+            said, now = parsedate_to_datetime(header).timestamp(), self._clock()
+            if self._dated is None or abs(said - self.wall_seconds()) > DATE_RESOLUTION_SECONDS:
+                self._dated = said, now
 
 
 async def load_configuration(kubeconfig: str | None) -> client.Configuration:

@@ -22,13 +22,15 @@ class Reduction:
     case: Case
     demand: Demand
     to_replicas: int
-    above_limit: bool
-    """The user lowered a limit below the present size."""
+    above: Reason | None
+    """The limit that is below the present size, if one is."""
 
 
 def veto(step: Reduction) -> Reason | None:
     """What the first rule finds that speaks against the scale-down, or None."""
-    rules = PRECONDITIONS if step.above_limit else PRECONDITIONS + SAFETY
+    rules = PRECONDITIONS + SAFETY
+    if step.above is not None:
+        rules = PACE if step.above is Reason.MAX_REPLICAS else PRECONDITIONS
     return next((reason for rule in rules if (reason := rule(step)) is not None), None)
 
 
@@ -63,8 +65,12 @@ def change_not_measured(step: Reduction) -> Reason | None:
 
 
 def rollout_running(step: Reduction) -> Reason | None:
-    """Pods of two templates."""
-    return Reason.ROLLOUT if step.case.target.rollout else None
+    """Pods of two templates, of which one goes, or became ready within the deadline of a rollout."""
+    case, since = step.case, step.case.memory.rollout_still_since_seconds
+    # NB: one that is paused or stuck must not keep an idle fleet for ever.
+    deadline_seconds = case.config.decision.rollout_deadline_seconds
+    is_still = since is not None and case.tick.clock_seconds - since >= deadline_seconds
+    return Reason.ROLLOUT if case.target.rollout and (case.target.terminating or not is_still) else None
 
 
 def pods_starting(step: Reduction) -> Reason | None:
@@ -170,6 +176,9 @@ def prediction_above_sla(step: Reduction) -> Reason | None:
 
 Rule = Callable[[Reduction], Reason | None]
 
+PACE: tuple[Rule, ...] = (change_not_measured,)
+"""Asked where the user lowered `maxReplicas` below the present size: whatever the metrics say, one step at a time."""
+
 PRECONDITIONS: tuple[Rule, ...] = (
     metrics_untrusted,
     window_not_watched,
@@ -188,4 +197,4 @@ SAFETY: tuple[Rule, ...] = (
     ttft_doubtful,
     prediction_above_sla,
 )
-"""Asked when the smaller size is our own choice; not when the user lowered a limit below the present size."""
+"""Asked when the smaller size is our own choice; not when a limit fell below the present size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide.bounds import Bounds, resource_bounds
@@ -109,6 +110,8 @@ def _with_data(base: Proposal, demand: Demand) -> Proposal:
     target_load = case.memory.loads[-1].requests_per_second  # this tick's
     needed = case.sized.table.replicas_for(target_load, case.capacity_factor)
     base = replace(base, recommended=needed, unmet_replicas=max(0, needed - case.bounds.upper))
+    if _is_above_maximum(case):
+        return _lowered(base, case.bounds.upper, Reason.MAX_REPLICAS, demand)
     if (up := _up(base, needed)) is not None:
         return up
     if not metrics.may_raise:
@@ -122,6 +125,8 @@ def _without_data(base: Proposal) -> Proposal:
     """Hold; after the grace time raise to what was declared; never lower."""
     case, held = base.case, _held(base)
     limits = case.bounds
+    if _is_above_maximum(case):
+        return _lowered(base, limits.upper, Reason.MAX_REPLICAS, case.demand or Demand(0.0, 0.0, 0.0))
     if base.from_replicas < limits.lower:
         return replace(base, outcome=Outcome.UP, to_replicas=limits.lower, reason=_floor_reason(limits))
     if (blocked := _blocked(case.target)) is not None:
@@ -151,7 +156,7 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     """Fast up. Pods that are starting count as capacity; stuck ones do not."""
     target, limits, current = base.case.target, base.case.bounds, base.from_replicas
     # NB: stuck pods are inside `current`, so what is missing is counted on top of them.
-    wanted = max(needed + target.stuck, limits.lower)
+    wanted = max(needed + _replaced(base.case, needed), limits.lower)
     if wanted <= current or current > limits.upper:
         return None
     allowed = min(wanted, limits.upper)
@@ -164,6 +169,11 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     if allowed <= current:
         return replace(base, reason=reason, limited_by=limited_by)
     return replace(base, outcome=Outcome.UP, to_replicas=allowed, reason=reason, limited_by=limited_by)
+
+
+def _replaced(case: Case, needed: int) -> int:
+    """Pods that are stuck and ordered again."""
+    return min(case.target.stuck, math.ceil(needed * case.config.decision.most_replaced_percent / 100))
 
 
 def _most(case: Case) -> int:
@@ -203,16 +213,24 @@ def _down(base: Proposal, demand: Demand) -> Proposal:
     largest = window_maximum(case.memory.loads)
     worst = with_deadband(case, largest, case.forecast)
     floor = max(limits.lower, case.sized.table.replicas_for(worst, case.capacity_factor))
-    above_limit = current > limits.upper
-    # NB: a lowered limit skips the safety rules, so it may go down to that limit and no further.
-    wanted = limits.upper if above_limit else floor
-    if wanted >= current:
-        return base
-    step = max(1, current * case.resource.policy.scale_down_step_percent // 100)
-    to = max(wanted, current - step)
-    vetoed = veto(Reduction(case, demand, to, above_limit=above_limit))
+    # NB: a limit that fell skips the safety rules, so it may go down to that limit and no further.
+    above = limits.limited_by if current > limits.upper else None
+    wanted = floor if above is None else limits.upper
+    return base if wanted >= current else _lowered(base, wanted, above, demand)
+
+
+def _is_above_maximum(case: Case) -> bool:
+    """Whether the user lowered `maxReplicas` below the present size: that needs no metrics."""
+    return case.target.replicas > case.bounds.upper and case.bounds.limited_by is Reason.MAX_REPLICAS
+
+
+def _lowered(base: Proposal, wanted: int, above: Reason | None, demand: Demand) -> Proposal:
+    """One step down towards what is wanted, unless a rule forbids it. `above`: the limit that asks for it, if any."""
+    case, current, limits = base.case, base.from_replicas, base.case.bounds
+    to = max(wanted, current - max(1, current * case.resource.policy.scale_down_step_percent // 100))
+    vetoed = veto(Reduction(case, demand, to, above))
     if vetoed is not None:
         return replace(base, reason=vetoed, limited_by=vetoed)
-    reason = Reason.ABOVE_LIMIT if above_limit else Reason.DEMAND_BELOW_CAPACITY
+    reason = Reason.DEMAND_BELOW_CAPACITY if above is None else Reason.ABOVE_LIMIT
     limited_by = Reason.SCALE_DOWN_STEP if to > wanted else limits.lower_by if to == limits.lower else None
     return replace(base, outcome=Outcome.DOWN, to_replicas=to, reason=reason, limited_by=limited_by)

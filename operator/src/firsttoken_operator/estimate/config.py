@@ -341,6 +341,12 @@ class DecisionConfig:
     scale_down_limit_percent: int = 20
     """Of the GPUs of all deployments without a pool, that may be given back by several of them within the window of the
     rate limit. Chosen: the default of a pool."""
+    rollout_deadline_seconds: float = 1800.0
+    """Without a pod that became ready, after which a rollout no longer holds a size: it is paused or stuck. Chosen:
+    three times the default of a Deployment's `progressDeadlineSeconds`."""
+    most_replaced_percent: int = 25
+    """Of the replicas that are needed, that stuck pods are ordered again for at most. Chosen: where all pods of a first
+    start are slow, others would be too."""
     most_kv_percent: float = 90.0
     """That KV caches of the smaller fleet may hold; engines preempt requests when they are full. Chosen."""
     low_resolution_sla_share: float = 0.9

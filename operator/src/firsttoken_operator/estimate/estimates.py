@@ -93,7 +93,10 @@ def fresh(target: Target, sized_key: str, memory: ResourceMemory | None) -> Reso
 def _with_size(at: Situation) -> ResourceMemory:
     memory, target, now = at.memory, at.target, at.tick.clock_seconds
     sleeps = target.replicas == 0 and (at.resource.policy.min_replicas == 0 or memory.sleeps)
-    memory = replace(memory, sleeps=sleeps)
+    still = memory.rollout_still_since_seconds
+    if still is None or target.ready > (memory.ready or 0):
+        still = now
+    memory = replace(memory, sleeps=sleeps, rollout_still_since_seconds=still if target.rollout else None)
     if target.ready != memory.ready:
         memory = replace(memory, ready=target.ready, ready_changed_seconds=None if memory.ready is None else now)
     if target.replicas == memory.replicas:

@@ -137,9 +137,12 @@ class ReadinessHistory:
         return self._known.get(deployment_uid)
 
 
-def patience_seconds(known: TimeToReady | None, time_scale: float) -> float:
-    """How long after being scheduled a pod is credited as starting. Only the default is divided by the time scale."""
-    default = DEFAULT_PATIENCE_SECONDS / time_scale
+def patience_seconds(known: TimeToReady | None, time_scale: float, declared_seconds: float | None = None) -> float:
+    """How long after being scheduled a pod is credited as starting. What was measured is not divided by the time scale.
+
+    `declared_seconds`: what a replica may take before the kubelet restarts it; None: it is not declared.
+    """
+    default = max(DEFAULT_PATIENCE_SECONDS, declared_seconds or 0.0) / time_scale
     if known is None:
         return default
     return max(default, SLACK * known.p99_seconds + 1.0)  # condition times have whole seconds

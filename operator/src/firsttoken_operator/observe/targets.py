@@ -26,7 +26,9 @@ def target_of(
     if view is None:
         return TargetMissing(Reason.TARGET_NOT_FOUND, f"Deployment {name} not found in {resource.metadata.namespace}")
     pods = store.pods_of(view.uid)
-    patience = patience_seconds(store.time_to_ready(view.uid), time_scale)
+    runtime = resource.spec.runtime
+    declared = runtime.startup_timeout_seconds if runtime else None
+    patience = patience_seconds(store.time_to_ready(view.uid), time_scale, declared)
     waiting = [pod for pod in pods if not pod.ready and not pod.terminating]
     stuck = [pod for pod in waiting if _waited_seconds(pod, wall_seconds) > patience]
     return Target(

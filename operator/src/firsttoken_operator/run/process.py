@@ -12,6 +12,7 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import Callable
 
 import kopf
 from kubernetes.aio import client
@@ -64,7 +65,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         await _definitions(cluster)
         sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
-        return await _run(settings, kubeconfig, parts, sync, switch)
+        return await _run(settings, kubeconfig, parts, sync, switch, cluster.wall_seconds)
     finally:
         await health.stop()
         parts.histories.close()
@@ -118,7 +119,12 @@ async def _definitions(cluster: KubernetesCluster) -> None:
 
 
 async def _run(
-    settings: Settings, kubeconfig: str | None, parts: Parts, sync: CacheSync, switch: WriteSwitch | None
+    settings: Settings,
+    kubeconfig: str | None,
+    parts: Parts,
+    sync: CacheSync,
+    switch: WriteSwitch | None,
+    wall: Callable[[], float],
 ) -> int:
     stop, stop_watching, watching = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -132,7 +138,7 @@ async def _run(
         beats.synced = True
         parts.metrics.leader.set(1)
         logger.info("caches are complete; the first tick starts")
-        await Loop(settings, parts).run(stop)
+        await Loop(settings, parts, wall=wall).run(stop)
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     resyncing = asyncio.create_task(sync.resync_forever(), name="resync")
