@@ -30,7 +30,11 @@ RENDERING: set[Right] = {
     (group, kind, verb)
     for group, kind in (("apps", "deployments"), ("", "services"), ("monitoring.coreos.com", "podmonitors"))
     for verb in ("get", "create", "patch")
-} | {(GROUP, "inferencedeployments/finalizers", "update")}
+} | {
+    (GROUP, "inferencedeployments/finalizers", "update"),
+    ("", "services", "list"),
+    ("monitoring.coreos.com", "podmonitors", "list"),
+}
 
 
 def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Right]:

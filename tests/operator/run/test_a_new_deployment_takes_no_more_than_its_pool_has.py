@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
+from firsttoken_operator.act.errors import ClusterError, Unavailable
 from firsttoken_operator.act.manifests import Rendering
-from firsttoken_operator.act.render import RenderResult
+from firsttoken_operator.act.render import RenderResult, States
 from firsttoken_operator.domain import (
     Claims,
+    FailedWrite,
     FleetSnapshot,
     PoolSnapshot,
     Reason,
@@ -33,8 +36,15 @@ class Recorded:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
         self.answer = RenderResult(Reason.RENDERED, "done", created=True)
+        self.present: States = {}
+        self.problem: ClusterError | None = None
 
-    async def render(self, rendering: Rendering, replicas: int) -> RenderResult:
+    async def states(self, renderings: Iterable[Rendering]) -> dict[str, States]:
+        if self.problem is not None:
+            raise self.problem
+        return {rendering.resource.metadata.uid: self.present for rendering in renderings}
+
+    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool) -> RenderResult:
         self.asked.append((rendering.resource.metadata.name, replicas))
         return self.answer
 
@@ -68,6 +78,29 @@ async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> No
         await rendered.reconcile(there(snapshot), store, ())
 
     assert renderer.asked == [("a", 6)]
+
+
+async def test_a_list_that_fails_puts_nothing_back_and_stops_nothing() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    await rendered.reconcile(there(snapshot), store, ())
+    renderer.problem = Unavailable("503")
+    results = [await rendered.reconcile(there(snapshot), store, ()) for _ in range(2)]
+
+    assert (renderer.asked, results) == ([("a", 6)], [{}, {}])
+
+
+async def test_a_failure_that_goes_on_is_told_once_until_it_is_another() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    told = []
+    for reason in (Reason.WRITE_DENIED, Reason.WRITE_DENIED, Reason.WRITE_FAILED, Reason.RENDERED):
+        renderer.answer = RenderResult(reason, "403")
+        told.append(list(await rendered.reconcile(there(snapshot), store, ())))
+        explained = rendered.explain(there(snapshot).resources[0])
+        assert explained.unrendered == (FailedWrite(reason, "403") if reason is not Reason.RENDERED else None)
+
+    assert told == [["a"], [], ["a"], ["a"]]
 
 
 async def test_a_deployment_that_went_missing_is_made_again() -> None:

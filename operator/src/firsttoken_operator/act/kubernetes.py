@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -171,14 +171,25 @@ class KubernetesCluster:
 
     async def uids(self, path: str, field_selector: str) -> set[str]:
         """Uid of every object of a collection, read in pages and without bodies."""
-        found: set[str] = set()
-        query = {"limit": str(PAGE)} | ({"fieldSelector": field_selector} if field_selector else {})
+        return {metadata["uid"] async for metadata in self._listed(path, fieldSelector=field_selector)}
+
+    async def metadata(self, api_version: str, kind: str, namespace: str, labels: str) -> dict[ObjectRef, Json]:
+        """Metadata of every object with these labels, in one namespace or (empty) in all."""
+        path = ObjectRef(api_version, kind, namespace, "").collection()
+        return {
+            ObjectRef(api_version, kind, metadata["namespace"], metadata["name"]): metadata
+            async for metadata in self._listed(path, labelSelector=labels)
+        }
+
+    async def _listed(self, path: str, **selectors: str) -> AsyncIterator[Json]:
+        query = {"limit": str(PAGE)} | {name: selector for name, selector in selectors.items() if selector}
         while True:
             page = await self._request("GET", path, query, accept=_METADATA_ONLY)
-            found.update(item["metadata"]["uid"] for item in page.get("items") or ())
+            for item in page.get("items") or ():
+                yield item["metadata"]
             token = page.get("metadata", {}).get("continue")
             if not token:
-                return found
+                return
             query["continue"] = token
 
     async def _apply(self, path: str, body: Json, manager: str) -> Json:

@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 RESOURCE_LABEL = "firsttoken.dev/inference-deployment"
 """Ties pods, Service and series to the resource; it is also the selector, which can never change."""
+MANAGED_BY_LABEL, MANAGER = "app.kubernetes.io/managed-by", "firsttoken"
 GPU_RESOURCE = "nvidia.com/gpu"
 API_PORT_NAME = "api"
 METRICS_PORT_NAME = "metrics"
@@ -126,7 +127,7 @@ def _labels(rendering: Rendering) -> dict[str, str]:
         "app.kubernetes.io/name": rendering.container.name,
         "app.kubernetes.io/instance": rendering.resource.metadata.name,
         "app.kubernetes.io/component": "inference",
-        "app.kubernetes.io/managed-by": "firsttoken",
+        MANAGED_BY_LABEL: MANAGER,
     }
 
 

@@ -86,7 +86,7 @@ class WriteQueue:
             async with asyncio.timeout(self._deadline_seconds):
                 return await asyncio.shield(outcome)
         except TimeoutError:
-            if key in self._tasks:
+            if outcome.done() or key in self._tasks:
                 return await outcome  # It is given up in this moment too.
             self.discard(key)
             text = "the API server throttles, or apiServer.requestsPerSecond is too low"

@@ -5,18 +5,22 @@ with 7 replicas and then without becomes 1; applied again with 7 it resets a fle
 is sent exactly once, at creation; a second field manager takes hold of it at once through the scale subresource; and
 from then on no apply contains it. A crash between the first two steps is repaired before the next apply.
 
-An object of the same name that another writer made is never touched.
+An object of the same name that another writer made is never touched. What is deleted or changed by another writer is
+put back, by what differs from the manifest alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.errors import ClusterError, NotFound, Rejected
 from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
-from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
+from firsttoken_operator.act.manifests import MANAGED_BY_LABEL, MANAGER, Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.base import API_VERSION
@@ -25,9 +29,14 @@ from firsttoken_operator.domain import Reason, ScalingMode
 MONITORING_API = "monitoring.coreos.com/v1"
 REQUESTS = 10
 """Of one rendering at most."""
+ABSENT = ""
 
 
 FAILURES = (Reason.WRITE_DENIED, Reason.WRITE_FAILED)
+
+
+States = Mapping[ObjectRef, str]
+"""What each object is like, in a form that changes with every field that a manifest sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,74 +44,137 @@ class RenderResult:
     """What became of a rendering.
 
     `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since), WriteDenied or
-    WriteFailed.
+    WriteFailed. `states`: the objects as they are now. `written`: whether any of them had to be.
     """
 
     reason: Reason
     message: str
     created: bool = False
+    states: States = field(default_factory=dict)
+    written: bool = True
 
 
 class Renderer:
-    """Applies the manifests of one resource at a time."""
+    """Applies the manifests of one resource at a time. `namespaces`: where, empty: everywhere."""
 
-    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue) -> None:
+    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue, namespaces: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._writes = writes
+        self._namespaces = namespaces or ("",)
 
-    async def render(self, rendering: Rendering, replicas: int) -> RenderResult:
+    async def states(self, rendering: Iterable[Rendering]) -> dict[str, States]:
+        """The objects of each rendering as they are now, by uid of its resource; one that is not there is `ABSENT`.
+
+        Raises `ClusterError`.
+        """
+        found: dict[ObjectRef, str] = {}
+        kinds = [("apps/v1", "Deployment"), ("v1", "Service")]
+        kinds += [(MONITORING_API, "PodMonitor")] if await self._has_monitors() else []
+        for (api_version, kind), namespace in product(kinds, self._namespaces):
+            listed = await self._cluster.metadata(api_version, kind, namespace, f"{MANAGED_BY_LABEL}={MANAGER}")
+            found |= {ref: _state(metadata) for ref, metadata in listed.items()}
+        return {
+            metadata.uid: {
+                ref: found.get(ref, ABSENT)
+                for ref in (ObjectRef(*kind, metadata.namespace, metadata.name) for kind in kinds)
+            }
+            for metadata in (one.resource.metadata for one in rendering)
+        }
+
+    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool = False) -> RenderResult:
         """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
 
-        Never raises `ClusterError`: an outcome is a value.
+        `is_known`: the same was applied before, so that only what differs from it is applied again. Otherwise a field
+        may have to go, which only an apply does. Never raises `ClusterError`: an outcome is a value.
         """
         key = Key(rendering.resource.metadata.uid, "rendering")
         try:
-            return await self._writes.run(key, Priority.RENDER, lambda: self._render(rendering, replicas), REQUESTS)
+            return await self._writes.run(
+                key, Priority.RENDER, lambda: self._render(rendering, replicas, is_known), REQUESTS
+            )
         except Rejected as error:
             return RenderResult(Reason.WRITE_DENIED, str(error))
         except ClusterError as error:
             return RenderResult(Reason.WRITE_FAILED, str(error))
 
-    async def _render(self, rendering: Rendering, replicas: int) -> RenderResult:
+    async def _render(self, rendering: Rendering, replicas: int, is_known: bool) -> RenderResult:
         metadata = rendering.resource.metadata
         ref = ObjectRef(API_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
         live_resource = await self._cluster.read(ref)
         changed = changed_since(live_resource, metadata.uid, metadata.generation)
         if changed or live_mode(live_resource) is ScalingMode.PAUSED:
             return RenderResult(Reason.WRITE_CONFLICT, changed or "scaling.mode is Paused now")
-        manifests = [service(rendering)]
-        if await self._cluster.serves(MONITORING_API, "PodMonitor"):
-            manifests.append(pod_monitor(rendering))
-        workload = deployment(rendering)
+        # The Service first, so that no pod is ready before something leads to it.
+        manifests = [service(rendering), deployment(rendering)]
+        if await self._has_monitors():
+            manifests.insert(1, pod_monitor(rendering))
         live = {}
-        for manifest in (workload, *manifests):
+        for manifest in manifests:
             found = await self._find(ObjectRef.of(manifest))
             if found is not None and not _is_owned_by(found, metadata.uid):
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
                 return RenderResult(Reason.CONFLICT, text)
             live[manifest["kind"]] = found
-        # The Service first, so that no pod is ready before something leads to it.
+        states, written = {}, []
         for manifest in manifests:
-            await self._cluster.apply(manifest)
-        created = live["Deployment"] is None
-        if live["Deployment"] is None:
-            await self._cluster.apply(workload | {"spec": workload["spec"] | {"replicas": replicas}})
-            await self._cluster.hold_replicas(ObjectRef.of(workload), replicas)
+            now = live[manifest["kind"]]
+            if now is None or not is_known or differs(manifest, now):
+                written.append(manifest["kind"])
+                now = await self._write(manifest, now, replicas)
+            states[ObjectRef.of(manifest)] = _state(now["metadata"])
+        if is_known:
+            text = (
+                f"{' and '.join(written)} {metadata.name} put back: deleted or changed by another writer, or new here"
+            )
         else:
-            await self._update(workload, live["Deployment"])
-        verb = f"created with {replicas} replicas" if created else "updated; its replicas stay as they are"
-        return RenderResult(Reason.RENDERED, f"Deployment {workload['metadata']['name']} {verb}", created)
+            verb = (
+                "updated; its replicas stay as they are" if live["Deployment"] else f"created with {replicas} replicas"
+            )
+            text = f"Deployment {metadata.name} {verb}"
+        return RenderResult(Reason.RENDERED, text, live["Deployment"] is None, states, bool(written))
 
-    async def _update(self, workload: dict[str, Any], live: dict[str, Any]) -> None:
+    async def _write(self, manifest: dict[str, Any], live: dict[str, Any] | None, replicas: int) -> dict[str, Any]:
+        """Apply one manifest; the object as it is then."""
+        ref = ObjectRef.of(manifest)
+        if manifest["kind"] != "Deployment":
+            return await self._cluster.apply(manifest)
+        if live is None:
+            made = await self._cluster.apply(manifest | {"spec": manifest["spec"] | {"replicas": replicas}})
+            await self._cluster.hold_replicas(ref, replicas)
+            return made
         if not _are_replicas_held(live):
-            await self._cluster.hold_replicas(ObjectRef.of(workload), int(live["spec"].get("replicas", 1)))
-        await self._cluster.apply(workload)
+            await self._cluster.hold_replicas(ref, int(live["spec"].get("replicas", 1)))
+        return await self._cluster.apply(manifest)
+
+    async def _has_monitors(self) -> bool:
+        return await self._cluster.serves(MONITORING_API, "PodMonitor")
 
     async def _find(self, ref: ObjectRef) -> dict[str, Any] | None:
         try:
             return await self._cluster.read(ref)
         except NotFound:
             return None
+
+
+def differs(wanted: Any, live: Any) -> bool:
+    """Whether a field of `wanted` is not so in `live`, which has more: defaults, and what other writers set.
+
+    NB: an amount that the server writes in another way than it was sent differs, which costs an apply of nothing.
+    """
+    if isinstance(wanted, dict):
+        return not isinstance(live, dict) or any(key not in live or differs(v, live[key]) for key, v in wanted.items())
+    if isinstance(wanted, list):
+        is_same = isinstance(live, list) and len(wanted) == len(live)
+        return not is_same or any(differs(a, b) for a, b in zip(wanted, live, strict=True))
+    return bool(wanted != live)
+
+
+def _state(metadata: Mapping[str, Any]) -> str:
+    # NB: a Deployment's version moves with each pod that becomes ready, its generation with its spec alone; a Service
+    # has no generation.
+    version = metadata.get("generation") or metadata["resourceVersion"]
+    owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+    return json.dumps([metadata["uid"], version, owners, metadata.get("labels")], sort_keys=True)
 
 
 def _is_owned_by(live: dict[str, Any], uid: str) -> bool:

@@ -83,7 +83,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
     )
     recorder = EventRecorder(cluster, writes)
     rendered = Rendered(
-        Renderer(cluster, writes),
+        Renderer(cluster, writes, settings.namespaces),
         monitor_labels=settings.pod_monitor_labels,
         scrape_interval_seconds=timing.scrape_interval_seconds,
     )

@@ -1,6 +1,7 @@
 """Renders the resources with `spec.runtime` that are admitted at a tick, and remembers what was rendered.
 
-Objects are applied when what they should look like changed, when the Deployment is missing, and once after a start.
+Objects are applied when what they should look like changed, when the Deployment is missing, and once after a start; and
+what is no longer as it was applied (a list of their metadata at each tick tells), or can only be made now, is put back.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from firsttoken_operator.act.errors import ClusterError
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
-from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult
+from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult, States
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit
 from firsttoken_operator.domain import (
@@ -31,6 +33,12 @@ from firsttoken_sizing.catalog import resolve_gpu
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    wanted: str
+    states: States
+
+
 class Rendered:
     """What this process has rendered, by uid of the resource."""
 
@@ -40,7 +48,7 @@ class Rendered:
         self._renderer = renderer
         self._monitor_labels = dict(monitor_labels)
         self._scrape_interval_seconds = scrape_interval_seconds
-        self._applied: dict[str, str] = {}
+        self._applied: dict[str, _Applied] = {}
         self._problems: dict[str, RenderResult] = {}
 
     def explain(self, resource: ResourceSnapshot) -> ResourceSnapshot:
@@ -68,9 +76,7 @@ class Rendered:
                 due.append((admitted, stored.parsed))
             elif admitted.is_new:
                 results[admitted.resource.uid] = RenderResult(admitted.reason, admitted.message)
-        rendered = await asyncio.gather(
-            *(self._reconcile_one(a, parsed, snapshot.pools.get(a.resource.pool or "")) for a, parsed in due)
-        )
+        rendered = await self._reconcile_all([(a, self._rendering(a, parsed, snapshot)) for a, parsed in due])
         for (admitted, _), result in zip(due, rendered, strict=True):
             if result is None:
                 self._problems.pop(admitted.resource.uid, None)
@@ -88,19 +94,37 @@ class Rendered:
                 known.pop(uid)
         return news
 
-    async def _reconcile_one(
-        self, admitted: Admission, parsed: InferenceDeployment, pool: PoolSnapshot | None
-    ) -> RenderResult | None:
-        uid, configuration = admitted.resource.uid, admitted.sized.configuration
+    def _rendering(self, admitted: Admission, parsed: InferenceDeployment, snapshot: FleetSnapshot) -> Rendering:
+        configuration, pool = admitted.sized.configuration, snapshot.pools.get(admitted.resource.pool or "")
         selector = _node_selector(parsed, configuration.gpu, pool)
-        rendering = Rendering(parsed, configuration, selector, self._monitor_labels, self._scrape_interval_seconds)
+        return Rendering(parsed, configuration, selector, self._monitor_labels, self._scrape_interval_seconds)
+
+    async def _reconcile_all(self, due: list[tuple[Admission, Rendering]]) -> list[RenderResult | None]:
+        known = [rendering for admitted, rendering in due if admitted.resource.uid in self._applied]
+        try:
+            states = await self._renderer.states(known) if known else {}
+        except ClusterError as error:
+            logger.warning("cannot list the rendered objects: %s", error)
+            states = {}
+        return await asyncio.gather(
+            *(self._reconcile_one(a, rendering, states.get(a.resource.uid, {})) for a, rendering in due)
+        )
+
+    async def _reconcile_one(self, admitted: Admission, rendering: Rendering, now: States) -> RenderResult | None:
+        """Render what is due. `now`: the objects as they are, as far as that is known."""
+        uid = admitted.resource.uid
         wanted = json.dumps([make(rendering) for make in (deployment, service, pod_monitor)], sort_keys=True)
-        if not admitted.is_new and self._applied.get(uid) == wanted:
+        before = self._applied.get(uid)
+        is_known = before is not None and before.wanted == wanted and not admitted.is_new
+        if before is not None and is_known and all(before.states.get(ref) == state for ref, state in now.items()):
             return None
-        result = await self._renderer.render(rendering, admitted.replicas)
-        if result.reason is Reason.RENDERED:
-            self._applied[uid] = wanted
-            logger.info("rendered %s: %s", parsed.key, result.message)
+        result = await self._renderer.render(rendering, admitted.replicas, is_known=is_known)
+        if result.reason is not Reason.RENDERED:
+            return result
+        self._applied[uid] = _Applied(wanted, result.states)
+        if not result.written:
+            return None
+        logger.info("rendered %s: %s", rendering.resource.key, result.message)
         return result
 
 
