@@ -426,7 +426,7 @@ REFUSED_BY_RULE = (
         {"spec.baseGPUs": 0, "spec.burstGPUs": 0},
         field="spec.baseGPUs",
         problem="baseGPUs and burstGPUs add up to 0",
-        fix="give the pool at least one GPU, or leave both out for the inventory of matching nodes",
+        fix="give the pool at least one GPU, or leave both out for no budget",
     ),
     BadObject(
         "two prices",

@@ -1,10 +1,11 @@
 """The sum of all resources of a pool stays inside its budget, whatever they ask for."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import Memory, charged_gpus, decide
+from firsttoken_operator.decide import Memory, Ownership, charged_gpus, decide, judge_owners, judge_pool, wrote
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -212,6 +213,49 @@ def test_scaled_down_gpus_are_free_only_when_their_pods_are_gone() -> None:
 
     assert isinstance(leaving, Target)
     assert charged_gpus(leaving) == 16
+
+
+def test_what_we_wrote_is_charged_before_the_watch_shows_it() -> None:
+    """The watch is a tick behind: one replica of 8 GPUs is free for one of the two, and no tick gives it twice."""
+    pools = {"h100": replace(POOL, budget_gpus=8)}
+    owned: Mapping[str, Ownership] = {}
+    memory = Memory()
+    for tick in range(6):
+        now = 100.0 + tick * TICK_SECONDS
+        # Only from the second tick on does the second one want what the first one was given.
+        members = (member("a", 2, metrics(40)), member("b", 2, metrics(40 if tick else 10)))
+        judged = judge_owners(FleetSnapshot(now, TICK_SECONDS, members, pools), owned, 600)
+        decided, memory = decide(judged.snapshot, memory)
+        sizes = {d.name: d.to_replicas for d in decided}
+        owned = {
+            d.uid: wrote(judged.ownerships[d.uid], d.to_replicas, now) if d.changes else judged.ownerships[d.uid]
+            for d in decided
+        }
+        assert sum(sizes.values()) <= 8
+    assert sizes == {"a": 6, "b": 2}
+
+
+def test_a_repeated_decision_is_granted_what_it_was_granted_before() -> None:
+    pool = replace(POOL, budget_gpus=8)
+    full = member("a", 2, metrics(30), pods={"written": 6}), member("b", 2, metrics(10))
+
+    assert once(*full, pool=pool)["a"].to_replicas == 6
+
+
+def test_a_pool_whose_nodes_come_with_the_pods_withholds_nothing() -> None:
+    elastic = replace(POOL, budget_gpus=None, inventory_gpus=None, is_elastic=True)
+
+    assert once(member("a", 10, metrics(100)), pool=elastic)["a"].to_replicas == 20
+
+
+def test_a_pool_whose_nodes_come_with_the_pods_gives_back_a_share_of_what_it_holds() -> None:
+    elastic = replace(POOL, budget_gpus=None, inventory_gpus=None, is_elastic=True)
+    fleet = settled(replicas=40, pools={"h100": elastic}, pool="h100")
+    sizes = [d.to_replicas for d in fleet.run(metrics(10), 600) if d.changes]
+
+    # 20 % of 40 GPUs.
+    assert sizes == [32]
+    assert judge_pool(elastic, ()).holds is True
 
 
 def test_the_order_of_resources_does_not_change_the_answer() -> None:

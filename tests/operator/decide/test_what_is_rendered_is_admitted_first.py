@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.decide import Admission, Waiting, admit
-from firsttoken_operator.domain import Claims, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
-from tests.operator.decide.builders import lost, resource, target
+from firsttoken_operator.domain import (
+    Claims,
+    FleetSnapshot,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    TargetMissing,
+    Unsized,
+)
+from tests.operator.decide.builders import SIZED, lost, resource, target
 
 RENDERED = Claims("a", is_rendered=True)
 NEW = resource(TargetMissing(Reason.TARGET_NOT_FOUND, ""), lost(), pool="h100", claims=RENDERED)
@@ -64,3 +72,41 @@ def test_what_is_new_gets_what_is_free() -> None:
 
     assert isinstance(found, Admission)
     assert (found.is_new, found.replicas) == (True, 4)
+
+
+@pytest.mark.parametrize(("budget", "admitted"), [(5, False), (6, True)])
+def test_what_runs_takes_more_gpus_a_replica_only_where_the_pool_has_them(budget: int, admitted: bool) -> None:
+    larger = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=2))
+    for sized in (larger, Unsized(Reason.TENSOR_PARALLEL_MISMATCH, "", withheld=larger)):
+        found = one(replace(RUNNING, sized=sized), replace(POOL, budget_gpus=budget))
+
+        assert isinstance(found, Admission) == admitted
+        if isinstance(found, Waiting):
+            assert (found.is_new, found.is_news, found.reason) == (False, True, Reason.POOL_EXHAUSTED)
+            assert "3 free GPUs more for 2 GPUs a replica" in found.message
+
+
+def test_what_runs_takes_no_more_gpus_a_replica_of_a_pool_of_unknown_size() -> None:
+    larger = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=2))
+    found = one(replace(RUNNING, sized=larger), replace(POOL, budget_gpus=None))
+
+    assert isinstance(found, Waiting)
+    assert found.reason is Reason.POOL_INVENTORY_UNKNOWN
+
+
+def test_fewer_gpus_a_replica_need_none() -> None:
+    larger_pods = replace(RUNNING, target=target(3, gpus_per_replica=2))
+
+    assert isinstance(one(larger_pods, replace(POOL, budget_gpus=0)), Admission)
+
+
+def test_gpus_of_a_larger_replica_are_not_given_twice() -> None:
+    larger = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=2))
+    running = replace(RUNNING, sized=larger, priority=1)
+    new = replace(NEW, uid="r-2", name="b", claims=Claims("b", is_rendered=True))
+    snapshot = FleetSnapshot(0, 15, (new, running), {"h100": replace(POOL, budget_gpus=7)})
+    first, second = admit(snapshot, ())
+
+    assert isinstance(first, Admission)
+    assert isinstance(second, Admission)
+    assert (first.resource.uid, second.replicas) == ("r-1", 1)

@@ -282,6 +282,15 @@ def test_an_inventory_that_is_not_reported_is_unknown_not_zero(nodes: list[tuple
     assert (found.budget_gpus, found.inventory_gpus) == (None, None)
 
 
+@pytest.mark.parametrize("nodes", [[], NODES])
+def test_a_cloud_pool_without_declared_gpus_has_no_budget(nodes: list[tuple[str, Any]]) -> None:
+    found = pool_of(*nodes, location="Cloud")
+
+    assert (found.budget_gpus, found.is_elastic) == (None, True)
+    assert not pool_of(*nodes, location="Cloud", baseGPUs=4).is_elastic
+    assert not pool_of(*nodes).is_elastic
+
+
 def test_a_pool_that_does_not_parse_has_an_unknown_budget_and_says_why() -> None:
     unreadable = pool_of(*NODES, peakGPUs=-1)
 

@@ -130,7 +130,7 @@ class GPUPoolSpec(ApiModel):
                 "self.baseGPUs + (has(self.burstGPUs) ? self.burstGPUs : 0) > 0"
             ),
             problem="baseGPUs and burstGPUs add up to 0",
-            fix="give the pool at least one GPU, or leave both out for the inventory of matching nodes",
+            fix="give the pool at least one GPU, or leave both out for no budget",
             holds=lambda p: (
                 p.location is not Location.CLOUD or p.base_gpus is None or p.base_gpus + (p.burst_gpus or 0) > 0
             ),
@@ -152,7 +152,7 @@ class GPUPoolSpec(ApiModel):
         "OnPrem: never exceeded.", unit="GPUs", absent="the inventory of matching nodes"
     )
     base_gpus: Gpus | None = optional(
-        "Cloud: GPUs that are always there (reserved).", unit="GPUs", absent="the inventory of matching nodes"
+        "Cloud: GPUs that are always there (reserved).", unit="GPUs", absent="no budget, nodes come as pods wait"
     )
     burst_gpus: Gpus | None = optional(
         "Cloud: GPUs that may be added on top of baseGPUs.", unit="GPUs", absent="none is added"
@@ -171,7 +171,7 @@ class GPUPoolSpec(ApiModel):
 
     @property
     def declared_gpus(self) -> int | None:
-        """The declared budget: peakGPUs, else base + burst, else None (the inventory of matching nodes)."""
+        """The declared budget: peakGPUs, else base + burst, else None (on-prem the inventory, in the cloud none)."""
         if self.peak_gpus is not None:
             return self.peak_gpus
         return None if self.base_gpus is None else self.base_gpus + (self.burst_gpus or 0)

@@ -19,6 +19,7 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     ScalingMode,
     Sized,
+    Target,
     TargetMissing,
 )
 
@@ -41,6 +42,11 @@ class Waiting:
     is_new: bool
     reason: Reason
     message: str
+
+    @property
+    def is_news(self) -> bool:
+        """Whether to tell of it: that a running one waits for its pool to be readable is none."""
+        return self.is_new or self.reason is Reason.POOL_EXHAUSTED
 
 
 def admit(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> list[Admission | Waiting]:
@@ -72,19 +78,33 @@ def _admit_one(
     pool, gpus = snapshot.pools.get(name or ""), sized.configuration.gpus_per_replica
     scheduled = resource.scheduled_requests_per_second
     replicas = initial_replicas(resource.policy, sized, scheduled, on_prem=pool is not None and pool.on_prem)
-    if is_new and name is not None:
-        if name not in free:
-            return Waiting(resource, is_new, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
+    if name is not None and not is_new and (pool is None or pool.problem):
+        # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
+        why = Reason.POOL_NOT_FOUND if pool is None else Reason.INVALID_SPEC
+        return Waiting(resource, False, why, f"pool {name} cannot be read; what runs stays as it is")
+    more = 0 if name is None else _more_gpus(resource.target, replicas, gpus)
+    if name is None or more <= 0:
+        return Admission(resource, sized, is_new, replicas)
+    if name not in free:
+        return Waiting(resource, is_new, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
+    if is_new:
         replicas = min(replicas, max(0, free[name]) // gpus)
+        more = replicas * gpus
         if replicas == 0:
             text = f"pool {name} has no {gpus} free GPUs for a replica"
             return Waiting(resource, is_new, Reason.POOL_EXHAUSTED, text)
-        free[name] -= replicas * gpus
-    elif name is not None and (pool is None or pool.problem):
-        # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
-        why = Reason.POOL_NOT_FOUND if pool is None else Reason.INVALID_SPEC
-        return Waiting(resource, is_new, why, f"pool {name} cannot be read; what runs stays as it is")
+    elif more > free[name]:
+        text = f"pool {name} has no {more} free GPUs more for {gpus} GPUs a replica; what runs stays as it is"
+        return Waiting(resource, is_new, Reason.POOL_EXHAUSTED, text)
+    free[name] -= more
     return Admission(resource, sized, is_new, replicas)
+
+
+def _more_gpus(target: Target | TargetMissing, replicas: int, gpus_per_replica: int) -> int:
+    """GPUs that rendering takes on top of what is charged: of the first replicas, or of larger ones."""
+    if isinstance(target, TargetMissing):
+        return replicas * gpus_per_replica
+    return target.held * (gpus_per_replica - target.gpus_per_replica)
 
 
 def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Counter[str]:
@@ -93,7 +113,8 @@ def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Cou
     granted: Counter[str] = Counter()
     for decision in decisions:
         resource = resources[decision.uid]
-        increase = decision.to_replicas - decision.from_replicas
-        if resource.pool is not None and resource.policy.mode is ScalingMode.ACTIVE and increase > 0:
-            granted[resource.pool] += increase * decision.gpus_per_replica
+        if resource.pool is None or resource.policy.mode is not ScalingMode.ACTIVE:
+            continue
+        if isinstance(resource.target, Target) and decision.to_replicas > resource.target.held:
+            granted[resource.pool] += (decision.to_replicas - resource.target.held) * decision.gpus_per_replica
     return granted

@@ -3,8 +3,8 @@
 Those without a pool have no budget and one rate limit together: what makes all of them look idle at once is more likely
 a broken source than an idle fleet. One that gives back alone goes by its own steps.
 
-Charged are the pods that exist (ready, starting, stuck, terminating) or the size that was asked for, whichever is more:
-a scale-down frees its GPUs only when its pods are gone.
+Charged are the pods that exist (ready, starting, stuck, terminating) or the size that was asked for, whichever is more,
+also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are gone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from firsttoken_operator.estimate import EstimatorConfig
 
 Proposed = Proposal | Unscalable
 
+UNBOUNDED_GPUS = 10**9
+"""Free GPUs of a pool that nothing bounds: more than any fleet asks for."""
+
 
 def arbitrate(
     proposals: Sequence[Proposed], snapshot: FleetSnapshot, clock_seconds: float, config: EstimatorConfig
@@ -47,8 +50,7 @@ def arbitrate(
 
 def charged_gpus(target: Target) -> int:
     """GPUs that a target occupies or has asked for."""
-    live = target.ready + target.starting + target.stuck
-    return (max(target.replicas, live) + target.terminating) * target.gpus_per_replica
+    return (target.held + target.terminating) * target.gpus_per_replica
 
 
 def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
@@ -58,6 +60,8 @@ def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
 
 def free_gpus(resources: Iterable[ResourceSnapshot], pool: PoolSnapshot | None) -> int | None:
     """GPUs of the pool's budget that none of its resources and nothing else holds; None: the budget is not known."""
+    if pool is not None and pool.is_elastic:
+        return UNBOUNDED_GPUS
     if pool is None or pool.budget_gpus is None:
         return None
     return pool.budget_gpus - pool.charged_elsewhere_gpus - charged_together(r.target for r in resources)
@@ -140,8 +144,8 @@ def _order(p: Proposal) -> tuple[bool, int, str, str, str]:
 def _grant(p: Proposal, free: int | None, missing: Reason) -> tuple[Proposal, int]:
     """The part of an increase that the free GPUs allow, and the GPUs that it uses."""
     target, wanted = p.case.target, p.to_replicas - p.from_replicas
-    # Growing back to pods that still exist costs nothing new: they are charged already.
-    already = max(0, target.ready + target.starting + target.stuck - p.from_replicas)
+    # Growing to pods that exist, or were asked for, costs nothing new: they are charged already.
+    already = target.held - p.from_replicas
     if free is None:
         granted, limited_by = min(wanted, already), missing
     else:
@@ -159,10 +163,11 @@ def _grant(p: Proposal, free: int | None, missing: Reason) -> tuple[Proposal, in
 
 def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float) -> int | None:
     """GPUs that may still be given back in this window of the rate limit; None: the budget is not known."""
-    if pool is None or pool.budget_gpus is None:
+    if pool is None or (pool.budget_gpus is None and not pool.is_elastic):
         return None
     given = sum(_given_gpus(p, clock_seconds - pool.scale_down_limit_window_seconds) for p in members)
-    allowed = pool.budget_gpus * pool.scale_down_limit_percent // 100
+    held = charged_together(p.resource.target for p in members) + given
+    allowed = (held if pool.budget_gpus is None else pool.budget_gpus) * pool.scale_down_limit_percent // 100
     return max(allowed, max((t.gpus_per_replica for t in _targets(members)), default=1)) - given
 
 

@@ -69,7 +69,7 @@ def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Judgement:
     kind = ConditionType.CAPACITY_AVAILABLE
     if pool.problem:
         return Judgement(kind, None, Reason.INVALID_SPEC, pool.problem)
-    if pool.budget_gpus is None:
+    if pool.budget_gpus is None and not pool.is_elastic:
         text = "no budget is declared and no matching node reports its GPUs: nothing grows"
         return Judgement(kind, None, Reason.POOL_INVENTORY_UNKNOWN, text)
     if short := sum(decision.limited_by is Reason.POOL_EXHAUSTED for decision in decisions):

@@ -68,7 +68,8 @@ def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreig
         ownerships[resource.uid] = state
         if write is not None:
             foreign[resource.uid] = write
-        resources.append(replace(resource, conflict=state.conflict))
+        seen = replace(target, written=state.written or 0)
+        resources.append(replace(resource, conflict=state.conflict, target=seen))
     return Owned(replace(snapshot, resources=tuple(resources)), MappingProxyType(ownerships), MappingProxyType(foreign))
 
 

@@ -93,6 +93,13 @@ class Target:
     failing: int = 0
     rollout: bool = False
     gpus_per_replica: int = 1
+    written: int = 0
+    """Replicas that we wrote and the watch does not show yet; 0: there is no such write."""
+
+    @property
+    def held(self) -> int:
+        """Replicas that there are, that were asked for, or that our last write asks for, whichever is most."""
+        return max(self.replicas, self.written, self.ready + self.starting + self.stuck)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +255,9 @@ class PoolSnapshot:
 
     `budget_gpus` is what may be charged: `peakGPUs` where declared, else base + burst, else the inventory of matching
     nodes; None: unknown, which freezes growth. `charged_elsewhere_gpus`: GPUs in use by pods that no resource of this
-    snapshot owns. `node_selector`: labels of its nodes, where declared. `problem`: why its spec cannot be read; empty:
-    it can.
+    snapshot owns. `is_elastic`: no budget is declared and nodes come when pods wait for them: nothing is withheld, and
+    `budget_gpus` is None. `node_selector`: labels of its nodes, where declared. `problem`: why its spec cannot be read;
+    empty: it can.
     """
 
     name: str
@@ -259,6 +267,7 @@ class PoolSnapshot:
     scale_down_limit_percent: int
     scale_down_limit_window_seconds: float
     charged_elsewhere_gpus: int = 0
+    is_elastic: bool = False
     node_selector: Mapping[str, str] = field(default_factory=dict)
     uid: str = ""
     generation: int = 0

@@ -22,7 +22,8 @@ def pool_snapshot(
 ) -> PoolSnapshot:
     """One pool at one tick. `own_pod_uids`: pods of the resources that are in this pool.
 
-    The budget is what was declared, else the inventory; a pool that does not parse has no known budget.
+    The budget is what was declared, else the inventory; in the cloud there is none then: where no pod waits for a node,
+    none comes. A pool that does not parse has no known budget.
     """
     if pool.parsed is None:
         return PoolSnapshot(
@@ -36,11 +37,14 @@ def pool_snapshot(
     # NB: where no ready node reports any GPU, how many there are is unknown: neither zero nor unlimited.
     inventory = sum(reported) if reported else None
     names = {node.name for node in members}
+    on_prem = spec.location is Location.ON_PREM
+    is_elastic = not on_prem and spec.declared_gpus is None
     return PoolSnapshot(
         name=pool.name,
-        budget_gpus=inventory if spec.declared_gpus is None else spec.declared_gpus,
+        budget_gpus=spec.declared_gpus if spec.declared_gpus is not None or is_elastic else inventory,
         inventory_gpus=inventory,
-        on_prem=spec.location is Location.ON_PREM,
+        on_prem=on_prem,
+        is_elastic=is_elastic,
         scale_down_limit_percent=spec.scale_down_limit_percent,
         scale_down_limit_window_seconds=scale_down_limit_window_seconds,
         charged_elsewhere_gpus=sum(pod.gpus for pod in pods if pod.node in names and pod.uid not in own_pod_uids),

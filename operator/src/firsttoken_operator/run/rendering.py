@@ -74,7 +74,7 @@ class Rendered:
                 continue  # Deleted, or made unreadable, since the snapshot was taken.
             if not isinstance(admitted, Waiting):
                 due.append((admitted, stored.parsed))
-            elif admitted.is_new:
+            elif admitted.is_news:
                 results[admitted.resource.uid] = RenderResult(admitted.reason, admitted.message)
         rendered = await self._reconcile_all([(a, self._rendering(a, parsed, snapshot)) for a, parsed in due])
         for (admitted, _), result in zip(due, rendered, strict=True):
