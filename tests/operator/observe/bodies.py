@@ -84,9 +84,9 @@ def node(name: str, *, gpus: str | None = "8", product: str = "NVIDIA-H100-80GB-
     }
 
 
-def autoscaler(name: str, *, target: str = "nim") -> Body:
+def autoscaler(name: str, *, target: str = "nim", **options: Any) -> Body:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
-    return {"metadata": metadata(name), "spec": {"scaleTargetRef": reference}}
+    return {"metadata": metadata(name, **options), "spec": {"scaleTargetRef": reference}}
 
 
 def inference_deployment(

@@ -189,6 +189,7 @@ RIVALS: dict[str, tuple[list[tuple[str, Any]], str]] = {
         "HorizontalPodAutoscaler hpa scales this target; delete it or set scaling.mode: Advisory",
     ),
     "an autoscaler of another target": ([("HorizontalPodAutoscaler", autoscaler("hpa", target="x"))], ""),
+    "an autoscaler of another namespace": ([("HorizontalPodAutoscaler", autoscaler("hpa", namespace="x"))], ""),
 }  # fmt: skip
 
 
