@@ -113,6 +113,20 @@ async def test_losing_and_regaining_metrics_are_two_events_however_long_it_lasts
     assert [reason for _, reason, _ in events(cluster)] == ["MetricsLost", "MetricsRecovered"]
 
 
+async def test_flapping_metrics_are_told_of_in_few_events() -> None:
+    about = resource(target(5), metrics(20.0))
+    cluster, clock = server(about), Clock()
+    publisher = Teller(cluster, clock)
+    await publisher.publish({}, steady(about), None)
+    for tick in range(120):
+        seen = (blind, steady)[tick % 2](about, clock.at)
+        await publisher.publish(status(cluster), seen, None)
+        clock.at += timedelta(seconds=15)
+
+    assert [reason for _, reason, _ in events(cluster)] == ["MetricsLost", "MetricsRecovered"]
+    assert len([name for name, kind in cluster.calls if kind == "Event"]) <= 8
+
+
 async def test_failing_requests_are_another_event_than_lost_metrics() -> None:
     about = resource(target(5), metrics(20.0))
     cluster = server(about)

@@ -114,8 +114,8 @@ class Measuring:
     def _unread(self, name: str) -> Reading:
         """What is known of a source that was not asked, or has not answered."""
         if name in self._readers:
-            silent = self._readers[name].silent_seconds or 0.0
-            why = Missing(Reason.SOURCE_UNREACHABLE, f"{self._configs[name].about}: no answer for {silent:.0f} s")
+            # NB: without for how long: another text at every outage would be another Event.
+            why = Missing(Reason.SOURCE_UNREACHABLE, f"{self._configs[name].about}: no answer in time")
         else:
             text = f"no Prometheus is called {name!r}; the administrator names them in the chart"
             why = Missing(Reason.SOURCE_NOT_CONFIGURED, text)

@@ -48,13 +48,6 @@ class SourceReader(Generic[Read]):
         self._late_in_a_row = 0
         self._is_late = False
         self._ticks_to_skip = 0
-        self._silent_since_seconds: float | None = None
-
-    @property
-    def silent_seconds(self) -> float | None:
-        """Since when there was no answer; None: there was one to the last question."""
-        since = self._silent_since_seconds
-        return None if since is None else self._clock() - since
 
     @property
     def patience_seconds(self) -> float:
@@ -80,7 +73,6 @@ class SourceReader(Generic[Read]):
         if self._task is not None and not self._is_late:
             self._is_late = True
             self._late_in_a_row += 1
-            self._fall_silent()
         return None
 
     def close(self) -> None:
@@ -101,19 +93,13 @@ class SourceReader(Generic[Read]):
         except Exception:
             # A fault of ours in reading one source must not keep the others from being decided.
             logger.exception("reading a source of metrics failed")
-            self._fall_silent()
             return None
         if self._is_answer(reading):
-            self._late_in_a_row, self._ticks_to_skip, self._silent_since_seconds = 0, 0, None
+            self._late_in_a_row, self._ticks_to_skip = 0, 0
             return reading
-        self._fall_silent()
         if was_late:
             self._ticks_to_skip = min(2 ** (self._late_in_a_row - 1), MOST_TICKS_BETWEEN) - 1
         return reading
-
-    def _fall_silent(self) -> None:
-        if self._silent_since_seconds is None:
-            self._silent_since_seconds = self._asked_seconds
 
 
 async def read_all(readers: Mapping[str, SourceReader[Read]]) -> dict[str, Read | None]:
