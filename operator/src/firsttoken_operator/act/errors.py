@@ -4,7 +4,7 @@
     ├── NotFound      404: the object is gone
     ├── Conflict      409: another writer was faster, or a precondition (uid, resourceVersion) does not hold
     ├── Rejected      any other 4xx: the server understood and refused; repeating it unchanged is useless
-    ├── Withheld      an administrator has stopped all writes: nothing was sent
+    ├── Withheld      an administrator has stopped all writes, or another operator may lead: nothing was sent
     └── Unavailable   timeout, refused connection, 5xx: nothing is known about the outcome; try again later
         └── Throttled   429, or a 503 that says when to come back: not before then
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -86,7 +87,10 @@ class Scale:
 
 
 class KubernetesCluster:
-    """The API server. Each method raises `ClusterError`; close it when done."""
+    """The API server. Each method raises `ClusterError`; close it when done.
+
+    `write_seconds` is asked when a write is about to be sent: for how long it may be under way; 0: it is not sent.
+    """
 
     def __init__(
         self,
@@ -94,9 +98,11 @@ class KubernetesCluster:
         *,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        write_seconds: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._client = api_client
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._timeout_seconds = timeout_seconds
+        self._write_seconds = write_seconds
         self.withheld = ""
         """Why nothing is written now; empty: writes are sent."""
         self._clock = clock
@@ -215,12 +221,17 @@ class KubernetesCluster:
         if silence > 0:
             raise Throttled(f"{method} {path}: not sent, the API server asked for silence", silence)
         headers = {"Accept": accept} | ({"Content-Type": media} if media else {})
+        seconds = self._timeout_seconds
+        if method != "GET" and (seconds := min(seconds, self._write_seconds())) <= 0:
+            raise Withheld(f"{method} {path}: another operator may lead")
+        # NB: above its threshold aiohttp rounds a deadline up to the next second.
+        timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=math.inf)
         try:
             _, url, headers, _, _ = await self._client.param_serialize(
                 method, path + (f"?{urlencode(query)}" if query else ""), header_params=headers,
                 query_params=[], auth_settings=["BearerToken"],
             )  # fmt: skip
-            response = await self._client.call_api(method, url, headers, body, _request_timeout=self._timeout)
+            response = await self._client.call_api(method, url, headers, body, _request_timeout=timeout)
             answer = await response.read()  # type: ignore[no-untyped-call]
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error

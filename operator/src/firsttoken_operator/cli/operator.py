@@ -42,6 +42,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered",
     )
+    parser.add_argument(
+        "--leader-elect",
+        action="store_true",
+        default=None,
+        help="write only while holding a Lease, so that several operators can stand by",
+    )
+    parser.add_argument("--lease-name", metavar="NAME", help="of that Lease (default firsttoken)")
+    parser.add_argument(
+        "--lease-namespace",
+        metavar="NAME",
+        default=os.environ.get("POD_NAMESPACE"),
+        help="its namespace (default $POD_NAMESPACE)",
+    )
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="default INFO")
 
 
@@ -81,6 +94,9 @@ def overrides(args: argparse.Namespace) -> dict[str, Any]:
         "host": args.host,
         "port": args.port,
         "advisory": args.advisory,
+        "leaderElect": args.leader_elect,
+        "leaseName": args.lease_name,
+        "leaseNamespace": args.lease_namespace,
         "logLevel": args.log_level,
         "prometheus": {"default": {"url": args.prometheus_url}} if args.prometheus_url else None,
     }

@@ -14,7 +14,7 @@ from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_r
 from firsttoken_operator.decide.conditions import ABOUT_SIZING, calibration_state, judge, judge_pool, judge_undecided
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.fit import withhold_unfit
-from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, judge_owners, wrote
+from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.zero import SLEEPING
 from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
@@ -31,6 +31,7 @@ __all__ = [
     "Ownership",
     "Waiting",
     "admit",
+    "adopting",
     "calibration_state",
     "charged_gpus",
     "charged_together",

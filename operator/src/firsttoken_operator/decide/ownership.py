@@ -105,6 +105,11 @@ def wrote(state: Ownership, to_replicas: int, now_seconds: float, *, confirmed: 
     return replace(state, written=to_replicas, written_seconds=now_seconds, confirmed=confirmed)
 
 
+def adopting(known: Mapping[str, Ownership]) -> dict[str, Ownership]:
+    """The same, of which whatever is there next is adopted without a word: another operator of ours writes."""
+    return {uid: replace(state, replicas=None, written=None) for uid, state in known.items()}
+
+
 def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Ownership, ForeignWrite | None]:
     settled = replace(state, replicas=replicas, written=None)
     if state.replicas is None or replicas == state.written:

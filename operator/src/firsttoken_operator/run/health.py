@@ -54,12 +54,22 @@ class Heartbeats:
 
 
 class HealthServer:
-    """Serves the three paths on one port. `start` it before kopf: kopf cancels every task that is younger than it."""
+    """Serves the three paths on one port. `start` it before kopf: kopf cancels every task that is younger than it.
 
-    def __init__(self, heartbeats: Heartbeats, metrics: Callable[[], bytes], clock: Callable[[], float]) -> None:
+    `role`: what /readyz says where the process is ready, as one that stands by is too.
+    """
+
+    def __init__(
+        self,
+        heartbeats: Heartbeats,
+        metrics: Callable[[], bytes],
+        clock: Callable[[], float],
+        role: Callable[[], str] = lambda: "ok",
+    ) -> None:
         self._heartbeats = heartbeats
         self._metrics = metrics
         self._clock = clock
+        self._role = role
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -88,8 +98,8 @@ class HealthServer:
         return _answer(self._heartbeats.problem(self._clock()))
 
     async def _get_readyz(self, _: web.Request) -> web.Response:
-        return _answer(self._heartbeats.not_ready())
+        return _answer(self._heartbeats.not_ready(), self._role())
 
 
-def _answer(problem: str) -> web.Response:
-    return web.Response(status=503 if problem else 200, text=(problem or "ok") + "\n")
+def _answer(problem: str, fine: str = "ok") -> web.Response:
+    return web.Response(status=503 if problem else 200, text=(problem or fine) + "\n")

@@ -2,6 +2,8 @@
 
 A tick never overlaps with the next one: where it takes longer than its interval, the ticks that were missed are left
 out and the lag is a metric. What goes wrong with one resource stays with that resource.
+
+An operator that stands by does all of this but act and tell, so that it can go on at once where the leader ends.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -19,7 +22,7 @@ from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Answer, Observed
-from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, judge_owners, withhold_unfit, wrote
+from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, adopting, judge_owners, withhold_unfit, wrote
 from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
@@ -35,10 +38,13 @@ from firsttoken_operator.run.sizer import Sizer
 
 logger = logging.getLogger(__name__)
 
+LOOK_SECONDS = 0.5
+"""How often to look between two ticks whether this process leads by now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the loop drives. `rendered` is None where nothing is rendered."""
+    """What the loop drives. `rendered` is None where nothing is rendered; `leads`: whether this process may write."""
 
     store: Store
     writes: WriteQueue
@@ -52,6 +58,7 @@ class Parts:
     metrics: OperatorMetrics
     heartbeats: Heartbeats
     rendered: Rendered | None
+    leads: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ class Loop:
         self._memory = Memory()
         self._restoring = Restoring()
         self._ownerships: dict[str, Ownership] = {}
+        self._led = False
+        """Whether this process has ever decided as the leader: from then on no other one of ours writes."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick on schedule until `stop` is set; the tick under way, and what it has to write, is finished first."""
@@ -95,15 +104,17 @@ class Loop:
             interval = self._timing.tick_seconds
             missed = int((self._clock() - due) // interval)
             due += (missed + 1) * interval
-            try:
-                await asyncio.wait_for(stop.wait(), max(0.0, due - self._clock()))
-            except TimeoutError:
-                continue
+            while (left := due - self._clock()) > 0 and not stop.is_set():
+                if self._parts.leads() and not self._led:
+                    due = self._clock()  # Taken over: what the last leader left is decided now.
+                    break
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), min(left, LOOK_SECONDS))
         await self._parts.writes.settle()
 
     async def tick(self, due_seconds: float) -> tuple[Decision, ...]:
         """One whole cycle; returns what was decided."""
-        parts = self._parts
+        parts, leads = self._parts, self._parts.leads()
         self._note_resources()
         answers = await parts.sizer.answers(
             list(parts.store.resources.values()),
@@ -117,7 +128,8 @@ class Loop:
             parts.store, measured, sized, self._timing, now_seconds=self._clock(), wall_seconds=self._wall()
         )
         snapshot = withhold_unfit(self._prepare(seen, answers))
-        owned = judge_owners(snapshot, self._ownerships, self._timing.foreign_write_window_seconds)
+        known = self._ownerships if self._led else adopting(self._ownerships)
+        owned = judge_owners(snapshot, known, self._timing.foreign_write_window_seconds)
         snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)
         memory = self._restoring.seeded(self._memory, snapshot, parts.store, wall)
         memory = parts.histories.seeded(memory, snapshot, parts.store)
@@ -125,9 +137,11 @@ class Loop:
         decided = await asyncio.to_thread(decide_isolated, snapshot, memory)
         self._memory = decided.memory
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
-        now = datetime.fromtimestamp(wall, UTC)
-        await self._act(snapshot, decided, _Tick(answers, owned.foreign, now))
-        self._finish(snapshot, decided, due_seconds)
+        if leads:
+            self._led = True
+            await self._act(snapshot, decided, _Tick(answers, owned.foreign, datetime.fromtimestamp(wall, UTC)))
+        self._tell_metrics(snapshot, decided, leads=leads)
+        self._finish(snapshot, due_seconds)
         return decided.decisions
 
     def _note_resources(self) -> None:
@@ -220,11 +234,18 @@ class Loop:
         seen = Observed(resource, decision, result, answer, tick.now, percentiles)
         self._parts.publisher.publish(stored.status, seen, tick.foreign.get(resource.uid))
 
-    def _finish(self, snapshot: FleetSnapshot, decided: Decided, due_seconds: float) -> None:
+    def _tell_metrics(self, snapshot: FleetSnapshot, decided: Decided, *, leads: bool) -> None:
+        """Publish what was decided, which is the leader's to say: an HPA that reads it must find one value."""
+        metrics = self._parts.metrics
+        if not leads:
+            metrics.record_tick(replace(snapshot, resources=(), pools={}), ())
+            return
+        metrics.record_tick(snapshot, decided.decisions)
+        metrics.record_scorecards(snapshot, self._parts.publisher.scorecards)
+        metrics.record_failures(len(decided.failed))
+
+    def _finish(self, snapshot: FleetSnapshot, due_seconds: float) -> None:
         parts, now = self._parts, self._clock()
-        parts.metrics.record_tick(snapshot, decided.decisions)
-        parts.metrics.record_scorecards(snapshot, parts.publisher.scorecards)
-        parts.metrics.record_failures(len(decided.failed))
         parts.metrics.writes_paused.set(bool(parts.writer.withheld))
         parts.metrics.record_queries(parts.measuring.outcomes())
         parts.metrics.sizings_waiting.set(parts.sizer.waiting)

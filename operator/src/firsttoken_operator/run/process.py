@@ -3,15 +3,20 @@
 Order matters. The HTTP port is opened first, so that probes are answered while the caches fill; kopf cancels every
 task that is younger than itself when it exits, so everything else exists before it. No decision is made before every
 watch has delivered its first list. A watcher that dies ends the process with an error: a loop on a frozen cache would
-look alive and decide on the past.
+look alive and decide on the past. So does a Lease that names another operator after it named this one: what was
+remembered as written here is not what was written last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import os
 import signal
+import socket
 import time
+import uuid
 from collections.abc import Callable
 
 import kopf
@@ -29,6 +34,7 @@ from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.api.base import API_VERSION, GROUP
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import kopf_wiring
+from firsttoken_operator.run.election import REQUEST_SECONDS, Elector
 from firsttoken_operator.run.health import HealthServer, Heartbeats
 from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
@@ -45,8 +51,9 @@ logger = logging.getLogger(__name__)
 
 DEFINITIONS_SECONDS = 5.0
 """How often to look for custom resource definitions that are not installed yet."""
-LAST_TICK_SECONDS = 10.0
-"""How long the tick under way, and what it has to write, may take to finish after a signal."""
+LAST_TICK_SECONDS = 2.0
+"""How long the tick under way, and what it has to write, may take to finish after a signal: the rest is the next
+operator's, which begins at once."""
 LEAST_DEADLINE_SECONDS = 10.0
 """A write may take a tick, which is a third of what liveness allows; or so long, which is a third of that too."""
 
@@ -56,16 +63,23 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
 
     Raises `kubernetes.aio.config.ConfigException` without usable credentials, OSError where the port is taken.
     """
-    cluster = KubernetesCluster(client.ApiClient(await load_configuration(kubeconfig)))
-    parts = _parts(settings, cluster)
-    health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic)
+    configuration = await load_configuration(kubeconfig)
+    # NB: with connections of its own: writes that hang must not keep the Lease from being renewed.
+    lease_cluster = KubernetesCluster(client.ApiClient(configuration), timeout_seconds=REQUEST_SECONDS)
+    elector = _elector(settings, lease_cluster)
+    cluster = KubernetesCluster(
+        client.ApiClient(configuration), write_seconds=elector.write_seconds if elector else lambda: math.inf
+    )
+    parts = _parts(settings, cluster, elector.leads if elector else lambda: True)
+    role = (lambda: elector.says) if elector else lambda: "ok"
+    health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic, role)
     try:
         port = await health.start(settings.host, settings.port)
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
         sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
-        return await _run(settings, kubeconfig, parts, sync, switch, cluster.wall_seconds)
+        return await _run(settings, kubeconfig, parts, sync, switch, elector, cluster.wall_seconds)
     finally:
         await health.stop()
         parts.histories.close()
@@ -73,9 +87,18 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         parts.measuring.close()
         await parts.writes.close()
         await cluster.close()
+        await lease_cluster.close()
 
 
-def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
+def _elector(settings: Settings, cluster: KubernetesCluster) -> Elector | None:
+    if not settings.leader_elect:
+        return None
+    # NB: unique for each start: a container that starts again must not take itself for the one before.
+    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+    return Elector(cluster, settings.lease_namespace, settings.lease_name, identity)
+
+
+def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], bool]) -> Parts:
     timing, limits = settings.timing, settings.api_server
     writes = WriteQueue(
         Budget(limits.requests_per_second, limits.burst),
@@ -100,6 +123,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster) -> Parts:
         metrics=OperatorMetrics(),
         heartbeats=Heartbeats(timing.tick_seconds),
         rendered=rendered if settings.render else None,
+        leads=leads,
     )
 
 
@@ -124,9 +148,10 @@ async def _run(
     parts: Parts,
     sync: CacheSync,
     switch: WriteSwitch | None,
+    elector: Elector | None,
     wall: Callable[[], float],
 ) -> int:
-    stop, stop_watching, watching = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stop, stop_watching, watching, synced = (asyncio.Event() for _ in range(4))
 
     async def tick_when_synced() -> None:
         beats = parts.heartbeats
@@ -136,14 +161,21 @@ async def _run(
 
         await sync.wait_until_complete(note)
         beats.synced = True
-        parts.metrics.leader.set(1)
+        parts.metrics.leader.set_function(parts.leads)
+        synced.set()
         logger.info("caches are complete; the first tick starts")
         await Loop(settings, parts, wall=wall).run(stop)
 
+    async def lead_when_synced(elector: Elector) -> None:
+        await synced.wait()
+        await elector.run()
+
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
-    resyncing = asyncio.create_task(sync.resync_forever(), name="resync")
-    every = settings.timing.tick_seconds / 2
-    polling = [] if switch is None else [asyncio.create_task(switch.poll_forever(every), name="switch")]
+    beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
+    if switch is not None:
+        beside.append(asyncio.create_task(switch.poll_forever(settings.timing.tick_seconds / 2), name="switch"))
+    if elector is not None:
+        beside.append(asyncio.create_task(lead_when_synced(elector), name="election"))
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(
@@ -160,18 +192,24 @@ async def _run(
         name="kopf",
     )
     taking_signals = asyncio.create_task(_take_signals(watching, stop), name="signals")
-    await asyncio.wait({ticking, resyncing, *polling, stopped, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
-    watched: tuple[asyncio.Task[None], ...] = (ticking, resyncing, *polling, kopf_task)
+    watched = (ticking, *beside, kopf_task)
+    await asyncio.wait({*watched, stopped}, return_when=asyncio.FIRST_COMPLETED)
     failed = [task for task in watched if task.done() and not stop.is_set()]
     for task in failed:
         error = None if task.cancelled() else task.exception()
         logger.error("%s ended: %r", task.get_name(), error)
     stop.set()
     await asyncio.wait({ticking}, timeout=LAST_TICK_SECONDS)
-    stop_watching.set()
-    for ending in (ticking, resyncing, *polling, stopped, taking_signals):
+    others = (ticking, *beside, stopped, taking_signals)
+    for ending in others:
         ending.cancel()
-    await asyncio.gather(ticking, resyncing, *polling, stopped, taking_signals, kopf_task, return_exceptions=True)
+    await asyncio.gather(*others, return_exceptions=True)
+    if elector is not None:
+        # NB: only when nothing is under way: the next one writes as soon as the Lease is free.
+        await parts.writes.close()
+        await elector.release()
+    stop_watching.set()
+    await asyncio.gather(kopf_task, return_exceptions=True)
     return 1 if failed else 0
 
 

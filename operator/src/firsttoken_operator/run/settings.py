@@ -23,6 +23,7 @@ from firsttoken_operator.observe.gateway import GatewayCounter
 SCRAPES_PER_RATE_WINDOW = 4
 """A rate over fewer scrapes is noise, and empty below two."""
 TEN_MINUTES = 600.0
+DNS_NAME = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 METRIC_NAME = "^[a-zA-Z_:][a-zA-Z0-9_:]*$"
 LabelName = Annotated[str, Field(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
@@ -119,6 +120,11 @@ class Settings(_Section):
     """Namespace and name of the ConfigMap that stops all writes; empty: there is none."""
     pod_monitor_labels: dict[str, str] = Field(default_factory=dict)
     """Labels by which the cluster's Prometheus selects PodMonitors."""
+    leader_elect: bool = False
+    """Whether only the holder of a Lease writes; without it there must be one operator."""
+    lease_name: str = Field(default="firsttoken", pattern=DNS_NAME)
+    lease_namespace: str = Field(default="", pattern=f"^$|{DNS_NAME}")
+    """Of the Lease: that of the operator's pod."""
     initial_streaming: bool = False
     """Fill the caches by a streaming list; only for API servers that are known to support it."""
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
@@ -135,9 +141,15 @@ class Settings(_Section):
     @classmethod
     def _check_names(cls, sources: dict[str, PrometheusSettings]) -> dict[str, PrometheusSettings]:
         for name in sources:
-            if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+            if not re.fullmatch(DNS_NAME, name):
                 raise ValueError(f"{name!r} is not a name; use lower-case letters, digits and dashes")
         return sources
+
+    @model_validator(mode="after")
+    def _check_lease(self) -> Settings:
+        if self.leader_elect and not self.lease_namespace:
+            raise ValueError("leaderElect needs leaseNamespace (in a pod: POD_NAMESPACE of the downward API)")
+        return self
 
     @property
     def timing(self) -> Timing:
