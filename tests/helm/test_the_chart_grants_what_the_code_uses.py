@@ -37,6 +37,12 @@ RENDERING: set[Right] = {
 }
 
 
+OWN: set[Right] = {("", "configmaps", "get")} | {
+    ("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")
+}
+"""In the operator's own namespace: the switch, and the Lease."""
+
+
 def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Right]:
     return {
         (group, resource, verb)
@@ -50,6 +56,7 @@ def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Ri
 
 def test_the_rights_are_a_closed_list() -> None:
     assert rights(render()) == ALWAYS | RENDERING
+    assert rights(render(), "Role") == OWN
 
 
 def test_without_rendering_nothing_can_be_created_but_events() -> None:
@@ -65,15 +72,20 @@ def test_no_rule_names_a_wildcard_or_a_secret() -> None:
         assert resource not in ("secrets", "configmaps", "pods/exec", "serviceaccounts")
 
 
-def test_in_its_own_namespace_it_reads_the_switch_and_no_other_object() -> None:
+def test_in_its_own_namespace_it_reads_the_switch_and_holds_a_lease_and_touches_no_other_object() -> None:
     manifests = render("namespaces={team-a}")
     (role,) = of_kind(manifests, "Role")
     (binding,) = (b for b in of_kind(manifests, "RoleBinding") if b["roleRef"]["kind"] == "Role")
     (config,) = of_kind(manifests, "ConfigMap")
-    switch = yaml.safe_load(config["data"]["config.yaml"])["writesSwitch"]
+    settings = yaml.safe_load(config["data"]["config.yaml"])
+    named = {(rule["resources"][0], *rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]}
 
-    assert rights(manifests, "Role") == {("", "configmaps", "get")}
-    assert [f"{NAMESPACE}/{name}" for rule in role["rules"] for name in rule["resourceNames"]] == [switch]
+    assert rights(manifests, "Role") == OWN
+    assert named == {
+        ("configmaps", "get"): [settings["writesSwitch"].removeprefix(f"{NAMESPACE}/")],
+        ("leases", "create"): None,
+        ("leases", "get", "patch"): [settings["leaseName"]],
+    }
     assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {NAMESPACE}
 
 
@@ -103,7 +115,7 @@ def allowed(cluster: Cluster, account: Path, verb: str, resource: str, namespace
 
 @pytest.mark.cluster
 def test_the_service_account_may_do_this_and_nothing_else(cluster: Cluster) -> None:
-    kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
     manifests = [manifest for manifest in render() if manifest["kind"] in kinds]
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
     account = cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
@@ -125,3 +137,7 @@ def test_the_service_account_may_do_this_and_nothing_else(cluster: Cluster) -> N
     assert granted - everybodys == ALWAYS | RENDERING
     for verb, resource in (("get", "secrets"), ("update", "deployments.apps"), ("delete", "pods"), ("patch", "nodes")):
         assert not allowed(cluster, account, verb, resource, "default")
+    leases = "leases.coordination.k8s.io"
+    assert allowed(cluster, account, "patch", f"{leases}/firsttoken", NAMESPACE)
+    assert not allowed(cluster, account, "patch", f"{leases}/another", NAMESPACE)
+    assert not allowed(cluster, account, "patch", f"{leases}/firsttoken", "default")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from firsttoken_operator.cli.operator import configure, overrides
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.run.settings import load
-from tests.helm.chart import CHART, CRDS, of_kind, render, run_helm
+from tests.helm.chart import CHART, CRDS, NAMESPACE, of_kind, render, run_helm
 
 
 def test_the_chart_passes_a_strict_lint() -> None:
@@ -56,7 +58,7 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
     )  # fmt: skip
     file = tmp_path / "config.yaml"
     file.write_text(config["data"]["config.yaml"])
-    settings = load(file, {})
+    settings = load(file, {"leaseNamespace": NAMESPACE})
 
     assert settings.prometheus["default"].url == "http://p:9090"
     assert settings.prometheus["edge"].bearer_token_file == Path("/token")
@@ -70,11 +72,50 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
     assert (settings.tick_seconds, settings.scrape_interval_seconds, settings.port) == (15, 15, 8080)
 
 
-def test_there_is_one_operator_and_never_two() -> None:
+def test_there_are_two_operators_and_one_at_a_time_is_taken_away(tmp_path: Path) -> None:
     (deployment,) = of_kind(render(), "Deployment")
+    (budget,) = of_kind(render(), "PodDisruptionBudget")
+    pod = deployment["spec"]["template"]
 
-    assert deployment["spec"]["replicas"] == 1
-    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["spec"]["strategy"] == {
+        "type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
+    }  # fmt: skip
+    assert budget["spec"]["maxUnavailable"] == 1
+    labels = budget["spec"]["selector"]["matchLabels"]
+    assert labels.items() <= pod["metadata"]["labels"].items()
+    (apart,) = pod["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert apart["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
+
+
+def test_a_single_operator_has_no_budget_that_would_keep_its_node_from_being_drained() -> None:
+    assert of_kind(render("replicas=1"), "PodDisruptionBudget") == []
+
+
+def test_an_affinity_of_ones_own_is_all_there_is() -> None:
+    (deployment,) = of_kind(render("affinity.nodeAffinity.x=y"), "Deployment")
+
+    assert deployment["spec"]["template"]["spec"]["affinity"] == {"nodeAffinity": {"x": "y"}}
+
+
+def test_the_operators_agree_on_a_lease_that_they_have_the_right_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifests = render("fullnameOverride=ours")
+    (config,), (role,) = of_kind(manifests, "ConfigMap"), of_kind(manifests, "Role")
+    (container,) = of_kind(manifests, "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+    paths = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    file = tmp_path / "config.yaml"
+    file.write_text(config["data"]["config.yaml"])
+    monkeypatch.setenv("POD_NAMESPACE", NAMESPACE)
+    parser = argparse.ArgumentParser()
+    configure(parser)
+    settings = load(file, overrides(parser.parse_args(["--config", str(file)])))
+
+    assert paths == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    assert settings.leader_elect
+    assert (settings.lease_namespace, settings.lease_name) == (role["metadata"]["namespace"], "ours")
+    assert ["ours"] in [rule.get("resourceNames") for rule in role["rules"]]
 
 
 def test_the_operators_pod_is_restricted() -> None:
@@ -154,6 +195,7 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("writes=false", "writes"),
         ("prometheusRule.runbookUrl=a#b", "runbookUrl"),
         ("logLevel=LOUD", "logLevel"),
+        ("replicas=-1", "replicas"),
         ("namespaces={Upper}", "namespaces"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("render.enabled=perhaps", "enabled"),

@@ -59,4 +59,6 @@ render: {{ .Values.render.enabled }}
 podMonitorLabels:
   {{- toYaml .Values.render.podMonitorLabels | nindent 2 }}
 port: 8080
+leaderElect: true
+leaseName: {{ include "firsttoken.fullname" . }}
 {{- end }}
