@@ -101,14 +101,19 @@ class Stage:
                 self.process = Process(self.folder, self.kubeconfig, *self.arguments)
 
 
+def through(proxy: FaultProxy, account: Path, file: Path) -> Path:
+    """Write a kubeconfig of the account whose server is the proxy."""
+    config = yaml.safe_load(account.read_text())
+    config["clusters"][0]["cluster"] = {"server": proxy.url}
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
 @contextmanager
 def staged(folder: Path, *arguments: str) -> Iterator[Stage]:
     """A stage with a running operator and no resources. `arguments` are for the operator."""
     with installed() as (cluster, account), FaultProxy(cluster.api_url, cluster.ca) as proxy:
-        config = yaml.safe_load(account.read_text())
-        config["clusters"][0]["cluster"] = {"server": proxy.url}
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(config))
+        kubeconfig = through(proxy, account, folder / "kubeconfig")
         stage = Stage(cluster, proxy, folder, kubeconfig, Process(folder, kubeconfig, *arguments), arguments)
         ended = threading.Event()
         supervisor = threading.Thread(target=stage.supervise, args=(ended,), name="supervisor")

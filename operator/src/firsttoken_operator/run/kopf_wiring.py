@@ -18,6 +18,8 @@ from firsttoken_operator.run.watches import WATCHED, Watched
 Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
 """Takes one watch event: the kind, its type (None: listed, ADDED, MODIFIED, DELETED) and the object."""
 
+_RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
+"""How long to wait before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
 _EXIT_SECONDS = 20.0
 """After this long a graceful exit is forced: below the pod's grace period."""
 
@@ -50,6 +52,7 @@ def settings(*, initial_streaming: bool) -> kopf.OperatorSettings:
     chosen.queueing.idle_timeout = 0.1
     chosen.networking.connect_timeout = 10
     chosen.networking.request_timeout = 30
+    chosen.networking.error_backoffs = _RETRY_SECONDS
     chosen.execution.max_workers = 2
     chosen.process.ultimate_exiting_timeout = _EXIT_SECONDS
     for watched in WATCHED:
