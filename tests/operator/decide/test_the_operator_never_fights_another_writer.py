@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.decide.ownership import (
     ForeignWrite,
     Ownership,
+    adopting,
     judge_target,
     wrote,
 )
@@ -27,6 +28,18 @@ def test_what_is_there_at_first_sight_is_adopted_without_a_word() -> None:
     state, foreign = look(Ownership(), 7, 0)
 
     assert (state.replicas, state.conflict, foreign) == (7, "", None)
+
+
+def test_what_another_operator_of_ours_wrote_is_adopted_without_a_word_and_a_conflict_is_remembered() -> None:
+    state, _ = look(Ownership(), 5, 0)
+    for seconds, replicas in ((15, 8), (30, 6), (45, 9)):
+        state, foreign = look(adopting({"r": state})["r"], replicas, seconds)
+        assert (foreign, state.conflict, state.replicas) == (None, "", replicas)
+    state, _ = look(adopting({"r": state})["r"], 9, 60, rival="HPA")
+    state, _ = look(adopting({"r": state})["r"], 9, 60 + QUIET_SECONDS - 1)
+    assert state.conflict == "HPA"
+    state, _ = look(adopting({"r": state})["r"], 9, 60 + QUIET_SECONDS)
+    assert state.conflict == ""
 
 
 def test_our_own_write_is_no_foreign_one() -> None:

@@ -29,6 +29,7 @@ def looped(
     clock: Callable[[], float] = time.monotonic,
     deadline_seconds: float = 15.0,
     sizer: Sizer | None = None,
+    leads: Callable[[], bool] = lambda: True,
 ) -> tuple[Loop, Parts]:
     """A loop that renders nothing."""
     settings = settings or Settings()
@@ -38,6 +39,6 @@ def looped(
         store=store, writes=writes, measuring=Measuring(settings), histories=Histories({}, settings.timing),
         sizer=sizer or Sizer(), writer=ScaleWriter(cluster, writes), publisher=Publisher(cluster, recorder, writes),
         recorder=recorder, pools=PoolPublisher(cluster, writes), metrics=OperatorMetrics(),
-        heartbeats=Heartbeats(15.0), rendered=None,
+        heartbeats=Heartbeats(15.0), rendered=None, leads=leads,
     )  # fmt: skip
     return Loop(settings, parts, clock), parts

@@ -105,6 +105,8 @@ def test_advisory_is_off_unless_asked_for() -> None:
         (GATEWAY.format("requestsTotal: m, nameLabel: d, selector: {a-b: c}"), "String should match"),
         (GATEWAY.format("requestsTotal: m, nameLabel: d, query: up"), "gateway.query: Extra inputs"),
         ("rateWindowSeconds: 30", "a rate needs 4 scrapes; use at least 60"),
+        ("leaderElect: true", "leaseNamespace: leaderElect needs it"),
+        ("leaseName: Lease", "leaseName: String should match"),
         ("- a list", "a mapping of settings is expected"),
         ("a: [", "while parsing"),
     ],

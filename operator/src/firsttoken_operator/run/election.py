@@ -101,6 +101,11 @@ class Election:
             return True
         return now_seconds - self._unchanged_since_seconds >= LEASE_SECONDS
 
+    def next_seconds(self, now_seconds: float) -> float:
+        """When to try again after an attempt that began now: soon, and at once when the Lease runs out."""
+        expires = self._unchanged_since_seconds + LEASE_SECONDS - now_seconds
+        return expires if 0 < expires < RETRY_SECONDS else RETRY_SECONDS
+
     def took(self, lease: Lease, sent_seconds: float) -> None:
         """Take note of our own write that the server took. `sent_seconds`: when it was sent, which is before that."""
         self.lease, self._renewed_seconds, self._term = lease, sent_seconds, lease.transitions
@@ -147,15 +152,20 @@ class Elector:
     async def run(self) -> None:
         """Take the Lease when it is free, and renew it; returns when the Lease, once ours, names another."""
         while not self.deposed:
-            began, led = self._now(), self.leads()
-            await self.try_once()
+            led = self.leads()
+            wait = await self.try_once()
             if self.leads() and not led:
                 logger.info("%s leads", self._election.identity)
-            await asyncio.sleep(max(0.0, RETRY_SECONDS - (self._now() - began)))
-        logger.error("%s leads now", self._election.lease and self._election.lease.holder)
+            await asyncio.sleep(wait)
+        holder = self._election.lease.holder if self._election.lease else ""
+        logger.error("%s leads now; this process ends", holder or "another operator")
 
-    async def try_once(self) -> None:
-        """Look, and take or renew the Lease where it is ours to. Never raises `ClusterError`."""
+    async def try_once(self) -> float:
+        """Take or renew the Lease where it is ours to; for how long to wait before the next attempt.
+
+        Never raises `ClusterError`.
+        """
+        began = self._now()
         try:
             await self._attempt()
         except ClusterError as error:
@@ -164,6 +174,7 @@ class Elector:
             self._problem = str(error)
         else:
             self._problem = ""
+        return max(0.0, began + self._election.next_seconds(began) - self._now())
 
     async def release(self) -> None:
         """Give the Lease back, so that the next one need not wait. Nothing may be written any more."""

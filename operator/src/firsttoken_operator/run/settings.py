@@ -145,12 +145,6 @@ class Settings(_Section):
                 raise ValueError(f"{name!r} is not a name; use lower-case letters, digits and dashes")
         return sources
 
-    @model_validator(mode="after")
-    def _check_lease(self) -> Settings:
-        if self.leader_elect and not self.lease_namespace:
-            raise ValueError("leaderElect needs leaseNamespace (in a pod: POD_NAMESPACE of the downward API)")
-        return self
-
     @property
     def timing(self) -> Timing:
         """The durations that the process really waits, divided by the time scale."""
@@ -187,4 +181,6 @@ def load(file: Path | None, overrides: dict[str, Any]) -> Settings:
     if settings.rate_window_seconds and settings.rate_window_seconds < 4 * settings.scrape_interval_seconds:
         least = SCRAPES_PER_RATE_WINDOW * settings.scrape_interval_seconds
         raise SettingsError(f"rateWindowSeconds: a rate needs 4 scrapes; use at least {least:g}")
+    if settings.leader_elect and not settings.lease_namespace:
+        raise SettingsError("leaseNamespace: leaderElect needs it; in a pod set POD_NAMESPACE by the downward API")
     return settings
