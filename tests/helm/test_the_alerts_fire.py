@@ -14,8 +14,10 @@ from tests.helm.chart import of_kind, render
 pytestmark = pytest.mark.cluster
 
 FINE = {
-    "firsttoken_leader": "1x600",
-    "firsttoken_cycle_duration_seconds_count": "0+4x600",
+    'firsttoken_leader{pod="leader"}': "1x600",
+    'firsttoken_leader{pod="standby"}': "0x600",
+    'firsttoken_cycle_duration_seconds_count{pod="leader"}': "0+4x600",
+    'firsttoken_cycle_duration_seconds_count{pod="standby"}': "0+4x600",
     'firsttoken_decision_lag_seconds_bucket{le="1"}': "0+4x600",
     'firsttoken_decision_lag_seconds_bucket{le="60"}': "0+4x600",
     'firsttoken_decision_lag_seconds_bucket{le="+Inf"}': "0+4x600",
@@ -33,8 +35,8 @@ FINE = {
 """Ten hours of an operator that is well, by the minute."""
 
 ILL: dict[str, dict[str, str]] = {
-    "FirsttokenDown": {"firsttoken_leader": "0x600"},
-    "FirsttokenStandsStill": {"firsttoken_cycle_duration_seconds_count": "7x600"},
+    "FirsttokenDown": {'firsttoken_leader{pod="leader"}': "0x600"},
+    "FirsttokenStandsStill": {'firsttoken_cycle_duration_seconds_count{pod="leader"}': "7x600"},
     "FirsttokenDecisionsLate": {'firsttoken_decision_lag_seconds_bucket{le="1"}': "0x600"},
     "FirsttokenDecisionFailed": {'firsttoken_decisions_total{outcome="error",reason="DecisionFailed"}': "0+4x600"},
     "FirsttokenMetricsMissing": {'firsttoken_decisions_total{outcome="held",reason="Missing"}': "0+4x600"},
