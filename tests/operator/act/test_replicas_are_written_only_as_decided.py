@@ -241,3 +241,13 @@ async def test_a_server_that_takes_another_number_has_not_taken_it() -> None:
 
     assert (result.write, result.reason) == (Write.FAILED, Reason.WRITE_FAILED)
     assert "but shows 7" in result.message
+
+
+async def test_what_a_write_rests_on_is_read_at_once_so_that_a_slow_server_is_waited_for_twice() -> None:
+    cluster, snapshot = fleet(5)
+    cluster.delay_seconds = 0.01
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
+
+    assert result.write is Write.DONE
+    assert [name for name, _ in cluster.calls] == ["read", "read_scale", "patch_scale"]
+    assert cluster.most_in_flight == 2
