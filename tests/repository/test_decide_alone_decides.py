@@ -41,7 +41,7 @@ FACTS = {
             FOREIGN_WRITE METRICS_LOST METRICS_RECOVERED SCALED_DOWN SCALED_UP
             """,
         "a judgement is read, to show it or not": "AS_SIZED ERRORS_PRESENT MISSING SCALED_TO_ZERO UNKNOWN",
-        "its Event is a warning": "DECISION_FAILED INVALID_SPEC POOL_EXHAUSTED",
+        "its Event is no warning": "ADVISORY PAUSED TARGET_AT_ZERO",
     },
     "api": {},
     "cli": {},

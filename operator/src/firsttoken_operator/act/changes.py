@@ -54,6 +54,8 @@ def _metrics_event(before: Condition | None, after: Condition) -> Event | None:
         return None
     if before.reason == Reason.SCALED_TO_ZERO.value and after.reason == Reason.MISSING.value:
         return None  # The first pods after none are starting: what was never measured cannot be lost.
+    if after.reason == Reason.SCALED_TO_ZERO.value:
+        return None  # Nor is anything measured again where there are no pods.
     if told is Reason.METRICS_RECOVERED:
         return told, "live metrics may lower replicas again"
     if told is Reason.ERRORS_PRESENT:

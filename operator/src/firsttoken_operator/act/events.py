@@ -26,10 +26,11 @@ REQUESTS = 2
 """Of one write at most: an Event that the server has forgotten is created again."""
 _REMEMBERED = 10_000
 
-WARNINGS = frozenset({
-    Reason.FOREIGN_WRITE, Reason.CONFLICT, Reason.WRITE_CONFLICT, Reason.WRITE_FAILED, Reason.WRITE_DENIED,
-    Reason.METRICS_LOST, Reason.POOL_EXHAUSTED, Reason.INVALID_SPEC, Reason.ERRORS_PRESENT, Reason.DECISION_FAILED,
+NORMAL = frozenset({
+    Reason.RENDERED, Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.METRICS_RECOVERED, Reason.WRITES_PAUSED,
+    Reason.ADVISORY, Reason.PAUSED, Reason.TARGET_AT_ZERO, Reason.UNKNOWN,
 })  # fmt: skip
+"""What was done, or is as the user wants it, or is not known yet. Everything else is a warning."""
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
             "apiVersion": API_VERSION, "kind": "InferenceDeployment", "namespace": resource.namespace,
             "name": resource.name, "uid": resource.uid,
         },
-        "type": "Warning" if reason in WARNINGS else "Normal",
+        "type": "Normal" if reason in NORMAL else "Warning",
         "reason": reason.value,
         "message": message,
         "source": {"component": COMPONENT},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from firsttoken_operator.decide.bounds import resource_bounds
@@ -94,7 +95,7 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
     metrics = _metrics_healthy(resource, decision)
     if rests or metrics[1] is Reason.MISSING:
         return metrics
-    return True, Reason.READY, "sized, target found, metrics present"
+    return True, Reason.READY, "sized, target found, metrics not missing"
 
 
 def _rests(resource: ResourceSnapshot, decision: Decision) -> bool:
@@ -142,11 +143,12 @@ def _sla_met(resource: ResourceSnapshot) -> Said:
     if ttft is None:
         why = Reason.SCALED_TO_ZERO if is_at_zero(resource) else resource.metrics.health
         return None, Reason.UNKNOWN, f"TTFT is not known ({why}){blind}"
-    high = "unbounded" if ttft.high_milliseconds is None else f"{ttft.high_milliseconds:.0f}"
+    is_bounded = ttft.high_milliseconds is not None and math.isfinite(ttft.high_milliseconds)
+    high = f"{ttft.high_milliseconds:.0f}" if is_bounded else "unbounded"
     text = f"TTFT {limit.percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {limit.milliseconds:.0f} ms"
     if ttft.low_milliseconds > limit.milliseconds:
         return False, Reason.SLA_MISSED, text + blind
-    if ttft.high_milliseconds is None or ttft.high_milliseconds > limit.milliseconds:
+    if not is_bounded or not ttft.high_milliseconds <= limit.milliseconds:
         return None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit{blind}"
     return (None, Reason.UNKNOWN, text + blind) if blind else (True, Reason.SLA_MET, text)
 
@@ -160,10 +162,13 @@ def _not_measured(sla: Sla) -> str:
 
 def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
     target = resource.target
+    if isinstance(target, TargetMissing) and target.reason in POOL_LIMITS:
+        return False if target.reason is Reason.POOL_EXHAUSTED else None, target.reason, target.message
     if decision.limited_by is not None and decision.limited_by in POOL_LIMITS:
+        if decision.limited_by is not Reason.POOL_EXHAUSTED:
+            return None, decision.limited_by, f"pool {resource.pool}: how many GPUs it has is not known"
         gpus = decision.unmet_replicas * decision.gpus_per_replica
-        known = decision.limited_by is Reason.POOL_EXHAUSTED
-        return False if known else None, decision.limited_by, f"pool {resource.pool}: {gpus} GPUs are missing"
+        return False, decision.limited_by, f"pool {resource.pool}: {gpus} GPUs are missing"
     if isinstance(target, Target) and target.unschedulable:
         return False, Reason.PODS_UNSCHEDULABLE, f"{target.unschedulable} pods cannot be scheduled"
     return True, Reason.AVAILABLE, "no GPU is missing"
@@ -172,6 +177,9 @@ def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
 def _scaling_active(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite | None) -> Said:
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
+    if isinstance(resource.target, TargetMissing) and resource.target.reason is Reason.INVALID_SPEC:
+        # NB: of a spec that cannot be read the mode is not known either.
+        return False, Reason.INVALID_SPEC, resource.target.message
     if resource.policy.mode is ScalingMode.PAUSED:
         return False, Reason.PAUSED, "spec.scaling.mode is Paused"
     if resource.policy.mode is ScalingMode.ADVISORY:
@@ -192,7 +200,9 @@ def _scaling_limited(resource: ResourceSnapshot, decision: Decision) -> Said:
     if _lacks_a_signal(resource, decision):
         return True, Reason.NO_WAKE_UP_SIGNAL, what_would_allow_zero(resource)
     if decision.limited_by is not None and decision.limited_by in LIMITS:
-        text = f"{decision.recommended} replicas asked for, {decision.to_replicas} granted"
+        # Without metrics a minimum, a window or the declared peak may ask for more than there are.
+        asked = "more" if decision.recommended is None else str(decision.recommended)
+        text = f"{asked} replicas asked for, {decision.to_replicas} granted"
         return True, decision.limited_by, text
     return False, Reason.WITHIN_LIMITS, "no limit is in force"
 

@@ -72,7 +72,8 @@ def _scaled(p: Proposal) -> Decision:
 
 def _consumed(resource: ResourceSnapshot, memory: ResourceMemory, config: EstimatorConfig) -> float | None:
     sized = resource.sized
-    if not isinstance(sized, Sized) or sized.sla.time_to_first_token is None:
+    # NB: a day without a request has spent nothing; to decide, it counts as one on target.
+    if not isinstance(sized, Sized) or sized.sla.time_to_first_token is None or memory.calibration.budget.requests < 1:
         return None
     return budget_consumption(memory.calibration, sized.sla, config)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from firsttoken_operator.decide.case import Case, Unscalable
 from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.domain import Decision, Outcome, Reason, Sized, TargetMissing, Unsized
@@ -44,9 +46,9 @@ def announcement(decision: Decision, sized: Sized) -> str:
 
 def _need(case: Case, recommended: int | None) -> str:
     demand, forecast, least = case.demand, case.forecast, case.config.decision.least_share_said
-    if demand is None:
+    if demand is None or recommended is None:
         return f"no usable metrics ({case.resource.metrics.health}: {case.resource.metrics.detail})"
-    capacity = case.sized.table.capacity_of_one_among(max(1, recommended or 0)) * case.capacity_factor
+    capacity = case.sized.table.capacity_of_one_among(max(1, recommended)) * case.capacity_factor
     backlog = f" and {demand.backlog_requests:.0f} waiting" if demand.backlog_requests >= 1 else ""
     cost = demand.request_cost
     weight = f", each counted as {cost:.2f} declared ones" if abs(cost - 1) >= least else ""
@@ -109,6 +111,6 @@ def _load(point: Operating | None, replicas: int, sized: Sized) -> str:
 
 def _ttft(point: Operating | None, percentile: Percentile) -> str:
     milliseconds = point.ttft.at(percentile) if point else None
-    if point is None or milliseconds is None:
+    if point is None or milliseconds is None or not math.isfinite(milliseconds):
         return "unknown"
     return f"{'above ' if point.saturated else ''}{milliseconds:.0f} ms"
