@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firsttoken_operator.decide import ownership
 from firsttoken_operator.decide.ownership import (
     ForeignWrite,
     Ownership,
     adopting,
+    judge_owners,
     judge_target,
     wrote,
 )
+from firsttoken_operator.domain import Claims, FleetSnapshot, ResourceSnapshot
 from firsttoken_operator.estimate import DEFAULT
+from tests.operator.decide.builders import metrics, resource, target
 
 FOREIGN_SECONDS, QUIET_SECONDS = 600, 300
 UNSEEN_SECONDS = DEFAULT.decision.own_write_unseen_seconds
@@ -154,3 +161,89 @@ def test_without_other_writers_there_is_never_a_conflict(steps: list[tuple[int, 
         state, foreign = look(state, replicas, now)
         assert foreign is None
         assert not state.conflict
+
+
+def set_back_each_time(hours: float) -> list[tuple[int, str]]:
+    """What happens while a controller sets 40 replicas back to 3 a minute after each write: (minute, what)."""
+    state, replicas, due, at, happened = Ownership(), 3, math.inf, 0.0, []
+    state, _ = look(state, replicas, 0)
+    while at < hours * 3600:
+        if at >= due:
+            replicas, due = 3, math.inf
+        before = state.conflict
+        state, foreign = judge_target(state, "d-1", replicas, "", at, FOREIGN_SECONDS, QUIET_SECONDS, "argocd")
+        if state.conflict and not before:
+            happened.append((round(at / 60), "a conflict"))
+        elif foreign is not None:
+            happened.append((round(at / 60), "adopted"))
+        if not state.conflict and replicas == 3:
+            state = wrote(state, 40, at)
+            happened.append((round(at / 60), "we write"))
+            replicas, due = 40, at + 60
+        at += 15.0
+    return happened
+
+
+def test_the_worked_table_is_what_happens() -> None:
+    rows = [line.strip("|").split("|") for line in (ownership.__doc__ or "").splitlines() if line.startswith("|")]
+    said = {}
+    for minute, what, quiet in rows[2:]:
+        said[int(minute)] = [word for word in ("adopted", "a conflict", "we write") if word in what], quiet.strip()
+    found: dict[int, list[str]] = {}
+    for minute, what in set_back_each_time(19.5 / 60):
+        found.setdefault(minute, []).append(what)
+
+    assert {minute: sorted(words) for minute, (words, _) in said.items()} == {m: sorted(w) for m, w in found.items()}
+    assert [quiet for _, quiet in said.values() if quiet] == ["300 s", "600 s", "1200 s"]
+
+
+def test_a_controller_that_sets_replicas_back_is_tried_a_few_times_a_day() -> None:
+    writes = [minute for minute, what in set_back_each_time(72) if what == "we write"]
+
+    assert len([minute for minute in writes if minute < 360]) <= 9
+    assert len([minute for minute in writes if minute >= 24 * 60]) <= 10
+
+
+def test_a_conflict_names_the_other_writer() -> None:
+    state = Ownership()
+    for at, replicas in ((0, 5), (15, 8), (30, 5)):
+        state, _ = judge_target(state, "d-1", replicas, "", at, FOREIGN_SECONDS, QUIET_SECONDS, "argocd-controller")
+
+    assert state.conflict.startswith("another writer (argocd-controller) keeps changing the replicas")
+
+
+def test_a_day_without_a_foreign_write_begins_anew() -> None:
+    state, _ = look(Ownership(), 5, 0)
+    state, _ = look(state, 8, 15)
+    state, _ = look(state, 5, 30)
+    assert state.conflicts == 1
+    for at in (400, 86_400):
+        state, _ = look(state, 5, at)
+    state, foreign = look(state, 8, 86_400 + 60)
+
+    assert (foreign, state.conflict, state.conflicts) == (ForeignWrite(5, 8), "", 0)
+
+
+OLD = resource(target(3), metrics(5), uid="old", name="rag", created="2026-01-01", claims=Claims("nim"))
+NEW = replace(OLD, uid="new", created="2026-01-02")
+
+
+def conflicts(*resources: ResourceSnapshot) -> dict[str, str]:
+    judged = judge_owners(FleetSnapshot(0, 15, resources), {}, FOREIGN_SECONDS)
+    return {each.uid: each.conflict for each in judged.snapshot.resources}
+
+
+def test_a_resource_that_was_created_anew_owns_its_target_before_the_watch_tells_of_the_deletion() -> None:
+    found = conflicts(OLD, NEW)
+
+    assert found["new"] == ""
+    assert found["old"]
+
+
+def test_where_an_older_claim_is_gone_no_quiet_time_is_waited_for() -> None:
+    other = replace(NEW, name="another")
+    first = judge_owners(FleetSnapshot(0, 15, (OLD, other)), {}, FOREIGN_SECONDS)
+    second = judge_owners(FleetSnapshot(15, 15, (other,)), first.ownerships, FOREIGN_SECONDS)
+
+    assert first.snapshot.resources[1].conflict
+    assert second.snapshot.resources[0].conflict == ""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firsttoken_operator.observe.projections import project_deployment
 from firsttoken_operator.observe.readiness import DEFAULT_PATIENCE_SECONDS, TimeToReady, patience_seconds
 from firsttoken_operator.observe.store import Store
 from tests.fixtures.hypothesis_scale import examples
@@ -278,3 +279,20 @@ def test_an_autoscaler_that_turns_to_another_deployment_leaves_the_first() -> No
 
     assert store.autoscalers_of(NAMESPACE, "nim") == ["z"]
     assert store.autoscalers_of(NAMESPACE, "other") == ["a"]
+
+
+def test_the_writer_of_the_replicas_beside_us_is_known() -> None:
+    def entry(manager: str, at: str, fields: Any) -> Any:
+        return {"manager": manager, "time": at, "fieldsV1": {"f:spec": fields}}
+
+    body = deployment()
+    body["metadata"]["managedFields"] = [
+        entry("kubectl", "2026-01-01T00:00:00Z", {"f:replicas": {}}),
+        entry("argocd-controller", "2026-01-02T00:00:00Z", {"f:replicas": {}}),
+        entry("firsttoken-scale", "2026-01-03T00:00:00Z", {"f:replicas": {}}),
+        entry("kube-controller-manager", "2026-01-04T00:00:00Z", {"f:template": {}}),
+        {"manager": "nothing"},
+    ]
+
+    assert project_deployment(body).replicas_writer == "argocd-controller"
+    assert project_deployment(deployment()).replicas_writer == ""

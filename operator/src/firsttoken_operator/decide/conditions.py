@@ -143,12 +143,14 @@ def _sla_met(resource: ResourceSnapshot) -> Said:
     if ttft is None:
         why = Reason.SCALED_TO_ZERO if is_at_zero(resource) else resource.metrics.health
         return None, Reason.UNKNOWN, f"TTFT is not known ({why}){blind}"
-    is_bounded = ttft.high_milliseconds is not None and math.isfinite(ttft.high_milliseconds)
-    high = f"{ttft.high_milliseconds:.0f}" if is_bounded else "unbounded"
+    end = ttft.high_milliseconds
+    if end is not None and not math.isfinite(end):
+        end = None
+    high = "unbounded" if end is None else f"{end:.0f}"
     text = f"TTFT {limit.percentile} in ({ttft.low_milliseconds:.0f}, {high}] ms, limit {limit.milliseconds:.0f} ms"
     if ttft.low_milliseconds > limit.milliseconds:
         return False, Reason.SLA_MISSED, text + blind
-    if not is_bounded or not ttft.high_milliseconds <= limit.milliseconds:
+    if end is None or end > limit.milliseconds:
         return None, Reason.LOW_RESOLUTION, f"{text}: the bucket straddles the limit{blind}"
     return (None, Reason.UNKNOWN, text + blind) if blind else (True, Reason.SLA_MET, text)
 

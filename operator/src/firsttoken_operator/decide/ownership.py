@@ -2,10 +2,26 @@
 
 One owner at a time: a foreign write (`kubectl scale`) is adopted, two or an autoscaler are a conflict until it has been
 quiet. Of two resources that name the same target the older one keeps it.
+
+A writer that sets the replicas back after each of our writes is not fought: while such conflicts follow one another,
+one more foreign write is one, and each is waited out for twice as long as the last.
+
+Worked, for a controller that sets the replicas back a minute after each of our writes, and a quiet time of 300 s:
+
+| minute | what happens | quiet for |
+|---|---|---|
+| 0 | we write | |
+| 1 | set back, adopted, and we write again | |
+| 2 | set back: a conflict | 300 s |
+| 7 | we write | |
+| 8 | set back: a conflict | 600 s |
+| 18 | we write | |
+| 19 | set back: a conflict | 1200 s |
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -29,6 +45,8 @@ class Ownership:
     foreign_seconds: tuple[float, ...] = ()
     """When the last foreign writes were noticed, as many as make a conflict."""
     conflict: str = ""
+    conflicts: int = 0
+    """Conflicts with a foreign writer that followed one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +74,16 @@ def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreig
     older = _older_claims(snapshot.resources)
     resources, ownerships, foreign = [], {}, {}
     for resource in snapshot.resources:
-        rival, target = _rival(resource, older.get(resource.uid, "")), resource.target
-        if not isinstance(target, Target) or resource.policy.mode is not ScalingMode.ACTIVE:
+        claimed, target = older.get(resource.uid, ""), resource.target
+        rival = _rival(resource, claimed)
+        if not isinstance(target, Target) or resource.policy.mode is not ScalingMode.ACTIVE or claimed:
             # Who scales while we do not is no rival. Afterwards the replicas that are there are adopted.
+            # NB: an older claim is ours to judge: once it is gone, there is no other writer to wait for.
             resources.append(replace(resource, conflict=rival))
             continue
         state, write = judge_target(
             known.get(resource.uid, Ownership()), target.uid, target.replicas, rival, snapshot.now_seconds,
-            foreign_window_seconds, resource.policy.stabilization_seconds,
+            foreign_window_seconds, resource.policy.stabilization_seconds, resource.claims.writer,
         )  # fmt: skip
         ownerships[resource.uid] = state
         if write is not None:
@@ -81,12 +101,14 @@ def judge_target(
     now_seconds: float,
     foreign_window_seconds: float,
     quiet_seconds: float,
+    writer: str = "",
 ) -> tuple[Ownership, ForeignWrite | None]:
     """Take note of the replicas that the watch shows at a tick.
 
-    `rival` says who else has a claim on the target, such as an HPA (empty: no one). Foreign writes count together
-    within their window, and a conflict ends when it has been quiet for `quiet_seconds`. Returns the new state, whose
-    `conflict` is empty when writing is allowed, and the foreign write where there was one.
+    `rival` says who else has a claim on the target, such as an HPA (empty: no one), `writer` which field manager wrote
+    the replicas beside us. Foreign writes count together within their window, and a conflict ends when it has been
+    quiet for `quiet_seconds`, or longer where it is not the first. Returns the new state, whose `conflict` is empty
+    when writing is allowed, and the foreign write where there was one.
     """
     if state.target_uid != target_uid:
         state = Ownership(target_uid=target_uid, replicas=replicas)
@@ -94,7 +116,10 @@ def judge_target(
     if foreign is not None:
         kept = state.foreign_seconds[1 - DEFAULT.decision.foreign_writes_for_conflict :]
         state = replace(state, foreign_seconds=(*kept, now_seconds))
-    return _judge(state, rival, now_seconds, foreign_window_seconds, quiet_seconds), foreign
+    if rival:
+        # Its last possible write is now: the quiet window starts when it is gone.
+        return replace(state, foreign_seconds=(now_seconds,), conflict=rival), foreign
+    return _judge(state, writer, now_seconds, foreign_window_seconds, quiet_seconds), foreign
 
 
 def wrote(state: Ownership, to_replicas: int, now_seconds: float, *, confirmed: bool = True) -> Ownership:
@@ -124,29 +149,37 @@ def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Owner
 
 
 def _judge(
-    state: Ownership, rival: str, now_seconds: float, foreign_window_seconds: float, quiet_seconds: float
+    state: Ownership, writer: str, now_seconds: float, foreign_window_seconds: float, quiet_seconds: float
 ) -> Ownership:
-    if rival:
-        # Its last possible write is now: the quiet window starts when it is gone.
-        return replace(state, foreign_seconds=(now_seconds,), conflict=rival)
+    law = DEFAULT.decision
     if state.conflict:
-        quiet = now_seconds - state.foreign_seconds[-1] >= quiet_seconds
-        return replace(state, foreign_seconds=(), conflict="") if quiet else state
+        # NB: no conflict is counted of an autoscaler that is gone.
+        wait_seconds = min(quiet_seconds * 2 ** max(state.conflicts - 1, 0), law.most_quiet_seconds)
+        quiet = now_seconds - state.foreign_seconds[-1] >= max(wait_seconds, quiet_seconds)
+        kept = state.foreign_seconds[-1:] if state.conflicts else ()
+        return replace(state, foreign_seconds=kept, conflict="") if quiet else state
+    latest = state.foreign_seconds[-1] if state.foreign_seconds else -math.inf
+    is_over = now_seconds - latest > law.conflict_memory_seconds
+    conflicts = 0 if is_over else state.conflicts
     recent = tuple(at for at in state.foreign_seconds if now_seconds - at <= foreign_window_seconds)
-    if len(recent) >= DEFAULT.decision.foreign_writes_for_conflict:
-        text = "another writer keeps changing the replicas; stop it or set scaling.mode: Advisory"
-        return replace(state, foreign_seconds=recent, conflict=text)
-    return replace(state, foreign_seconds=recent)
+    if len(recent) >= law.foreign_writes_for_conflict or (conflicts and latest == now_seconds):
+        by = f" ({writer})" if writer else ""
+        text = f"another writer{by} keeps changing the replicas; stop it or set scaling.mode: Advisory"
+        return replace(state, conflict=text, conflicts=conflicts + 1)
+    return replace(state, foreign_seconds=state.foreign_seconds if conflicts else recent, conflicts=conflicts)
 
 
 def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
     """For each resource whose target an older one names too: the name of that one, by uid.
 
-    The oldest keeps the target (by creation time, then uid), whatever the order of the events was.
+    The oldest keeps the target (by creation time, then uid), whatever the order of the events was. Of two of one name
+    only the newest is there: the deletion of the other was not told yet.
     """
+    resources = sorted(resources, key=lambda r: (r.created, r.uid))
+    present = {(r.namespace, r.name): r.uid for r in resources}
     oldest: dict[tuple[str, str], str] = {}
     older: dict[str, str] = {}
-    for resource in sorted(resources, key=lambda r: (r.created, r.uid)):
+    for resource in sorted(resources, key=lambda r: present[r.namespace, r.name] != r.uid):
         key = (resource.namespace, resource.claims.target_name)
         if key in oldest:
             older[resource.uid] = oldest[key]

@@ -140,6 +140,8 @@ class Claims:
     is_rendered: bool = False
     owner: Owner | None = None
     autoscaler: str = ""
+    writer: str = ""
+    """Field manager that wrote the replicas last, beside us; empty: there is none, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

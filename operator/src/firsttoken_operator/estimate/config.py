@@ -356,6 +356,10 @@ class DecisionConfig:
     Chosen."""
     foreign_writes_for_conflict: int = 2
     """Within the conflict window, from which on replicas have two writers. Chosen: one is a correction by hand."""
+    most_quiet_seconds: float = 21600.0
+    """That a conflict with a writer that comes back each time is waited out at most. Chosen: four tries a day."""
+    conflict_memory_seconds: float = 86400.0
+    """After the last foreign write, until a conflict is the first one again. Chosen above `most_quiet_seconds`."""
     own_write_unseen_seconds: float = 90.0
     """After our own write, for which the watch may still show the replicas from before it: one whose connection is half
     open delivers nothing until it times out. Chosen above that time-out; not divided by the time scale."""

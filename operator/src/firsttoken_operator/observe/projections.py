@@ -16,6 +16,8 @@ from firsttoken_operator.domain import Owner
 
 Body = Mapping[str, Any]
 
+OWN_MANAGERS = "firsttoken"
+"""What the names of our own field managers begin with."""
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
@@ -71,6 +73,8 @@ class DeploymentView:
     gpus_per_replica: int
     owner: Owner | None
     created_seconds: float | None = None
+    replicas_writer: str = ""
+    """Field manager that wrote `replicas` last, beside us; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ def project_deployment(body: Body) -> DeploymentView:
         gpus_per_replica=gpus_of(template.get("spec") or {}),
         owner=controller_of(body),
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
+        replicas_writer=_replicas_writer(metadata),
     )
 
 
@@ -175,6 +180,15 @@ def project_autoscaler(body: Body) -> AutoscalerView:
         target_kind=reference.get("kind", ""),
         target_name=reference.get("name", ""),
     )
+
+
+def _replicas_writer(metadata: Body) -> str:
+    entries = [
+        (str(entry.get("time", "")), str(entry.get("manager", "")))
+        for entry in metadata.get("managedFields") or ()
+        if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    return max(((at, manager) for at, manager in entries if not manager.startswith(OWN_MANAGERS)), default=("", ""))[1]
 
 
 def controller_of(body: Body) -> Owner | None:

@@ -57,6 +57,7 @@ def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
         is_rendered=resource.spec.target_ref is None,
         owner=view.owner if view else None,
         autoscaler=min(store.autoscalers_of(namespace, name), default=""),
+        writer=view.replicas_writer if view else "",
     )
 
 
