@@ -217,9 +217,9 @@ def test_a_day_without_a_foreign_write_begins_anew() -> None:
     state, _ = look(state, 8, 15)
     state, _ = look(state, 5, 30)
     assert state.conflicts == 1
-    for at in (400, 86_400):
+    for at in (400, 86_500):
         state, _ = look(state, 5, at)
-    state, foreign = look(state, 8, 86_400 + 60)
+    state, foreign = look(state, 8, 86_560)
 
     assert (foreign, state.conflict, state.conflicts) == (ForeignWrite(5, 8), "", 0)
 
