@@ -103,7 +103,7 @@ async def test_a_scale_write_that_fails_once_is_told_and_forgotten() -> None:
 
 
 async def test_a_status_that_is_denied_for_an_hour_stays_to_be_written(caplog: pytest.LogCaptureFixture) -> None:
-    denied = Denied("replace_status", lambda attempt: Rejected(f"PATCH: 422 invalid ({attempt})", 422))
+    denied = Denied("replace_status", lambda attempt: Rejected(f"PATCH: 403 forbidden ({attempt})", 403))
     with caplog.at_level(logging.WARNING):
         await denied.ticks(HOUR)
 
@@ -118,6 +118,36 @@ async def test_a_status_that_is_denied_for_an_hour_stays_to_be_written(caplog: p
     await denied.ticks(1)
     decisions = denied.cluster.objects[RESOURCE]["status"]["decisions"]
     assert [(entry["from"], entry["to"]) for entry in decisions] == [(3, 5)], "the scaling of an hour ago is told"
+
+
+class Strict(FakeCluster):
+    """An API server whose schema refuses a field of the status."""
+
+    strict = True
+
+    async def replace_status(self, ref: ObjectRef, status: dict[str, Any], *, uid: str) -> dict[str, Any]:
+        if self.strict and "sizing" in status:
+            raise Rejected("PATCH: 422 status.sizing.basis: Unsupported value", 422)
+        return await super().replace_status(ref, status, uid=uid)
+
+
+async def test_a_status_that_the_schema_refuses_says_so_in_its_conditions() -> None:
+    denied = Denied("", webhook)
+    denied.cluster.__class__ = Strict
+    await denied.ticks(HOUR)
+    state, reason, message = denied.condition("Ready")
+
+    assert (state, reason) == ("False", "WriteDenied")
+    assert "422 status.sizing.basis" in message
+    assert denied.condition("ScalingActive")[:2] == ("True", "Active")
+    assert denied.replicas() == 5
+    assert denied.cluster.calls.count(("replace_status", "InferenceDeployment")) <= 3, "told once"
+
+    denied.cluster.strict = False  # type: ignore[attr-defined]
+    denied.now += 120.0
+    await denied.ticks(1)
+    assert denied.condition("Ready")[1] != "WriteDenied"
+    assert denied.cluster.objects[RESOURCE]["status"]["decisions"][0]["to"] == 5
 
 
 async def test_events_that_are_denied_are_not_repeated() -> None:

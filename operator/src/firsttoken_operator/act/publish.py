@@ -10,6 +10,7 @@ from typing import Any
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.changes import deeds, transitions
 from firsttoken_operator.act.conditions import undecided
+from firsttoken_operator.act.errors import Rejected
 from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
@@ -18,9 +19,10 @@ from firsttoken_operator.act.scorecard_status import restored
 from firsttoken_operator.act.status import Observed, document, is_change, read_status, status_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.decide import ForeignWrite, judge_undecided
+from firsttoken_operator.decide import ForeignWrite, judge_undecided, judge_untold
 from firsttoken_operator.domain import ResourceSnapshot
 
+INVALID = 422
 UNCONFIRMED_TICKS = 3
 """For so many ticks our own last status counts, while the watch has not shown it yet."""
 
@@ -32,6 +34,7 @@ class _Pending:
     resource: ResourceSnapshot
     written: InferenceDeploymentStatus
     status: InferenceDeploymentStatus
+    now: datetime
 
 
 class Publisher:
@@ -52,7 +55,7 @@ class Publisher:
         written = self._written(resource.uid, shown)
         previous = self._last(resource.uid, written)
         card = self._count(previous, Look(seen.now, resource, seen.decision, is_change(previous, seen)))
-        self._want(resource, written, status_of(previous, replace(seen, scorecard=card)))
+        self._want(resource, written, status_of(previous, replace(seen, scorecard=card)), seen.now)
         for reason, message in deeds(seen, foreign):
             self._recorder.record(resource, reason, message)
 
@@ -61,7 +64,7 @@ class Publisher:
         written, judgement = self._written(resource.uid, shown), judge_undecided()
         previous = self._last(resource.uid, written)
         conditions = undecided(previous.conditions, judgement, resource.generation, now)
-        self._want(resource, written, previous.model_copy(update={"conditions": conditions}))
+        self._want(resource, written, previous.model_copy(update={"conditions": conditions}), now)
         self._recorder.record(resource, judgement.reason, judgement.message)
         # NB: last, because it reads what the decision read, which may make it fail too.
         self._count(previous, Look(now, resource, None))
@@ -79,12 +82,16 @@ class Publisher:
         return written if pending is None else pending.status
 
     def _want(
-        self, resource: ResourceSnapshot, written: InferenceDeploymentStatus, status: InferenceDeploymentStatus
+        self,
+        resource: ResourceSnapshot,
+        written: InferenceDeploymentStatus,
+        status: InferenceDeploymentStatus,
+        now: datetime,
     ) -> None:
         if status == written:
             self._pending.pop(resource.uid, None)
         else:
-            self._pending[resource.uid] = _Pending(resource, written, status)
+            self._pending[resource.uid] = _Pending(resource, written, status, now)
             self._writes.put(Key(resource.uid, "status"), Priority.STATUS, lambda: self._write(resource.uid))
 
     async def _write(self, uid: str) -> None:
@@ -94,16 +101,35 @@ class Publisher:
             return
         resource, status = pending.resource, pending.status
         ref = ObjectRef(API_VERSION, "InferenceDeployment", resource.namespace, resource.name)
-        await self._cluster.replace_status(ref, document(status), uid=uid)
+        try:
+            await self._cluster.replace_status(ref, document(status), uid=uid)
+        except Rejected as error:
+            if error.status == INVALID:
+                await self._say_untold(ref, pending, str(error))
+            raise
+        self._took(pending, status)
+
+    async def _say_untold(self, ref: ObjectRef, pending: _Pending, message: str) -> None:
+        """Say that the server refuses a status, in the conditions of the one that it has."""
+        resource = pending.resource
+        said = undecided(pending.status.conditions, judge_untold(message), resource.generation, pending.now)
+        status = pending.written.model_copy(update={"conditions": said})
+        if status != pending.written:
+            self._writes.charge(1)
+            await self._cluster.replace_status(ref, document(status), uid=resource.uid)
+            self._took(pending, status)
+
+    def _took(self, pending: _Pending, status: InferenceDeploymentStatus) -> None:
+        uid = pending.resource.uid
         self._unconfirmed[uid] = (status, UNCONFIRMED_TICKS)
         newest = self._pending.get(uid)
-        if newest is pending:
+        if newest is not None and newest.status == status:
             del self._pending[uid]
         elif newest is not None:
             self._pending[uid] = replace(newest, written=status)
         # NB: only once the status says so: a transition that could not be written is still one.
         for reason, message in transitions(pending.written, status):
-            self._recorder.record(resource, reason, message)
+            self._recorder.record(pending.resource, reason, message)
 
     def forget(self, uids: set[str]) -> None:
         """Drop what is known of all resources but these."""

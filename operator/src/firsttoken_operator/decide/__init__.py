@@ -11,7 +11,14 @@ from types import MappingProxyType
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
-from firsttoken_operator.decide.conditions import ABOUT_SIZING, calibration_state, judge, judge_pool, judge_undecided
+from firsttoken_operator.decide.conditions import (
+    ABOUT_SIZING,
+    calibration_state,
+    judge,
+    judge_pool,
+    judge_undecided,
+    judge_untold,
+)
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.fit import withhold_unfit
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
@@ -42,6 +49,7 @@ __all__ = [
     "judge_owners",
     "judge_pool",
     "judge_undecided",
+    "judge_untold",
     "withhold_unfit",
     "wrote",
 ]

@@ -65,6 +65,12 @@ def judge_undecided() -> Judgement:
     return Judgement(ConditionType.READY, False, Reason.DECISION_FAILED, text)
 
 
+def judge_untold(message: str) -> Judgement:
+    """What is said of a resource whose status the API server refuses, where it takes the conditions alone."""
+    text = f"the status cannot be written, its other fields are old; decisions go on: {message}"
+    return Judgement(ConditionType.READY, False, Reason.WRITE_DENIED, text)
+
+
 def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Judgement:
     """Whether a pool has what is asked of it in the decisions on its members."""
     kind = ConditionType.CAPACITY_AVAILABLE
