@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firsttoken_operator.act import kubernetes
-from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable
+from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import ScaleWriter, Write
@@ -25,6 +25,48 @@ async def test_a_stale_resource_version_or_another_uid_is_a_conflict(api: Kubern
     with pytest.raises(Conflict):
         await api.patch_scale(ref, 4, uid="another", resource_version=(await api.read_scale(ref)).resource_version)
     assert (await api.read_scale(ref)).replicas == 3
+
+
+async def test_an_object_that_took_the_place_of_the_one_that_was_read_is_not_rendered_over(
+    api: KubernetesCluster,
+) -> None:
+    manifest = workload(2, "replaced")
+    live = await api.apply(manifest)
+    ref, uid = ObjectRef.of(live), live["metadata"]["uid"]
+    another = {"metadata": manifest["metadata"] | {"uid": "another"}, "spec": manifest["spec"] | {"replicas": 7}}
+
+    with pytest.raises(Rejected):
+        await api.apply(manifest | another)
+    with pytest.raises(Conflict):
+        await api.apply(manifest | another | {"metadata": another["metadata"] | {"name": "gone"}})
+    with pytest.raises(Conflict):
+        await api.hold_replicas(ref, 7, uid="another")
+    assert (await api.read_scale(ref)).replicas == 2
+    await api.hold_replicas(ref, 2, uid=uid)
+    await api.apply(manifest | {"metadata": manifest["metadata"] | {"uid": uid}})
+
+
+async def test_a_write_is_refused_here_where_another_operator_may_lead_and_ends_before_it_does(
+    api: KubernetesCluster,
+) -> None:
+    left = [0.0]
+    guarded = KubernetesCluster(api._client, write_seconds=lambda: left[0])
+    ref = ObjectRef.of(await api.create(workload(2, "guarded")))
+    now = await guarded.read_scale(ref)
+
+    for write in (
+        guarded.patch_scale(ref, 5, uid=now.uid, resource_version=now.resource_version),
+        guarded.replace_status(ref, {}, uid=now.uid), guarded.apply(workload(5, "guarded")),
+        guarded.hold_replicas(ref, 5, uid=now.uid), guarded.create(workload(5, "unmade")), guarded.patch(ref, {}),
+    ):  # fmt: skip
+        with pytest.raises(Withheld):
+            await write
+    left[0] = 0.0001
+    with pytest.raises(Unavailable):
+        await guarded.patch(ref, {"metadata": {"labels": {"late": "yes"}}})
+    assert (await guarded.read_scale(ref)).replicas == 2
+    left[0] = 5.0
+    assert (await guarded.patch(ref, {"metadata": {"labels": {"in": "time"}}}))["metadata"]["labels"]["in"] == "time"
 
 
 async def test_zero_replicas_read_as_zero(api: KubernetesCluster) -> None:

@@ -146,15 +146,19 @@ class KubernetesCluster:
         return await self._patch(ref.path("status"), patch, "json-patch+json")
 
     async def apply(self, manifest: Json) -> Json:
-        """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set."""
+        """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set.
+
+        Where `manifest` has a uid, an object with another one is `Rejected`, and one that is gone a `Conflict`.
+        """
         return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER)
 
-    async def hold_replicas(self, ref: ObjectRef, replicas: int) -> None:
+    async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str) -> None:
         """Become an owner of the target's replicas at the value they have, so that an apply without them keeps it.
 
+        A target with another uid is a `Conflict`.
         NB: a merge-patch to the value that is already there records no owner; only an apply does.
         """
-        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": ref.name},
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": ref.name, "uid": uid},
                  "spec": {"replicas": replicas}}  # fmt: skip
         await self._apply(ref.path("scale"), scale, SCALE_FIELD_MANAGER)
 

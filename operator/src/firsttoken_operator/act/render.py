@@ -135,16 +135,18 @@ class Renderer:
 
     async def _write(self, manifest: dict[str, Any], live: dict[str, Any] | None, replicas: int) -> dict[str, Any]:
         """Apply one manifest; the object as it is then."""
-        ref = ObjectRef.of(manifest)
-        if manifest["kind"] != "Deployment":
-            return await self._cluster.apply(manifest)
-        if live is None:
+        ref, is_workload = ObjectRef.of(manifest), manifest["kind"] == "Deployment"
+        if live is None and is_workload:
             made = await self._cluster.apply(manifest | {"spec": manifest["spec"] | {"replicas": replicas}})
-            await self._cluster.hold_replicas(ref, replicas)
+            await self._cluster.hold_replicas(ref, replicas, uid=made["metadata"]["uid"])
             return made
-        if not _are_replicas_held(live):
-            await self._cluster.hold_replicas(ref, int(live["spec"].get("replicas", 1)))
-        return await self._cluster.apply(manifest)
+        if live is None:
+            return await self._cluster.apply(manifest)
+        # NB: the object that was read, and none that took its place since.
+        uid = live["metadata"]["uid"]
+        if is_workload and not _are_replicas_held(live):
+            await self._cluster.hold_replicas(ref, int(live["spec"].get("replicas", 1)), uid=uid)
+        return await self._cluster.apply(manifest | {"metadata": manifest["metadata"] | {"uid": uid}})
 
     async def _has_monitors(self) -> bool:
         return await self._cluster.serves(MONITORING_API, "PodMonitor")
