@@ -18,13 +18,13 @@ from tests.operator.observe.bodies import EPOCH, deployment, inference_deploymen
 
 
 async def test_a_resource_whose_metrics_cannot_be_read_is_missing_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def poisoned(reading: Any, pods: Iterable[LivePod], *rest: Any) -> Metrics:
+    def failing(reading: Any, pods: Iterable[LivePod], *rest: Any) -> Metrics:
         pods = tuple(pods)
         if any(each.name == "bad-pod" for each in pods):
             raise ZeroDivisionError
         return measure(reading, pods, *rest)
 
-    monkeypatch.setattr(measuring, "measure", poisoned)
+    monkeypatch.setattr(measuring, "measure", failing)
     store = Store()
     for name in ("bad", "good"):
         store.feed("InferenceDeployment", None, inference_deployment(name, target=name))
