@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import Memory, Ownership, charged_gpus, decide, judge_owners, judge_pool, wrote
+from firsttoken_operator.decide import Memory, Ownership, charged_gpus, decide, judge, judge_owners, judge_pool, wrote
 from firsttoken_operator.domain import (
+    ConditionType,
     Decision,
     FleetSnapshot,
     Metrics,
@@ -240,6 +241,46 @@ def test_a_repeated_decision_is_granted_what_it_was_granted_before() -> None:
     full = member("a", 2, metrics(30), pods={"written": 6}), member("b", 2, metrics(10))
 
     assert once(*full, pool=pool)["a"].to_replicas == 6
+
+
+def guest(uid: str, replicas: int, mtr: Metrics, **changes: object) -> ResourceSnapshot:
+    return replace(member(uid, replicas, mtr, **changes), pool=None, guest_of="h100")
+
+
+def test_one_that_names_no_pool_takes_what_is_free_of_the_pool_on_whose_nodes_it_runs() -> None:
+    # 30 and 20 of 64 GPUs are in use, those of the guest as of a stranger; 14 are free.
+    pool = replace(POOL, charged_elsewhere_gpus=20)
+    decided = once(member("a", 30, metrics(200)), guest("b", 20, metrics(200)), pool=pool)
+
+    assert decided["a"].to_replicas + decided["b"].to_replicas == 64
+    alone = once(member("a", 30, metrics(100)), guest("b", 20, metrics(200)), pool=pool)
+    assert (alone["b"].to_replicas, alone["b"].limited_by) == (34, Reason.POOL_EXHAUSTED)
+
+
+def test_what_a_guest_asked_for_is_charged_before_a_node_has_it() -> None:
+    pool = replace(POOL, charged_elsewhere_gpus=20)
+    waiting = guest("b", 30, metrics(100), pods={"ready": 20, "starting": 10, "unschedulable": 4})
+
+    assert once(member("a", 30, metrics(200)), waiting, pool=pool)["a"].to_replicas == 40
+
+
+@pytest.mark.parametrize("pool", [None, replace(POOL, budget_gpus=None)])
+def test_an_unknown_pool_holds_no_guest(pool: PoolSnapshot | None) -> None:
+    assert once(guest("b", 20, metrics(150)), pool=pool)["b"].to_replicas == 30
+
+
+def test_a_guest_makes_no_pool_short_and_is_told_of_the_pool_by_its_name() -> None:
+    paid = replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT)
+    memory, about = Memory(), guest("b", 24, metrics(150))
+    pool = replace(POOL, charged_elsewhere_gpus=24)
+    for tick in range(40):
+        members = (member("idle", 40, metrics(50), policy=paid), about)
+        now = tick * TICK_SECONDS
+        decisions, memory = decide(FleetSnapshot(now, TICK_SECONDS, members, {"h100": pool}), memory)
+
+    assert decisions[0].reason is Reason.POOL_NOT_SHORT
+    capacity = next(j for j in judge(about, decisions[1]) if j.kind is ConditionType.CAPACITY_AVAILABLE)
+    assert (capacity.holds, capacity.message) == (False, "pool h100: 6 GPUs are missing")
 
 
 def test_a_pool_whose_nodes_come_with_the_pods_withholds_nothing() -> None:

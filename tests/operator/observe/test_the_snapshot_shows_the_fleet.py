@@ -283,6 +283,16 @@ def test_an_inventory_that_is_not_reported_is_unknown_not_zero(nodes: list[tuple
     assert (found.budget_gpus, found.inventory_gpus) == (None, None)
 
 
+def test_where_no_pool_is_named_it_is_told_on_whose_nodes_the_pods_run() -> None:
+    objects = [*NODES, ("GPUPool", pool()), ("InferenceDeployment", inference_deployment())]
+
+    assert only(cluster(*objects, ("Pod", pod("own", ready=1)))).guest_of == "h100"
+    assert only(cluster(*objects, ("Pod", pod("own", ready=1, node="elsewhere")))).guest_of is None
+    assert only(cluster(*objects)).guest_of is None
+    named = [*NODES, ("GPUPool", pool()), ("InferenceDeployment", inference_deployment(pool="h100"))]
+    assert only(cluster(*named, ("Pod", pod("own", ready=1)))).guest_of is None
+
+
 @pytest.mark.parametrize("nodes", [[], NODES])
 def test_a_cloud_pool_without_declared_gpus_has_no_budget(nodes: list[tuple[str, Any]]) -> None:
     found = pool_of(*nodes, location="Cloud")

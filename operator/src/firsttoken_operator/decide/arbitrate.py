@@ -39,9 +39,12 @@ def arbitrate(
 ) -> list[Proposed]:
     """The proposals as far as their pools grant them, in the given order."""
     granted = {p.resource.uid: p for p in proposals}
-    for name in sorted({p.resource.pool for p in proposals if p.resource.pool is not None}):
+    named = {p.resource.pool for p in proposals} | {p.resource.guest_of for p in proposals}
+    for name in sorted(name for name in named if name is not None):
         members = [p for p in proposals if p.resource.pool == name]
-        granted |= {p.resource.uid: p for p in _arbitrate_pool(members, snapshot.pools.get(name), clock_seconds)}
+        guests = [p for p in proposals if p.resource.guest_of == name]
+        pool = snapshot.pools.get(name)
+        granted |= {p.resource.uid: p for p in _arbitrate_pool(members, guests, pool, clock_seconds)}
     alone = [p for p in proposals if p.resource.pool is None]
     since = clock_seconds - snapshot.scale_down_limit_window_seconds
     granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
@@ -77,19 +80,26 @@ def unknown_budget(pool: PoolSnapshot | None) -> Reason:
     return Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
 
 
-def _arbitrate_pool(members: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float) -> Iterable[Proposed]:
-    scalable = [p for p in members if isinstance(p, Proposal)]
+def _arbitrate_pool(
+    members: Sequence[Proposed], guests: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float
+) -> Iterable[Proposed]:
+    """`guests` name no pool and run on its nodes: they take of what is free, and nothing is given back for them."""
+    scalable = [p for p in (*members, *guests) if isinstance(p, Proposal)]
     # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
     ups = sorted((p for p in scalable if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
     results = {p.resource.uid: p for p in members}
     free, missing = free_gpus((p.resource for p in members), pool), unknown_budget(pool)
+    if free is not None:
+        free -= sum(_gpus_on_no_node(target) for target in _targets(guests))
     for p in ups:
+        if free is None and p.resource.pool is None:
+            continue  # What is not known of a pool is no reason to hold one that never named it.
         p, used = _grant(p, free, missing)
         results[p.resource.uid] = p
         if free is not None and not _is_advice(p):
             free -= used
     downs = _decreases(members)
-    short = {p.resource.uid for p in results.values() if _lacks_gpus(p)}
+    short = {p.resource.uid for p in results.values() if p.resource.pool is not None and _lacks_gpus(p)}
     left = _returnable_gpus(members, pool, clock_seconds)
     for p in downs:
         if left is None:
@@ -173,6 +183,12 @@ def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clo
 
 def _given_gpus(p: Proposed, since_seconds: float) -> int:
     return sum(decrease.gpus for decrease in p.memory.decreases if decrease.at_seconds > since_seconds)
+
+
+def _gpus_on_no_node(target: Target) -> int:
+    """GPUs that a guest asked for and that no node of the pool is charged with yet."""
+    pods = target.ready + target.starting + target.stuck
+    return (target.held - pods + target.unschedulable) * target.gpus_per_replica
 
 
 def _targets(members: Iterable[Proposed]) -> Iterable[Target]:

@@ -169,14 +169,14 @@ def _not_measured(sla: Sla) -> str:
 
 
 def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
-    target = resource.target
+    target, name = resource.target, resource.pool or resource.guest_of
     if isinstance(target, TargetMissing) and target.reason in POOL_LIMITS:
         return False if target.reason is Reason.POOL_EXHAUSTED else None, target.reason, target.message
     if decision.limited_by is not None and decision.limited_by in POOL_LIMITS:
         if decision.limited_by is not Reason.POOL_EXHAUSTED:
-            return None, decision.limited_by, f"pool {resource.pool}: how many GPUs it has is not known"
+            return None, decision.limited_by, f"pool {name}: how many GPUs it has is not known"
         gpus = decision.unmet_replicas * decision.gpus_per_replica
-        return False, decision.limited_by, f"pool {resource.pool}: {gpus} GPUs are missing"
+        return False, decision.limited_by, f"pool {name}: {gpus} GPUs are missing"
     if isinstance(target, Target) and target.unschedulable:
         return False, Reason.PODS_UNSCHEDULABLE, f"{target.unschedulable} pods cannot be scheduled"
     return True, Reason.AVAILABLE, "no GPU is missing"

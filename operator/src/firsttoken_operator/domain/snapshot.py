@@ -233,6 +233,8 @@ class ResourceSnapshot:
     target: Target | TargetMissing
     metrics: Metrics
     pool: str | None = None
+    guest_of: str | None = None
+    """Where it names no pool: the one on whose nodes its pods run. Its growth takes that pool's free GPUs."""
     priority: int = 0
     created: str = ""
     claims: Claims = field(default_factory=Claims)

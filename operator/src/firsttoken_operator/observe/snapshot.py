@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.gpu_pool import GPUPool
@@ -28,7 +29,7 @@ from firsttoken_operator.domain import (
     ready_seconds,
 )
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.pools import pool_snapshot
+from firsttoken_operator.observe.pools import belongs, pool_snapshot
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import claims_on, target_of
@@ -68,7 +69,11 @@ def build_snapshot(
     Resources that are being deleted are left out: their targets stay as they are.
     """
     pools = {stored.name: stored.parsed for stored in store.pools.values()}
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools)
+    readable = [(name, pool) for name, pool in sorted(pools.items(), key=itemgetter(0)) if pool is not None]
+    pool_of_node = {
+        node.name: name for name, pool in reversed(readable) for node in store.nodes.values() if belongs(node, pool)
+    }
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pool_of_node)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
@@ -94,6 +99,8 @@ class _Builder:
     timing: Timing
     wall_seconds: float
     pools: Mapping[str, GPUPool | None]
+    pool_of_node: Mapping[str, str]
+    """Name of the pool by that of the node."""
 
     def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
         """One resource, readable or not."""
@@ -119,6 +126,7 @@ class _Builder:
             target=target,
             metrics=metrics,
             pool=pool_name,
+            guest_of=self._guest_of(target) if pool_name is None else None,
             priority=resource.spec.capacity.priority,
             created=stored.created,
             claims=claims_on(self.store, resource),
@@ -127,6 +135,13 @@ class _Builder:
             scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
         )
+
+    def _guest_of(self, target: Target | TargetMissing) -> str | None:
+        """The pool on whose nodes pods of the target run; of several the first by name."""
+        if not isinstance(target, Target) or not self.pool_of_node:
+            return None
+        found = (self.pool_of_node.get(pod.node) for pod in self.store.pods_of(target.uid))
+        return min((name for name in found if name is not None), default=None)
 
     def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
         """Pods that the pool's own resources are charged for already."""
