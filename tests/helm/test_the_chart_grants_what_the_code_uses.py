@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from firsttoken_operator.run.sizing_store import SHARDS
 from firsttoken_operator.run.watches import GROUP, WATCHED
 from tests.helm.chart import CRDS, NAMESPACE, of_kind, render
 from tools.cluster import Cluster
@@ -37,10 +38,12 @@ RENDERING: set[Right] = {
 }
 
 
-OWN: set[Right] = {("", "configmaps", "get")} | {
-    ("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")
+OWN: set[Right] = {
+    (group, kind, verb)
+    for group, kind in (("", "configmaps"), ("coordination.k8s.io", "leases"))
+    for verb in ("create", "get", "patch")
 }
-"""In the operator's own namespace: the switch, and the Lease."""
+"""In the operator's own namespace: the switch, the sizings that are kept, and the Lease."""
 
 
 def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Right]:
@@ -72,17 +75,20 @@ def test_no_rule_names_a_wildcard_or_a_secret() -> None:
         assert resource not in ("secrets", "configmaps", "pods/exec", "serviceaccounts")
 
 
-def test_in_its_own_namespace_it_reads_the_switch_and_holds_a_lease_and_touches_no_other_object() -> None:
+def test_in_its_own_namespace_it_reads_the_switch_keeps_sizings_and_a_lease_and_touches_no_other_object() -> None:
     manifests = render("namespaces={team-a}")
     (role,) = of_kind(manifests, "Role")
     (binding,) = (b for b in of_kind(manifests, "RoleBinding") if b["roleRef"]["kind"] == "Role")
     (config,) = of_kind(manifests, "ConfigMap")
     settings = yaml.safe_load(config["data"]["config.yaml"])
+    kept = settings["sizingStore"].removeprefix(f"{NAMESPACE}/")
     named = {(rule["resources"][0], *rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]}
 
     assert rights(manifests, "Role") == OWN
     assert named == {
         ("configmaps", "get"): [settings["writesSwitch"].removeprefix(f"{NAMESPACE}/")],
+        ("configmaps", "get", "patch"): [f"{kept}-{shard}" for shard in SHARDS],
+        ("configmaps", "create"): None,
         ("leases", "create"): None,
         ("leases", "get", "patch"): [settings["leaseName"]],
     }

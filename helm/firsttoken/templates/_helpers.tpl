@@ -54,6 +54,7 @@ namespaces:
   {{- toYaml .Values.namespaces | nindent 2 }}
 initialStreaming: {{ .Values.initialStreaming }}
 logLevel: {{ .Values.logLevel }}
+sizingStore: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-sizings
 writesSwitch: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-writes
 render: {{ .Values.render.enabled }}
 podMonitorLabels:

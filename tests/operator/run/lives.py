@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.status import Answer, Observed, document, status_of
+from firsttoken_operator.act.status import Answer, Observed, document, sizing_status, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import (
@@ -86,7 +86,7 @@ class Life:
         done = ScaleResult(Write.DONE, decision.reason, "", decision.to_replicas)
         result = done if decision.changes else ScaleResult(Write.NONE)
         now = datetime.fromtimestamp(self.now_epoch, UTC)
-        answer = Answer(seen.sized, sizing() if isinstance(seen.sized, Sized) else None)
+        answer = Answer(seen.sized, sizing_status(sizing()) if isinstance(seen.sized, Sized) else None)
         self.status = status_of(self.status, Observed(seen, decision, result, answer, now))
 
     def successor(self, metrics: Metrics) -> Memory:

@@ -54,8 +54,11 @@ class Answer:
     """What sizing says about one resource: `sized` for the decision, the rest for its status."""
 
     sized: Sized | Unsized
-    sizing: Sizing | None = None
+    shown: SizingStatus | None = None
+    """As the status shows it, without what is recommended; None: there is no size."""
     declared: Workload | None = None
+    cost_per_hour: float | None = None
+    """Of the fleet for the declared peak; None: no prices are known."""
     recommended: ConfigurationKey | None = None
     """What would be chosen today, where that is better than the pinned configuration."""
     compared: bool = False
@@ -164,15 +167,21 @@ def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus
     if isinstance(sized, Unsized) and sized.reason is Reason.UNKNOWN:
         # Its turn has not come yet after a start: what was known stays, for a second restart to read.
         return previous.sizing
-    sizing, before = seen.answer.sizing, previous.sizing or SizingStatus()
+    shown, before = seen.answer.shown, previous.sizing or SizingStatus()
     recommended = configuration(seen.answer.recommended) if seen.answer.compared else before.recommended
-    if sizing is None or sizing.configuration is None or not sizing.feasible:
+    if shown is None:
         # The pinned configuration of a running fleet outlives a sizing that fails.
         pinned = before.configuration
         return SizingStatus(configuration=pinned, recommended=recommended) if pinned else None
+    return shown.model_copy(update={"recommended": recommended})
+
+
+def sizing_status(sizing: Sizing) -> SizingStatus | None:
+    """A sizing as the status shows it; None: it is no size."""
+    if sizing.configuration is None or not sizing.feasible:
+        return None
     return SizingStatus(
         configuration=configuration(sizing.configuration),
-        recommended=recommended,
         replicas_for_declared_peak=sizing.replicas,
         replicas_for_declared_average=sizing.replicas_for_average,
         gpus_per_replica=sizing.configuration.gpus_per_replica,

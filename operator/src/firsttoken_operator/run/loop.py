@@ -26,6 +26,7 @@ from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, adopting
 from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run import sizing_store
 from firsttoken_operator.run.health import Heartbeats
 from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.isolation import Decided, decide_isolated
@@ -253,7 +254,7 @@ class Loop:
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))
         uids = {resource.uid for resource in snapshot.resources}
         parts.publisher.forget(uids)
-        parts.writes.keep_only(uids | {pool.uid for pool in snapshot.pools.values()})
+        parts.writes.keep_only(uids | {pool.uid for pool in snapshot.pools.values()} | {sizing_store.UID})
         # One that cannot be decided says so itself and is counted as an error; a restart would not help it, and would
         # stop the loop for all the others.
         for resource in snapshot.resources:

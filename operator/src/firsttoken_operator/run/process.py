@@ -43,6 +43,7 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
+from firsttoken_operator.run.sizing_store import SAVE_TICKS, SizingStore
 from firsttoken_operator.run.switch import WriteSwitch
 from firsttoken_operator.run.sync import CacheSync
 from firsttoken_operator.run.watches import WATCHED
@@ -79,7 +80,10 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         await _definitions(cluster)
         sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
-        return await _run(settings, kubeconfig, parts, sync, switch, elector, cluster.wall_seconds)
+        store = SizingStore(cluster, parts.writes, settings.sizing_store) if settings.sizing_store else None
+        if store is not None:
+            parts.sizer.restore(await store.load())
+        return await _run(settings, kubeconfig, parts, sync, switch, elector, store, cluster.wall_seconds)
     finally:
         await health.stop()
         parts.histories.close()
@@ -149,6 +153,7 @@ async def _run(
     sync: CacheSync,
     switch: WriteSwitch | None,
     elector: Elector | None,
+    store: SizingStore | None,
     wall: Callable[[], float],
 ) -> int:
     stop, stop_watching, watching, synced = (asyncio.Event() for _ in range(4))
@@ -176,6 +181,9 @@ async def _run(
         beside.append(asyncio.create_task(switch.poll_forever(settings.timing.tick_seconds / 2), name="switch"))
     if elector is not None:
         beside.append(asyncio.create_task(lead_when_synced(elector), name="election"))
+    if store is not None:
+        saving = store.save_forever(parts.sizer.kept, SAVE_TICKS * settings.timing.tick_seconds)
+        beside.append(asyncio.create_task(saving, name="sizings"))
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(

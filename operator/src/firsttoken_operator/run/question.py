@@ -10,8 +10,12 @@ import hashlib
 import logging
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
-from firsttoken_operator.act.status import Answer
+import firsttoken_sizing
+from firsttoken_operator.act.status import Answer, sizing_status
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.convert import canonical_model, sizing_request
 from firsttoken_operator.api.gpu_pool import GPUPool
@@ -85,19 +89,28 @@ class QuestionSources:
 
 
 def content_of(request: SizingRequest) -> str:
-    """Name of a question: the same for all that ask the same."""
+    """Name of a question: the same for all that ask the same of the same version."""
     # NB: a request is made of frozen dataclasses, numbers, texts and enumerations, whose forms say all that they are.
-    return hashlib.sha256(repr(request).encode()).hexdigest()
+    return hashlib.sha256(f"{fingerprint()} {request!r}".encode()).hexdigest()
+
+
+@cache
+def fingerprint() -> str:
+    """What an answer depends on beside its question: the version, and every file of the sizing, catalog included."""
+    digest, folder = hashlib.sha256(version("firsttoken").encode()), Path(firsttoken_sizing.__file__).parent
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(f"{file.relative_to(folder)} {file.stat().st_size} ".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def answers(request: SizingRequest, name: str) -> Mapping[str, Answer]:
     """The answer to a question, by content: its own, and that of who pins what was chosen. Takes up to seconds."""
     answer = _answer(request, name)
-    chosen = answer.sizing.configuration if answer.sizing and answer.sizing.feasible else None
     found = {content_of(request): answer}
-    if request.pinned is None and chosen is not None:
+    if request.pinned is None and isinstance(answer.sized, Sized):
         # NB: a configuration has the same table whether others are considered beside it or not (by test).
-        found[content_of(replace(request, pinned=chosen))] = answer
+        found[content_of(replace(request, pinned=answer.sized.configuration))] = answer
     return found
 
 
@@ -110,7 +123,7 @@ def _answer(request: SizingRequest, name: str) -> Answer:
     compared = request.pinned is None
     if not sizing.feasible or sizing.table is None or sizing.configuration is None:
         reason = Reason(sizing.cause.value) if sizing.cause else Reason.INVALID_SPEC
-        return Answer(Unsized(reason, sizing.reason), sizing, request.workload, compared=compared)
+        return Answer(Unsized(reason, sizing.reason), None, request.workload, compared=compared)
     sized = Sized(
         configuration=sizing.configuration,
         table=sizing.table,
@@ -118,7 +131,8 @@ def _answer(request: SizingRequest, name: str) -> Answer:
         replicas_for_declared_peak=sizing.replicas,
         replicas_for_declared_average=sizing.replicas_for_average,
     )
-    return Answer(sized, sizing, request.workload, compared=compared)
+    cost_per_hour = sizing.cost.per_hour if sizing.cost else None
+    return Answer(sized, sizing_status(sizing), request.workload, cost_per_hour, compared=compared)
 
 
 def _refused(error: Exception, name: str) -> Answer:
@@ -133,14 +147,14 @@ def _refused(error: Exception, name: str) -> Answer:
 def better(request: SizingRequest, answer: Answer) -> ConfigurationKey | None:
     """What the sizing would choose if nothing were pinned, where it costs less or, without prices, takes fewer GPUs."""
     try:
-        best, present = size(replace(request, pinned=None)), answer.sizing
+        best, present = size(replace(request, pinned=None)), answer.shown
     except Exception:
         logger.warning("comparing the configuration of %s failed", request.model, exc_info=True)
         return None
     if not best.feasible or best.configuration == request.pinned:
         return None
-    if present is None or not present.feasible:
+    if present is None or present.gpus is None:
         return best.configuration
-    costs = [sizing.cost.per_hour if sizing.cost else None for sizing in (best, present)]
-    wins = costs[0] < costs[1] if costs[0] is not None and costs[1] is not None else best.gpus < present.gpus
+    cost, known = best.cost.per_hour if best.cost else None, answer.cost_per_hour
+    wins = cost < known if cost is not None and known is not None else best.gpus < present.gpus
     return best.configuration if wins else None

@@ -118,6 +118,8 @@ class Settings(_Section):
     """Whether `spec.runtime` is rendered into Deployments, Services and PodMonitors (needs the rights for it)."""
     writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
     """Namespace and name of the ConfigMap that stops all writes; empty: there is none."""
+    sizing_store: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
+    """Namespace and beginning of the names of the ConfigMaps that keep sizings over a restart; empty: none are kept."""
     pod_monitor_labels: dict[str, str] = Field(default_factory=dict)
     """Labels by which the cluster's Prometheus selects PodMonitors."""
     leader_elect: bool = False

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from firsttoken_operator.act.status import Answer
@@ -28,6 +29,14 @@ from firsttoken_operator.run.turns import Turns
 from firsttoken_sizing.request import SizingRequest
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer that outlives the process. `generations`: of the resources that it is in force for, by uid."""
+
+    answer: Answer
+    generations: Mapping[str, int]
 
 
 class Sizer:
@@ -59,6 +68,24 @@ class Sizer:
         if self._working is not None:
             self._working.cancel()
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def kept(self) -> dict[str, Kept]:
+        """What the next process is to know, by content: the answers of the sizing model that are in force."""
+        generations: dict[int, dict[str, int]] = defaultdict(dict)
+        for uid, asked in self._in_force.items():
+            generations[id(self._known.get(asked.content))][uid] = asked.generation
+        return {
+            content: Kept(answer, generations[id(answer)])
+            for content, answer in self._known.items()
+            if answer.declared is not None
+        }
+
+    def restore(self, kept: Mapping[str, Kept]) -> None:
+        """Take over what the last process knew: in force for its resources, and the answer to who asks the same."""
+        for content, each in kept.items():
+            self._known[content] = each.answer
+            for uid, generation in each.generations.items():
+                self._in_force[uid] = Question("", "", uid, generation, None, content, None)
 
     async def answers(
         self,
@@ -97,9 +124,11 @@ class Sizer:
     def _forget(self, uids: set[str]) -> None:
         """Drop what only resources other than these asked for."""
         self._in_force = {uid: asked for uid, asked in self._in_force.items() if uid in uids}
-        kept = {id(self._known.get(asked.content)) for asked in self._in_force.values()}
+        in_force = self._in_force.values()
+        contents = {asked.content for asked in in_force}
         # NB: an answer has two names until the configuration that it chose is pinned.
-        self._known = {content: answer for content, answer in self._known.items() if id(answer) in kept}
+        open_ = {id(self._known[a.content]) for a in in_force if a.request is not None and a.request.pinned is None}
+        self._known = {c: answer for c, answer in self._known.items() if c in contents or id(answer) in open_}
 
     async def _work(self) -> None:
         """Answer what waits, then compare what is pinned; ends when nothing is left to do."""
