@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -147,6 +148,24 @@ async def test_what_was_told_and_is_gone_again_is_not_waited_for() -> None:
     caches.feed(PODS, "ADDED", pod("p2"))
 
     await asyncio.wait_for(waiting, 1)
+
+
+async def test_nothing_is_listed_again_while_the_watches_tell_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pod every six polls, where ten polls without news are a reason to list again."""
+    caches, server, _ = made(PODS)
+    server.collections = {"/api/v1/pods": {f"p{number}" for number in range(5)}}
+    polls, pause = itertools.count(1), asyncio.sleep
+
+    async def poll(seconds: float) -> None:
+        told, rest = divmod(next(polls), 6)
+        if rest == 0:
+            caches.feed(PODS, None, pod(f"p{told - 1}"))
+        await pause(0)
+
+    monkeypatch.setattr(asyncio, "sleep", poll)
+    await asyncio.wait_for(caches.wait_until_complete(ignore), 5)
+
+    assert (len(server.asked), next(polls)) == (1, 31)
 
 
 async def test_what_is_awaited_is_told_while_it_becomes_less() -> None:

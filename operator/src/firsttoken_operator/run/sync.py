@@ -66,15 +66,18 @@ class CacheSync:
         while True:
             for kind in self._watched:
                 await self._list_awaited(kind)
-            for _ in range(round(RELIST_SECONDS / POLL_SECONDS)):
+            quiet_seconds = 0.0
+            while quiet_seconds < RELIST_SECONDS:
                 left = (len(self._watched) - len(self._awaited), sum(map(len, self._awaited.values())))
                 if left == (0, 0):
                     return
                 if left < least:
-                    least = left
+                    least, quiet_seconds = left, 0.0
                     progress(self._missing())
                 await asyncio.sleep(POLL_SECONDS)
-            # What is awaited may have been deleted before its watch began: list again rather than wait for it.
+                quiet_seconds += POLL_SECONDS
+            # What is awaited may have been deleted before its watch began: list again rather than wait for it. As long
+            # as the watches tell of more, a list of ten thousand pods would only hold them up.
             logger.info("the caches are being filled: %s", self._missing())
 
     async def _list_awaited(self, kind: Watched) -> None:
