@@ -36,6 +36,21 @@ class Defect:
 
 
 DEFECTS = {
+    "a renewal counts from its answer": Defect(
+        "run/election.py",
+        "        election.took(await self._write(election.lease), sent)\n",
+        "        election.took(await self._write(election.lease), self._now())\n",
+        (f"{RUN}/test_two_operators_never_both_lead.py::test_two_never_both_lead_and_one_leads_again_when_it_is_over",),
+    ),
+    "what the leader writes is foreign to the one that stands by": Defect(
+        "run/loop.py",
+        "        known = self._ownerships if self._led else adopting(self._ownerships)\n",
+        "        known = self._ownerships\n",
+        (
+            f"{RUN}/test_one_that_stands_by_is_warm.py::"
+            "test_what_the_leader_wrote_is_no_foreign_write_also_when_it_shows_after_the_takeover",
+        ),
+    ),
     "unknown is read as 0": Defect(
         "estimate/demand.py",
         "    if not isinstance(arrivals, Value):\n        return None\n",

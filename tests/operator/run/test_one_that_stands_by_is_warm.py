@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.domain import Decision, Metrics, Outcome, Reason
 from firsttoken_operator.observe.store import Store
@@ -125,6 +127,25 @@ async def test_what_the_leader_wrote_is_no_foreign_write_also_when_it_shows_afte
     events = [made for ref, made in process.cluster.objects.items() if ref.kind == "Event"]
     assert "ForeignWrite" in {event["reason"] for event in events}, "from then on others are noticed"
     process.sizer.close()
+
+
+async def test_ticks_of_a_leader_that_fail_come_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, ticks = Standby(), 0
+
+    async def failing(store: Store, wall_seconds: float) -> Mapping[str, Metrics]:
+        nonlocal ticks
+        ticks += 1
+        raise RuntimeError("no metrics")
+
+    monkeypatch.setattr(process.parts.measuring, "metrics", failing)
+    process.leads, stop = True, asyncio.Event()
+    running: asyncio.Task[Any] = asyncio.create_task(process.loop.run(stop))
+    await asyncio.sleep(0.3)
+    stop.set()
+    await running
+    process.sizer.close()
+
+    assert ticks == 1, "the clock stands still: no second one is due"
 
 
 async def test_it_does_not_wait_for_its_next_tick_to_take_over() -> None:

@@ -97,6 +97,7 @@ class Loop:
         due = self._clock()
         while not stop.is_set():
             self._parts.metrics.event_loop_lag.set(max(0.0, self._clock() - due))
+            led = self._parts.leads()
             try:
                 await self.tick(due)
             except Exception:
@@ -106,7 +107,7 @@ class Loop:
             missed = int((self._clock() - due) // interval)
             due += (missed + 1) * interval
             while (left := due - self._clock()) > 0 and not stop.is_set():
-                if self._parts.leads() and not self._led:
+                if self._parts.leads() and not led:
                     due = self._clock()  # Taken over: what the last leader left is decided now.
                     break
                 with suppress(TimeoutError):
