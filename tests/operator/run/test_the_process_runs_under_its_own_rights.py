@@ -91,7 +91,7 @@ def test_it_scales_tells_and_ends(cluster: Cluster, start: Start) -> None:
 def test_a_quiet_cluster_sees_no_writes(cluster: Cluster, start: Start) -> None:
     create(cluster, workload(3, "quiet"), infd("quiet", targetRef={"name": "quiet"}, scaling={"minReplicas": 3}))
     process = start()
-    wait_until(lambda: "status" in get(cluster, "infd", "quiet"), 15, "first status")
+    wait_until(lambda: "sizing" in get(cluster, "infd", "quiet").get("status", {}), 60, "sized")
     wait_until(lambda: get(cluster, "infd", "quiet")["status"].get("readyReplicas") == 3, 15, "all ready")
     wait_until(lambda: process.ticks() >= 3, 15, "some ticks")
     before, ticks = get(cluster, "infd", "quiet"), process.ticks()
