@@ -20,7 +20,7 @@ from firsttoken_lab.replay.calendar import Calendar
 from firsttoken_lab.replay.policies.ours import TICK_SECONDS, Ours
 from firsttoken_lab.replay.policies.view import View
 from firsttoken_operator.act.scale import ScaleResult, Write
-from firsttoken_operator.act.status import Answer, Observed, document, status_of
+from firsttoken_operator.act.status import Answer, Observed, document, sizing_status, status_of
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import schedule_of
@@ -180,7 +180,7 @@ class OperatorProcess:
         at = datetime.fromtimestamp(wall, UTC)
         (told,) = owned.snapshot.resources
         self.status = status_of(
-            self.status, Observed(told, decision, done, Answer(told.sized, sizing(SIZED_WITH_WORK)), at)
+            self.status, Observed(told, decision, done, Answer(told.sized, sizing_status(sizing(SIZED_WITH_WORK))), at)
         )
         return decision
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard, Tally
-from firsttoken_operator.act.status import KEPT_DECISIONS, Answer, Observed, document, status_of
+from firsttoken_operator.act.status import KEPT_DECISIONS, Answer, Observed, document, sizing_status, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import (
     Decision,
@@ -58,7 +58,7 @@ ELSEWHERE = {
 }  # fmt: skip
 """One type holds both views of the traffic: what is declared and what is live have different fields of it."""
 DECLARED = Workload(2000, 200, average_requests_per_second=28.54, peak_requests_per_second=200.0)
-ANSWER = Answer(SIZED, SIZING, DECLARED)
+ANSWER = Answer(SIZED, sizing_status(SIZING), DECLARED)
 
 
 def observed(
