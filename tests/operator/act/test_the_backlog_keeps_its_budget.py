@@ -116,7 +116,7 @@ def test_whatever_happened_everything_wanted_is_written_in_the_end(script: Steps
         assert wait is not None, f"{played.wanted} would wait for ever"
         played.now += max(wait, 1e-6)
 
-    assert played.backlog.is_idle()
+    assert played.backlog.is_idle(played.now)
     assert played.backlog.waiting() == []
 
 

@@ -138,9 +138,9 @@ class Backlog:
         self._waiting = {key: entry for key, entry in self._waiting.items() if key.uid in uids}
         self._failures = {key: failure for key, failure in self._failures.items() if key.uid in uids}
 
-    def is_idle(self) -> bool:
-        """Whether nothing runs and nothing waits but what was put off."""
-        return not self._running and self._first() is None
+    def is_idle(self, now: float) -> bool:
+        """Whether nothing runs and nothing waits but what is put off."""
+        return not self._running and self._first() is None and not (self._later and self._later[0][0] <= now)
 
     def waiting(self) -> list[Key]:
         """What is still to be written."""

@@ -114,7 +114,7 @@ class WriteQueue:
 
     async def settle(self) -> None:
         """Return when everything is written that is not put off."""
-        while not self._backlog.is_idle():
+        while not self._backlog.is_idle(self._clock()):
             self._idle.clear()
             await self._idle.wait()
 
@@ -151,7 +151,7 @@ class WriteQueue:
         wait = self._backlog.wait_seconds(now)
         if wait is not None:
             self._start_in(wait)
-        if self._backlog.is_idle():
+        if self._backlog.is_idle(now):
             self._idle.set()
 
     async def _write(self, key: Key, job: _Job) -> None:
