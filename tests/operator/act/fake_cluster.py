@@ -64,7 +64,7 @@ class FakeCluster:
         self._get(ref).update(patch)
         return self._get(ref)
 
-    async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str) -> None:
+    async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str = "") -> None:
         await self._begin("hold_replicas", ref)
 
     async def serves(self, api_version: str, kind: str) -> bool:

@@ -251,3 +251,20 @@ async def test_what_a_write_rests_on_is_read_at_once_so_that_a_slow_server_is_wa
     assert result.write is Write.DONE
     assert [name for name, _ in cluster.calls] == ["read", "read_scale", "patch_scale"]
     assert cluster.most_in_flight == 2
+
+
+async def test_replicas_that_may_not_become_fewer_may_become_more_at_once() -> None:
+    cluster, snapshot = fleet(5)
+
+    def deny_fewer(name: str, ref: ObjectRef) -> None:
+        if name == "patch_scale" and asked < 5:
+            raise Rejected("no fewer", 403)
+
+    cluster.before = deny_fewer
+    writer = ScaleWriter(cluster, WriteQueue())
+    asked = 3
+    denied = await writer.execute(decision(snapshot, 5, asked), snapshot)
+    asked = 9
+    done = await writer.execute(decision(snapshot, 5, asked), snapshot)
+
+    assert (denied.reason, done.write, replicas_of(cluster)) == (Reason.WRITE_DENIED, Write.DONE, 9)

@@ -122,7 +122,7 @@ def test_whatever_happened_everything_wanted_is_written_in_the_end(script: Steps
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40))
 def test_the_back_off_doubles_within_its_bounds_and_a_success_ends_it(rolls: list[float]) -> None:
-    dice = iter(rolls)
+    dice = iter([*rolls, 0.0])
     backlog, key, now = Backlog(BUDGET, lambda: next(dice)), Key("a", "write"), 0.0
     for times in range(1, len(rolls) + 1):
         backlog.add(key, Priority.SCALE, 1, now)
@@ -135,6 +135,7 @@ def test_the_back_off_doubles_within_its_bounds_and_a_success_ends_it(rolls: lis
         assert backlog.is_put_off(key, now + seconds * 0.99)
         now += seconds + 1.0
         assert not backlog.is_put_off(key, now)
+    assert backlog.failed(key, now, most_seconds=10.0)[1] <= 10.0
     backlog.succeeded(key)
     assert not backlog.is_put_off(key, 0.0)
 

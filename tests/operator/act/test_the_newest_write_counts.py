@@ -172,3 +172,60 @@ async def test_closing_gives_up_what_is_under_way() -> None:
     await queue.close()
 
     assert (server.done, queue.waiting()) == ([], {})
+
+
+async def test_replicas_that_the_server_could_not_take_are_asked_for_again_soon_and_refused_ones_late() -> None:
+    clock = Clock()
+    outage, refusal = Written(*[Unavailable("503")] * 9), Written(*[Rejected("403", 403)] * 9)
+    for server, error, again in ((outage, Unavailable, True), (refusal, Rejected, False)):
+        queue = WriteQueue(clock=clock)
+        for _ in range(8):
+            with pytest.raises(error):
+                await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
+            clock.now += 120.0
+        with pytest.raises(error):
+            await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
+        clock.now += 10.0
+
+        if again:
+            assert await queue.run(SCALE, Priority.SCALE, server.write("5"), 3) == "5"
+        else:
+            with pytest.raises(Rejected):
+                await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
+            assert server.done == []
+
+
+async def test_an_object_that_is_answered_with_429_for_ever_keeps_no_other_from_being_written() -> None:
+    class Webhook(Written):
+        """Answers 429 for one object."""
+
+        asked = 0
+
+        def refuse(self) -> Callable[[], Awaitable[str]]:
+            async def write() -> str:
+                self.asked += 1
+                raise Throttled("429", 0.01)
+
+            return write
+
+    queue, server = WriteQueue(Budget(requests_per_second=1000.0)), Webhook()
+    queue.put(Key("hostile", "scale"), Priority.SCALE, server.refuse())
+    await asyncio.sleep(0.05)
+    for i in range(20):
+        queue.put(Key(str(i), "status"), Priority.STATUS, server.write(str(i)))
+    await queue.settle()
+
+    assert len(server.done) == 20
+    assert server.asked >= 1
+    await queue.close()
+
+
+async def test_what_is_forgotten_leaves_no_failure_behind() -> None:
+    queue, server = WriteQueue(), Written(Unavailable("503"))
+    queue.put(STATUS, Priority.STATUS, server.write("1"))
+    await queue.settle()
+    queue.discard(STATUS)
+    queue.put(STATUS, Priority.STATUS, server.write("2"))
+    await queue.settle()
+
+    assert server.done == ["2"]

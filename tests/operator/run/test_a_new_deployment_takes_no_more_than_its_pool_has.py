@@ -22,7 +22,7 @@ from firsttoken_operator.domain import (
     Unsized,
 )
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.run.rendering import Rendered
+from firsttoken_operator.run.rendering import RENDERINGS_A_TICK, Rendered
 from tests.operator.act.objects import decision, infd
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.decide.builders import POLICY, SIZED, lost, metrics, resource, target
@@ -35,7 +35,7 @@ class Recorded:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
-        self.answer = RenderResult(Reason.RENDERED, "done", created=True)
+        self.answer: RenderResult | None = RenderResult(Reason.RENDERED, "done", created=True)
         self.present: States = {}
         self.problem: ClusterError | None = None
 
@@ -44,7 +44,7 @@ class Recorded:
             raise self.problem
         return {rendering.resource.metadata.uid: self.present for rendering in renderings}
 
-    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool) -> RenderResult:
+    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool) -> RenderResult | None:
         self.asked.append((rendering.resource.metadata.name, replicas))
         return self.answer
 
@@ -101,6 +101,35 @@ async def test_a_failure_that_goes_on_is_told_once_until_it_is_another() -> None
         assert explained.unrendered == (FailedWrite(reason, "403") if reason is not Reason.RENDERED else None)
 
     assert told == [["a"], [], ["a"], ["a"]]
+
+
+async def test_what_had_no_turn_has_not_failed_and_stays_what_it_was() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    renderer.answer = None
+    assert await rendered.reconcile(there(snapshot), store, ()) == {}
+    assert rendered.explain(there(snapshot).resources[0]).unrendered is None
+    renderer.answer = RenderResult(Reason.WRITE_DENIED, "403")
+    assert list(await rendered.reconcile(there(snapshot), store, ())) == ["a"]
+    renderer.answer = None
+
+    assert await rendered.reconcile(there(snapshot), store, ()) == {}
+    assert rendered.explain(there(snapshot).resources[0]).unrendered == FailedWrite(Reason.WRITE_DENIED, "403")
+
+
+async def test_a_tick_renders_so_many_and_those_that_fail_keep_none_of_the_others_from_a_turn() -> None:
+    rendered, renderer = made()
+    names = [f"n{i:03}" for i in range(2 * RENDERINGS_A_TICK + 1)]
+    store, snapshot = fleet(*names, budget=10_000)
+    renderer.answer = RenderResult(Reason.CONFLICT, "the name is taken")
+    asked = []
+    for _ in range(3):
+        await rendered.reconcile(there(snapshot), store, ())
+        asked.append([name for name, _ in renderer.asked])
+        renderer.asked.clear()
+
+    assert [len(some) for some in asked] == [RENDERINGS_A_TICK] * 3
+    assert sorted({name for some in asked for name in some}) == names
 
 
 async def test_a_deployment_that_went_missing_is_made_again() -> None:

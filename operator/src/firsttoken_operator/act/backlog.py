@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 LEAST_BACK_OFF_SECONDS = 1.0
 MOST_BACK_OFF_SECONDS = 120.0
+URGENT_BACK_OFF_SECONDS = 10.0
+"""Of replicas that a server which answers again should have at the next tick."""
 
 
 class Priority(IntEnum):
@@ -77,8 +79,9 @@ class Backlog:
             self._push(key, now)
 
     def discard(self, key: Key) -> None:
-        """Let it wait no longer."""
+        """Let it wait no longer, and forget how often it failed."""
         self._waiting.pop(key, None)
+        self._failures.pop(key, None)
 
     def next(self, now: float) -> Key | None:
         """The write whose turn it is, which runs from now on; None: none may run yet."""
@@ -107,10 +110,10 @@ class Backlog:
         """The write that runs has done its work: the next one need not wait."""
         self._failures.pop(key, None)
 
-    def failed(self, key: Key, now: float) -> tuple[int, float]:
+    def failed(self, key: Key, now: float, most_seconds: float = MOST_BACK_OFF_SECONDS) -> tuple[int, float]:
         """The write that runs has failed: how many have in a row, and for how many seconds the next one is put off."""
         times, _ = self._failures.get(key, (0, 0.0))
-        longest = min(MOST_BACK_OFF_SECONDS, LEAST_BACK_OFF_SECONDS * 2.0 ** min(times, 30))
+        longest = min(most_seconds, LEAST_BACK_OFF_SECONDS * 2.0 ** min(times, 30))
         seconds = longest * (1 - self._random() / 2)
         self._failures[key] = times + 1, now + seconds
         return times + 1, seconds

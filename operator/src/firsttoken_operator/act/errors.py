@@ -6,7 +6,8 @@
     ├── Rejected      any other 4xx: the server understood and refused; repeating it unchanged is useless
     ├── Withheld      an administrator has stopped all writes, or another operator may lead: nothing was sent
     └── Unavailable   timeout, refused connection, 5xx: nothing is known about the outcome; try again later
-        └── Throttled   429, or a 503 that says when to come back: not before then
+        ├── Throttled   429, or a 503 that says when to come back: not before then
+        └── NoTurn      it was not sent: the budget of writes was spent on others until the deadline
 
 NB: after `Unavailable` a write may still have been applied (the answer was lost). Read before writing again.
 """
@@ -40,6 +41,10 @@ class Withheld(ClusterError):
 
 class Unavailable(ClusterError):
     """No usable answer; the outcome of a write is unknown."""
+
+
+class NoTurn(Unavailable):
+    """Nothing was sent, because others had the whole budget until the deadline."""
 
 
 class Throttled(Unavailable):

@@ -152,14 +152,16 @@ class KubernetesCluster:
         """
         return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER)
 
-    async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str) -> None:
+    async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str = "") -> None:
         """Become an owner of the target's replicas at the value they have, so that an apply without them keeps it.
 
-        A target with another uid is a `Conflict`.
+        A target with another uid, or another version where one is given, is a `Conflict`.
         NB: a merge-patch to the value that is already there records no owner; only an apply does.
         """
-        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": ref.name, "uid": uid},
-                 "spec": {"replicas": replicas}}  # fmt: skip
+        metadata = {"name": ref.name, "uid": uid}
+        if resource_version:
+            metadata["resourceVersion"] = resource_version
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
         await self._apply(ref.path("scale"), scale, SCALE_FIELD_MANAGER)
 
     async def create(self, manifest: Json) -> Json:

@@ -10,7 +10,7 @@ from typing import Any
 
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.conditions import condition
-from firsttoken_operator.act.errors import Withheld
+from firsttoken_operator.act.errors import NotFound, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document, read_status
@@ -65,7 +65,7 @@ class PoolPublisher:
             return
         try:
             await self._cluster.replace_status(ObjectRef(API_VERSION, "GPUPool", "", name), document(newest), uid=uid)
-        except Withheld:
+        except (Withheld, NotFound):
             self._wanted.pop(uid, None)
             raise
 

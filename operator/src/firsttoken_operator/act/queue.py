@@ -19,8 +19,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from firsttoken_operator.act.backlog import Backlog, Budget, Key, Priority
-from firsttoken_operator.act.errors import ClusterError, NotFound, Rejected, Throttled, Unavailable, Withheld
+from firsttoken_operator.act.backlog import (
+    MOST_BACK_OFF_SECONDS,
+    URGENT_BACK_OFF_SECONDS,
+    Backlog,
+    Budget,
+    Key,
+    Priority,
+)
+from firsttoken_operator.act.errors import (
+    ClusterError,
+    Conflict,
+    NotFound,
+    NoTurn,
+    Rejected,
+    Throttled,
+    Unavailable,
+    Withheld,
+)
 
 T = TypeVar("T")
 
@@ -75,7 +91,7 @@ class WriteQueue:
         """What `write` returns, when its turn has come.
 
         Raises the `ClusterError` that it raises, or that the last one of this key raised where that was so recently
-        that it is put off, and `Unavailable` where the deadline passes.
+        that it is put off, `NoTurn` where the deadline passes before it was sent, `Unavailable` where it does later.
         """
         if self._backlog.is_put_off(key, self._clock()):
             raise self._errors[key].with_traceback(None)
@@ -89,13 +105,15 @@ class WriteQueue:
             if outcome.done() or key in self._tasks:
                 return await outcome  # It is given up in this moment too.
             self.discard(key)
+            self.outcomes[key.kind, "no turn"] += 1
             text = "the API server throttles, or apiServer.requestsPerSecond is too low"
-            raise Unavailable(f"{key.kind}: no turn within {self._deadline_seconds:g} s; {text}") from None
+            raise NoTurn(f"{key.kind}: no turn within {self._deadline_seconds:g} s; {text}") from None
 
     def discard(self, key: Key) -> None:
         """Write it no more, unless it is under way."""
         self._backlog.discard(key)
         self._jobs.pop(key, None)
+        self._errors.pop(key, None)
 
     def charge(self, requests: int) -> None:
         """Count requests that a write made beyond those it waited for."""
@@ -190,12 +208,11 @@ class WriteQueue:
         self._backlog.succeeded(key)
 
     def _failed(self, key: Key, job: _Job, error: ClusterError) -> None:
-        self.outcomes[key.kind, "denied" if isinstance(error, Rejected) else "failed"] += 1
+        self.outcomes[key.kind, _outcome(error)] += 1
         if job.priority is Priority.EVENT and isinstance(error, Rejected):
             logger.warning("%s not written: %s", key.kind, error)
             return  # It is never worth another write.
-        self._errors[key] = error
-        times, seconds = self._backlog.failed(key, self._clock())
+        times, seconds = self._put_off(key, job, error)
         logger.warning("%s not written, %d in a row, not again for %.0f s: %s", key.kind, times, seconds, error)
         if job.outcome is None:
             self._repeat(key, job)
@@ -205,11 +222,26 @@ class WriteQueue:
     def _throttled(self, key: Key, job: _Job, error: Throttled) -> None:
         self.outcomes[key.kind, "throttled"] += 1
         self._backlog.pause(self._clock(), error.retry_after_seconds)
+        # NB: a webhook may say so of one object for ever: after the silence the others go first.
+        self._put_off(key, job, error)
         if job.until_seconds is None or job.until_seconds > asyncio.get_running_loop().time():
             self._repeat(key, job)
         else:
             job.fail(error)
 
+    def _put_off(self, key: Key, job: _Job, error: ClusterError) -> tuple[int, float]:
+        """Let the next attempt wait; how many have failed in a row, and for how many seconds."""
+        self._errors[key] = error
+        # NB: what a server could not take is asked for again soon where replicas wait for it, what it refused is not.
+        is_urgent = job.priority is Priority.SCALE and not isinstance(error, Rejected)
+        return self._backlog.failed(key, self._clock(), URGENT_BACK_OFF_SECONDS if is_urgent else MOST_BACK_OFF_SECONDS)
+
     def _repeat(self, key: Key, job: _Job) -> None:
         if key not in self._jobs:
             self._add(key, job)
+
+
+def _outcome(error: ClusterError) -> str:
+    if isinstance(error, Rejected):
+        return "denied"
+    return "conflict" if isinstance(error, Conflict) else "failed"

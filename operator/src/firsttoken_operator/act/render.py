@@ -11,6 +11,7 @@ put back, by what differs from the manifest alone.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from itertools import product
 from typing import Any
 
 from firsttoken_operator.act.backlog import Key, Priority
-from firsttoken_operator.act.errors import ClusterError, NotFound, Rejected
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, NoTurn, Rejected, Withheld
 from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import MANAGED_BY_LABEL, MANAGER, Rendering, deployment, pod_monitor, service
 from firsttoken_operator.act.preconditions import changed_since, live_mode
@@ -29,6 +30,7 @@ from firsttoken_operator.domain import Reason, ScalingMode
 MONITORING_API = "monitoring.coreos.com/v1"
 REQUESTS = 10
 """Of one rendering at most."""
+LISTS_AT_ONCE = 8
 ABSENT = ""
 
 
@@ -54,6 +56,10 @@ class RenderResult:
     written: bool = True
 
 
+class NameTaken(Conflict):
+    """Another writer made an object of this name. Raised, so that the next attempt comes later."""
+
+
 class Renderer:
     """Applies the manifests of one resource at a time. `namespaces`: where, empty: everywhere."""
 
@@ -67,12 +73,18 @@ class Renderer:
 
         Raises `ClusterError`.
         """
-        found: dict[ObjectRef, str] = {}
         kinds = [("apps/v1", "Deployment"), ("v1", "Service")]
         kinds += [(MONITORING_API, "PodMonitor")] if await self._has_monitors() else []
-        for (api_version, kind), namespace in product(kinds, self._namespaces):
-            listed = await self._cluster.metadata(api_version, kind, namespace, f"{MANAGED_BY_LABEL}={MANAGER}")
-            found |= {ref: _state(metadata) for ref, metadata in listed.items()}
+        places = asyncio.Semaphore(LISTS_AT_ONCE)
+
+        async def listed(api_version: str, kind: str, namespace: str) -> Mapping[ObjectRef, Mapping[str, Any]]:
+            async with places:
+                return await self._cluster.metadata(api_version, kind, namespace, f"{MANAGED_BY_LABEL}={MANAGER}")
+
+        every = await asyncio.gather(
+            *(listed(*kind, namespace) for kind, namespace in product(kinds, self._namespaces))
+        )
+        found = {ref: _state(metadata) for some in every for ref, metadata in some.items()}
         return {
             metadata.uid: {
                 ref: found.get(ref, ABSENT)
@@ -81,17 +93,26 @@ class Renderer:
             for metadata in (one.resource.metadata for one in rendering)
         }
 
-    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool = False) -> RenderResult:
+    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool = False) -> RenderResult | None:
         """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
 
         `is_known`: the same was applied before, so that only what differs from it is applied again. Otherwise a field
-        may have to go, which only an apply does. Never raises `ClusterError`: an outcome is a value.
+        may have to go, which only an apply does. Never raises `ClusterError`: an outcome is a value. None: it was not
+        tried, for want of a turn or of the right to write.
         """
-        key = Key(rendering.resource.metadata.uid, "rendering")
+        # NB: what a spec was refused does not put off the next one.
+        metadata = rendering.resource.metadata
+        key = Key(metadata.uid, "rendering", str(metadata.generation))
         try:
             return await self._writes.run(
                 key, Priority.RENDER, lambda: self._render(rendering, replicas, is_known), REQUESTS
             )
+        except (Withheld, NoTurn):
+            return None
+        except NameTaken as error:
+            return RenderResult(Reason.CONFLICT, str(error))
+        except Conflict as error:
+            return RenderResult(Reason.WRITE_CONFLICT, str(error))
         except Rejected as error:
             return RenderResult(Reason.WRITE_DENIED, str(error))
         except ClusterError as error:
@@ -113,7 +134,7 @@ class Renderer:
             found = await self._find(ObjectRef.of(manifest))
             if found is not None and not _is_owned_by(found, metadata.uid):
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
-                return RenderResult(Reason.CONFLICT, text)
+                raise NameTaken(text)
             live[manifest["kind"]] = found
         states, written = {}, []
         for manifest in manifests:
@@ -145,7 +166,10 @@ class Renderer:
         # NB: the object that was read, and none that took its place since.
         uid = live["metadata"]["uid"]
         if is_workload and not _are_replicas_held(live):
-            await self._cluster.hold_replicas(ref, int(live["spec"].get("replicas", 1)), uid=uid)
+            # And as it was read: it may be scaled in this moment.
+            await self._cluster.hold_replicas(
+                ref, int(live["spec"].get("replicas", 1)), uid=uid, resource_version=live["metadata"]["resourceVersion"]
+            )
         return await self._cluster.apply(manifest | {"metadata": manifest["metadata"] | {"uid": uid}})
 
     async def _has_monitors(self) -> bool:

@@ -88,7 +88,9 @@ class ScaleWriter:
         target = resource.target
         try:
             return await self._writes.run(
-                Key(resource.uid, "scale"), Priority.SCALE,
+                # NB: who may not have fewer replicas may have more: one direction is not put off for the other.
+                Key(resource.uid, "scale", "up" if decision.to_replicas > decision.from_replicas else "down"),
+                Priority.SCALE,
                 lambda: self._write(decision, resource, target, before_write), REQUESTS,
             )  # fmt: skip
         except NotFound as error:

@@ -9,6 +9,7 @@ also where the watch does not show our write yet: a scale-down frees its GPUs on
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ from firsttoken_operator.estimate import EstimatorConfig
 
 Proposed = Proposal | Unscalable
 
-UNBOUNDED_GPUS = 10**9
+UNBOUNDED_GPUS = sys.maxsize
 """Free GPUs of a pool that nothing bounds: more than any fleet asks for."""
 
 

@@ -32,11 +32,25 @@ from firsttoken_sizing.catalog import resolve_gpu
 
 logger = logging.getLogger(__name__)
 
+RENDERINGS_A_TICK = 30
+"""At most: a leader that takes over renders everything anew, and the tick waits for it."""
+STATES_SECONDS = 5.0
+"""How long the lists of what is rendered may take, for which the tick waits, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
     wanted: str
     states: States
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    uid: str
+    rendering: Rendering
+    replicas: int
+    wanted: str
+    is_known: bool
 
 
 class Rendered:
@@ -50,6 +64,9 @@ class Rendered:
         self._scrape_interval_seconds = scrape_interval_seconds
         self._applied: dict[str, _Applied] = {}
         self._problems: dict[str, RenderResult] = {}
+        self._tried: dict[str, int] = {}
+        """Tick of the last attempt."""
+        self._tick = 0
 
     def explain(self, resource: ResourceSnapshot) -> ResourceSnapshot:
         """The resource, with the reason why its Deployment is not there or not up to date where rendering met one."""
@@ -89,7 +106,7 @@ class Rendered:
                 self._problems[uid] = result
             if before is None or before.reason is not result.reason or result.reason not in FAILURES:
                 news[uid] = result
-        for known in (self._applied, self._problems):
+        for known in (self._applied, self._problems, self._tried):
             for uid in known.keys() - store.resources.keys():
                 known.pop(uid)
         return news
@@ -101,30 +118,44 @@ class Rendered:
 
     async def _reconcile_all(self, due: list[tuple[Admission, Rendering]]) -> list[RenderResult | None]:
         known = [rendering for admitted, rendering in due if admitted.resource.uid in self._applied]
+        states: Mapping[str, States] = {}
         try:
-            states = await self._renderer.states(known) if known else {}
-        except ClusterError as error:
-            logger.warning("cannot list the rendered objects: %s", error)
-            states = {}
-        return await asyncio.gather(
-            *(self._reconcile_one(a, rendering, states.get(a.resource.uid, {})) for a, rendering in due)
-        )
+            async with asyncio.timeout(STATES_SECONDS):
+                states = await self._renderer.states(known) if known else {}
+        except (ClusterError, TimeoutError) as error:
+            logger.warning("cannot list the rendered objects: %r", error)
+        waiting = [one for a, rendering in due if (one := self._due(a, rendering, states.get(a.resource.uid, {})))]
+        # Those first that were tried longest ago: whoever fails at each tick keeps none of the others from a turn.
+        waiting.sort(key=lambda one: self._tried.get(one.uid, 0))
+        now = waiting[:RENDERINGS_A_TICK]
+        self._tick += 1
+        self._tried |= {one.uid: self._tick for one in now}
+        rendered = await asyncio.gather(*(self._render(one) for one in now))
+        found = {one.uid: self._problems.get(one.uid) for one in waiting}
+        found |= {one.uid: result for one, result in zip(now, rendered, strict=True)}
+        return [found.get(a.resource.uid) for a, _ in due]
 
-    async def _reconcile_one(self, admitted: Admission, rendering: Rendering, now: States) -> RenderResult | None:
-        """Render what is due. `now`: the objects as they are, as far as that is known."""
+    def _due(self, admitted: Admission, rendering: Rendering, now: States) -> _Due | None:
+        """What is to be rendered. `now`: the objects as they are, as far as that is known."""
         uid = admitted.resource.uid
         wanted = json.dumps([make(rendering) for make in (deployment, service, pod_monitor)], sort_keys=True)
         before = self._applied.get(uid)
         is_known = before is not None and before.wanted == wanted and not admitted.is_new
         if before is not None and is_known and all(before.states.get(ref) == state for ref, state in now.items()):
             return None
-        result = await self._renderer.render(rendering, admitted.replicas, is_known=is_known)
+        return _Due(uid, rendering, admitted.replicas, wanted, is_known)
+
+    async def _render(self, due: _Due) -> RenderResult | None:
+        """What became of it; None: all is as it should be."""
+        result = await self._renderer.render(due.rendering, due.replicas, is_known=due.is_known)
+        if result is None:
+            return self._problems.get(due.uid)  # Not tried: what was true stays so.
         if result.reason is not Reason.RENDERED:
             return result
-        self._applied[uid] = _Applied(wanted, result.states)
+        self._applied[due.uid] = _Applied(due.wanted, result.states)
         if not result.written:
             return None
-        logger.info("rendered %s: %s", rendering.resource.key, result.message)
+        logger.info("rendered %s: %s", due.rendering.resource.key, result.message)
         return result
 
 
