@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.act.status import document
@@ -273,6 +273,7 @@ def sequence(drawn: list[tuple[float, int, str]]) -> list[Metrics]:
     window=st.sampled_from([0.0, 60.0, 300.0]),
     replicas=st.integers(2, 60),
 )
+@example(drawn=[(0.0, 1, "good"), (31.0, 6, "good")], share=0.5, factor=50, window=0.0, replicas=2)
 @settings(max_examples=examples(60))
 def test_wherever_it_is_restarted_it_never_asks_for_fewer_replicas_than_without(
     drawn: list[tuple[float, int, str]], share: float, factor: int, window: float, replicas: int

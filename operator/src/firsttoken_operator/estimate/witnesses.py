@@ -7,6 +7,8 @@ one signal's word (or by four replicas), and beyond that only as far as a second
 - a gateway beside the engines;
 - the histogram of TTFT: where a tenth of the first tokens is late, the fleet is too small, and a tick may double it.
 
+For two windows after a restart, what the process before had seen is not known, and no witness is asked for.
+
 Worked, replicas at each tick. 12 of them, at most 60, serve 5 requests/s each; 50 requests/s become 250:
 
 | seconds | one absurd sample of a counter | no witness | first tokens are late | a gateway counts 250 too |
@@ -41,6 +43,9 @@ def most_replicas(at: Situation, demand: Demand) -> int:
     late = miss_rate.measured(at.metrics.ttft, at.config.miss_rate)
     if late is not None and late >= law.late_share:
         return step
+    resumed, seen_seconds = at.memory.resumed_seconds, 2 * at.metrics.window_seconds + at.tick.interval_seconds
+    if resumed is not None and at.tick.clock_seconds - resumed < seen_seconds:
+        return step  # The process before may have seen a witness: a restart is no reason for fewer replicas.
     # NB: ticks come early by milliseconds; so much earlier a window shares a sample with this one, and no increase.
     disjoint = at.tick.clock_seconds - at.metrics.window_seconds + at.tick.interval_seconds / 2
     earlier = max((each.requests_per_second for each in asked if each.at_seconds <= disjoint), default=0.0)

@@ -64,6 +64,7 @@ def restored(
         # NB: not the target's: what became of it while no operator watched is a change that this process sees.
         replicas=target.replicas if status.replicas is None else status.replicas,
         changed_seconds=_latest(scaled, tick) if scaled else None,
+        resumed_seconds=tick.clock_seconds,
         lost_since_seconds=_lost_since(status, tick),
         decreases=_decreases(status, target, tick),
         calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
