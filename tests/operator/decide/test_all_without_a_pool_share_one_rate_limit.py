@@ -97,6 +97,38 @@ def test_advice_takes_nothing_from_what_others_may_give_back() -> None:
     assert many.sizes == [40, 40, 30]
 
 
+def test_what_is_only_advised_on_and_was_scaled_down_by_hand_holds_up_no_other() -> None:
+    many, quiet = Many(1001, 40, 40), Many(40, 40)
+    many.policies[0] = replace(QUICK, mode=ScalingMode.ADVISORY)
+    many.run(90, busy(many))
+    quiet.run(90, busy(quiet))
+    many.sizes[0] = 1
+    many.run(120, [idle()] * 3)
+    quiet.run(120, [idle()] * 2)
+
+    assert many.sizes[1:] == quiet.sizes
+    assert sum(quiet.sizes) < 80
+
+
+def test_replicas_without_a_pod_let_no_other_give_back_more() -> None:
+    def given(*first: ResourceSnapshot) -> int:
+        members = [
+            resource(
+                target(40, uid=f"d-{i}"), idle(), uid=str(i), name=f"n{i}", policy=QUICK, time_to_ready_seconds=15.0
+            )
+            for i in range(4)
+        ]
+        memory, now = Memory(), 1000.0
+        for _ in range(8):
+            decided, memory = decide(FleetSnapshot(now, TICK_SECONDS, (*first, *members)), memory)
+            now += TICK_SECONDS
+        return sum(d.from_replicas - d.to_replicas for d in decided if d.uid != "hollow")
+
+    hollow = resource(target(100_000, uid="d-hollow", ready=0), metrics(5.0), uid="hollow", name="hollow", policy=QUICK)
+
+    assert given(hollow) == given()
+
+
 def test_the_order_of_resources_does_not_change_what_is_given_back() -> None:
     resources = [
         resource(target(40, uid=f"d-{i}"), idle(), uid=str(i), name=str(i), policy=QUICK, time_to_ready_seconds=15.0)

@@ -164,7 +164,7 @@ def _billed(look: Look, seconds: float) -> Tally:
     if not isinstance(target, Target) or seconds <= 0:
         return NOTHING
     # A pod that found no node holds no GPU; one that starts, fails or ends does.
-    pods = max(0, target.ready + target.starting + target.stuck - target.unschedulable) + target.terminating
+    pods = max(0, target.pods - target.unschedulable) + target.terminating
     hours = seconds / SECONDS_PER_HOUR
     held = hours * pods * target.gpus_per_replica
     if not isinstance(sized, Sized):

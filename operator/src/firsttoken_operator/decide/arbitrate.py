@@ -32,7 +32,7 @@ from firsttoken_operator.estimate import EstimatorConfig
 Proposed = Proposal | Unscalable
 
 UNBOUNDED_GPUS = sys.maxsize
-"""Free GPUs of a pool that nothing bounds: more than any fleet asks for."""
+"""GPUs where nothing bounds them: more than any fleet asks for."""
 
 
 def arbitrate(
@@ -120,14 +120,16 @@ def _arbitrate_pool(
 
 def _rate_limited(members: Sequence[Proposed], since_seconds: float, percent: int) -> Iterable[Proposed]:
     """The decreases of resources without a pool, each as far as what all others gave back leaves room."""
-    given = {p.resource.uid: _given_gpus(p, since_seconds) for p in members}
-    held = sum(t.replicas * t.gpus_per_replica for t in _targets(members))
+    # NB: what is only advised on is no reason to hold another, nor are replicas that have no pod.
+    active = [p for p in members if not _is_advice(p)]
+    given = {p.resource.uid: _given_gpus(p, since_seconds) for p in active}
+    held = sum(min(t.replicas, t.pods) * t.gpus_per_replica for t in _targets(active))
     total = sum(given.values())
-    allowed = max((held + total) * percent // 100, max((t.gpus_per_replica for t in _targets(members)), default=1))
+    allowed = max((held + total) * percent // 100, max((t.gpus_per_replica for t in _targets(active)), default=1))
     for p in _decreases(members):
-        others = total - given[p.resource.uid]
+        others = total - given.get(p.resource.uid, 0)
         # NB: the first one is never held up, however small the fleet is.
-        limited, gpus = _limited(p, allowed - others if others else held)
+        limited, gpus = _limited(p, allowed - others if others else UNBOUNDED_GPUS)
         if not _is_advice(p):
             given[p.resource.uid] += gpus
             total += gpus
@@ -188,8 +190,7 @@ def _given_gpus(p: Proposed, since_seconds: float) -> int:
 
 def _gpus_on_no_node(target: Target) -> int:
     """GPUs that a guest asked for and that no node of the pool is charged with yet."""
-    pods = target.ready + target.starting + target.stuck
-    return (target.held - pods + target.unschedulable) * target.gpus_per_replica
+    return (target.held - target.pods + target.unschedulable) * target.gpus_per_replica
 
 
 def _targets(members: Iterable[Proposed]) -> Iterable[Target]:

@@ -99,7 +99,12 @@ class Target:
     @property
     def held(self) -> int:
         """Replicas that there are, that were asked for, or that our last write asks for, whichever is most."""
-        return max(self.replicas, self.written, self.ready + self.starting + self.stuck)
+        return max(self.replicas, self.written, self.pods)
+
+    @property
+    def pods(self) -> int:
+        """Live pods."""
+        return self.ready + self.starting + self.stuck
 
 
 @dataclass(frozen=True, slots=True)
