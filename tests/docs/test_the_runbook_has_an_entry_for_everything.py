@@ -27,7 +27,9 @@ OBJECTS = {
 """What the page's `get` and `describe` name; each exists on a cluster with the chart."""
 
 
-OUTCOMES = {"up", "down", "steady", "held", "error", "ok", "done", "gone", "denied", "failed", "throttled"}
+OUTCOMES = {
+    "up", "down", "steady", "held", "error", "ok", "done", "gone", "denied", "conflict", "failed", "throttled", "no turn",
+}  # fmt: skip
 
 
 def alerts() -> dict[str, dict[str, Any]]:
