@@ -28,7 +28,8 @@ OBJECTS = {
 
 
 OUTCOMES = {
-    "up", "down", "steady", "held", "error", "ok", "done", "gone", "denied", "conflict", "failed", "throttled", "no turn",
+    "up", "down", "steady", "held", "error", "ok", "done", "gone", "denied", "conflict", "failed", "throttled",
+    "no turn",
 }  # fmt: skip
 
 
