@@ -28,6 +28,9 @@ from firsttoken_operator.observe import MeasureSettings
 from firsttoken_sizing.simulation.fleet import Fleet
 from tests.lab.replay.worlds import STEP, stage, traffic, view
 
+pytestmark = pytest.mark.slow
+
+
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/call-center.yaml"
 MINUTE = 60.0
 EVERY_DAY = frozenset(range(7))

@@ -37,6 +37,9 @@ from tests.operator.decide.builders import SIZED, idle, late, lost, metrics, run
 from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pod, replica_set
 from tests.operator.run.lives import sizing
 
+pytestmark = pytest.mark.slow
+
+
 SEEDS = range(4)
 UID = "replayed"
 """Of the resource: as the replay calls it, so that one memory fits both."""

@@ -11,6 +11,9 @@ import pytest
 from firsttoken_operator.domain import Outcome, Reason, Value
 from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, metrics
 
+pytestmark = pytest.mark.slow
+
+
 PERIOD = 3600.0
 LEAD = 600.0
 """Seconds that a new pod needs."""

@@ -24,6 +24,9 @@ from tests.operator.decide.builders import (
     worked_table,
 )
 
+pytestmark = pytest.mark.slow
+
+
 WORKED = replace(SIZED, table=worked_table(), replicas_for_declared_peak=200)
 
 rates = st.floats(0, 400)

@@ -14,6 +14,9 @@ import pytest
 from firsttoken_operator.domain import TtftInterval
 from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, metrics, table
 
+pytestmark = pytest.mark.slow
+
+
 HOUR = 3600.0
 WINDOW_TICKS = 4
 """A rate window of 60 s."""

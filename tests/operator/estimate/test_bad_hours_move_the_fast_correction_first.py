@@ -12,6 +12,9 @@ from firsttoken_operator.estimate.tail_capacity import TailCapacity
 from tests.operator.decide.builders import TICK_SECONDS, Fleet, late, metrics
 from tests.operator.estimate.reading import WAIT_SECONDS, factor, speed
 
+pytestmark = pytest.mark.slow
+
+
 REPLICAS, CAPACITY = 20, 5.0
 MANY, NONE = 0.3, 0.0
 LEARNED = 100.0

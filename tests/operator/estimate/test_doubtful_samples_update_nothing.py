@@ -22,6 +22,9 @@ from tests.operator.decide.builders import (
 )
 from tests.operator.estimate.reading import consumed, speed, used, windows
 
+pytestmark = pytest.mark.slow
+
+
 QUIET, FULL = 15.0, 95.0
 """Requests a second on twenty replicas of five."""
 HOUR = 3600.0
@@ -65,7 +68,6 @@ def test_a_histogram_that_cannot_tell_takes_no_capacity_away_and_adds_no_replica
     assert fleet.tick(metrics(65.0, ttft=IN_DOUBT)).to_replicas == 20
 
 
-@pytest.mark.slow
 def test_a_quiet_week_forgets_what_was_consumed() -> None:
     fleet = Fleet(replicas=20)
     watched(fleet, 1200, ttft=late(0.5))

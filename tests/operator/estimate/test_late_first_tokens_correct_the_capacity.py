@@ -12,6 +12,9 @@ from firsttoken_sizing.workload import Limit, Percentile, Sla
 from tests.operator.decide.builders import POLICY, SIZED, TICK_SECONDS, Fleet, late, metrics
 from tests.operator.estimate.reading import WAIT_SECONDS
 
+pytestmark = pytest.mark.slow
+
+
 FULL, HALF_FULL, IDLE = 98.0, 65.0, 20.0
 """Requests a second on twenty replicas of five."""
 MANY, NONE = 0.1, 0.0
@@ -40,13 +43,11 @@ def test_full_replicas_with_hardly_anybody_late_carry_more() -> None:
     assert factor(watched(FULL, NONE)) > 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("load", [IDLE, HALF_FULL])
 def test_replicas_far_from_their_capacity_do_not_say_that_they_carry_more(load: float) -> None:
     assert factor(watched(load, NONE, DAY)) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("share", "bound"), [(MANY, LAW.least_factor), (NONE, LAW.most_factor)])
 def test_it_is_bounded_and_says_when_it_stands_on_a_bound(share: float, bound: float) -> None:
     fleet = watched(FULL, share, 1800)

@@ -13,6 +13,9 @@ from firsttoken_operator.estimate.replica_speed import ReplicaSpeed
 from tests.operator.decide.builders import SIZED, WORK, Fleet, late, metrics, worked_table
 from tests.operator.estimate.reading import WAIT_SECONDS
 
+pytestmark = pytest.mark.slow
+
+
 SIZED_WITH_WORK = replace(SIZED, table=worked_table())
 """Of 20 replicas of 5 requests a second; P95 of TTFT within 300 ms, a declared prompt takes 60."""
 OUTPUT = Value(WORK.output_tokens)

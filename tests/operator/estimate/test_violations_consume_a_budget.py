@@ -13,6 +13,9 @@ from tests.operator.decide.builders import TICK_SECONDS, Fleet, late, metrics
 from tests.operator.decide.test_scale_down_is_strict import first_change
 from tests.operator.estimate.reading import WAIT_SECONDS, consumed, windows
 
+pytestmark = pytest.mark.slow
+
+
 ALLOWED = 0.05
 LAW = DEFAULT.error_budget
 
@@ -60,7 +63,6 @@ def test_a_day_that_has_consumed_too_much_is_judged_harder_on_full_replicas() ->
     assert factors[0] > 1 > factors[-1]
 
 
-@pytest.mark.slow
 def test_a_bad_day_is_forgotten_in_time() -> None:
     fleet = Fleet(replicas=20)
     fleet.tick(metrics(95, ttft=late(0.0)))

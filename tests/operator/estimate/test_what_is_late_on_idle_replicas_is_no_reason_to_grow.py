@@ -9,6 +9,9 @@ from firsttoken_operator.estimate.irreducible_misses import IrreducibleMisses
 from tests.operator.decide.builders import Fleet, late, metrics
 from tests.operator.estimate.reading import WAIT_SECONDS
 
+pytestmark = pytest.mark.slow
+
+
 QUIET, FULL = 15.0, 95.0
 """Requests a second on twenty replicas of five."""
 
@@ -34,7 +37,6 @@ def test_what_is_irreducible_is_no_miss_on_full_replicas() -> None:
     assert factors[0] > 1.02 * factors[1]
 
 
-@pytest.mark.slow
 def test_what_is_irreducible_is_the_mean_of_what_idle_replicas_showed() -> None:
     fleet = Fleet(replicas=20)
     for share in (0.02, 0.04) * 2000:

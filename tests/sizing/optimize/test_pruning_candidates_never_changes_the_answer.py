@@ -10,6 +10,9 @@ from firsttoken_sizing import Arrivals, Hardware, Pricing, Routing, SizingReques
 from firsttoken_sizing.optimize import search
 from tests.fixtures.worked_examples import H100, call_center
 
+pytestmark = pytest.mark.slow
+
+
 GPUS = Hardware(gpus=(H100, "A100-SXM-80GB", "L40S"))
 PRICES = {H100: Pricing(gpu_hour=4.0), "A100-SXM-80GB": Pricing(gpu_hour=1.2), "L40S": Pricing(gpu_hour=0.9)}
 CLOSED = replace(call_center(), precision=None, hardware=GPUS, pricing={})

@@ -23,6 +23,9 @@ from tests.operator.estimate.forecast.series import (
     said,
 )
 
+pytestmark = pytest.mark.slow
+
+
 rates = st.floats(0.05, 1e5)
 
 

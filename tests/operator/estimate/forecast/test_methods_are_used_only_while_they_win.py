@@ -24,6 +24,9 @@ from tests.operator.estimate.forecast.series import (
     said,
 )
 
+pytestmark = pytest.mark.slow
+
+
 HORIZON_SECONDS = 615.0
 DAY = 86400.0
 
