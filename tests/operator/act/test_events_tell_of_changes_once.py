@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from firsttoken_operator.act.errors import Unavailable
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
@@ -213,3 +215,19 @@ async def test_a_status_that_is_refused_still_lets_the_scaling_be_told() -> None
     await Teller(cluster, Clock()).publish({}, made, ForeignWrite(3, 5))
 
     assert [reason for _, reason, _ in events(cluster)] == ["ForeignWrite", "ScaledUp"]
+
+
+async def test_a_flood_of_one_tenant_drops_no_event_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firsttoken_operator.act.events._REMEMBERED", 10)
+    quiet, loud = (resource(target(5), metrics(5.0), uid=name, namespace=name) for name in ("quiet", "loud"))
+    cluster = FakeCluster()
+    teller = Teller(cluster)
+    teller.recorder.record(quiet, Reason.CONFLICT, "another controller")
+    for i in range(50):
+        teller.recorder.record(loud, Reason.CONFLICT, f"from {i}")
+    await teller.writes.settle()
+
+    messages = [body["message"] for ref, body in cluster.objects.items() if ref.kind == "Event"]
+    assert "another controller" in messages
+    assert len(messages) == 10
+    assert messages.count("from 49") == 1

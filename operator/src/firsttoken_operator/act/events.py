@@ -50,24 +50,31 @@ class EventRecorder:
         self._cluster = cluster
         self._writes = writes
         self._now = now
-        self._series: dict[Key, _Series] = {}
+        self._series: dict[str, dict[Key, _Series]] = {}
+        """By namespace, oldest first."""
 
     def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
         """Let one Event about the resource be known."""
         message, now = printable(message), self._now()
         key = Key(resource.uid, "event", f"{reason} {message}")
-        series = self._series.get(key)
+        known = self._series.setdefault(resource.namespace, {})
+        series = known.get(key)
         if series is None:
-            while len(self._series) >= _REMEMBERED:
-                oldest = next(iter(self._series))
-                self._writes.discard(oldest)
-                del self._series[oldest]
-            series = self._series[key] = _Series(event(resource, reason, message, now))
+            if sum(map(len, self._series.values())) >= _REMEMBERED:
+                self._forget_one()
+            series = known[key] = _Series(event(resource, reason, message, now))
         else:
             series.count += 1
             if series.told_at is not None and (now - series.told_at).total_seconds() < REPEAT_SECONDS:
                 return
         self._writes.put(key, Priority.EVENT, lambda: self._write(series), REQUESTS)
+
+    def _forget_one(self) -> None:
+        """Forget the oldest of the namespace that has most: a flood costs its own tenant."""
+        most = max(self._series.values(), key=len)
+        oldest = next(iter(most))
+        self._writes.discard(oldest)
+        del most[oldest]
 
     async def _write(self, series: _Series) -> None:
         now = self._now()
