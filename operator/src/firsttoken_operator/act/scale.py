@@ -21,6 +21,7 @@ from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Decision, FailedWrite, Reason, ResourceSnapshot, ScalingMode, Target
 
 MAX_ATTEMPTS = 3
+PAUSE_SECONDS = 0.2
 REQUESTS = 3
 """Of one write: resource and target are read, then the target is written."""
 TARGET_API_VERSION = "apps/v1"
@@ -110,6 +111,8 @@ class ScaleWriter:
         for attempt in range(MAX_ATTEMPTS):
             if attempt:
                 self._writes.charge(REQUESTS)
+                # A controller that tells of new pods writes several times in a row.
+                await asyncio.sleep(PAUSE_SECONDS)
             # At once: a server that takes 5 s for each answer leaves time for two in a row before the deadline.
             live, scale = await asyncio.gather(self._cluster.read(resource_ref), self._cluster.read_scale(target_ref))
             changed = changed_since(live, resource.uid, resource.generation)
