@@ -20,6 +20,9 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 
+QUEUES: list[WriteQueue] = []
+"""Those of the test that runs: closed at its end."""
+
 
 def looped(
     cluster: Any,
@@ -34,6 +37,7 @@ def looped(
     """A loop that renders nothing."""
     settings = settings or Settings()
     writes = WriteQueue(deadline_seconds=deadline_seconds, clock=clock)
+    QUEUES.append(writes)
     recorder = EventRecorder(cluster, writes)
     parts = Parts(
         store=store, writes=writes, measuring=Measuring(settings), histories=Histories({}, settings.timing),

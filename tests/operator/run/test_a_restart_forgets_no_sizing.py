@@ -30,6 +30,7 @@ from tests.fixtures.sizing_questions import questions
 from tests.helm.chart import NAMESPACE
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import infd, workload
+from tests.operator.run.looped import QUEUES
 from tests.operator.run.process import Process, create, get, installed
 from tests.operator.run.sizings import edit, held, rest, settled, stored, tick, told
 from tools.cluster import wait_until
@@ -68,7 +69,8 @@ async def handed_over(cluster: Keeping, sizers: list[Sizer]) -> Sizer:
 
 
 def store_in(cluster: Keeping) -> SizingStore:
-    return SizingStore(cluster, WriteQueue(), NAME)
+    QUEUES.append(WriteQueue())
+    return SizingStore(cluster, QUEUES[-1], NAME)
 
 
 async def saved(cluster: Keeping, sizer: Sizer, keeper: SizingStore | None = None) -> None:
