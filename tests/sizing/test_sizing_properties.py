@@ -201,6 +201,7 @@ def test_more_load_never_needs_fewer_gpus(first: float, second: float, ttft: flo
     assert low.servers <= high.servers
 
 
+@pytest.mark.slow
 @few
 @given(st.floats(0.1, 500), st.floats(0.1, 500), st.sampled_from(Routing))
 def test_more_load_never_needs_fewer_replicas_of_a_configuration(first: float, second: float, routing: Routing) -> None:
@@ -235,6 +236,7 @@ def test_a_looser_limit_never_needs_more_gpus(first: float, second: float, perce
         assert loose.gpus <= tight.gpus
 
 
+@pytest.mark.slow
 @few
 @given(st.floats(50, 2000), st.floats(50, 2000), PERCENTILES)
 def test_a_looser_limit_never_needs_more_replicas_in_poisson(

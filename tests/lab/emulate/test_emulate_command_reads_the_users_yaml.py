@@ -105,6 +105,7 @@ def test_a_name_that_is_not_in_the_file_is_refused_with_those_that_are(capsys):
     assert "support-rag" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_server_says_its_port_serves_and_ends_on_sigterm(tmp_path):
     command = [sys.executable, "-m", "firsttoken_operator.cli", "emulate", "-f", str(CALL_CENTER)]
     with subprocess.Popen(

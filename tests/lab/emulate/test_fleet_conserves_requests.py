@@ -182,6 +182,7 @@ def test_a_pod_that_is_not_ready_yet_has_no_metrics_and_one_that_lost_readiness_
     assert fleet.ready == 0
 
 
+@pytest.mark.slow
 def test_least_loaded_routing_beats_random_routing_on_the_tail():
     worst = {}
     for routing in (Routing.RANDOM, Routing.LEAST_LOADED):

@@ -131,6 +131,7 @@ async def test_without_control_the_load_and_the_scraping_cannot_be_touched():
         assert (await client.post("/fault", json={"scrape": "stop"})).status == 404
 
 
+@pytest.mark.slow
 async def test_sixty_pods_scraped_twice_a_second_at_200_requests_a_second_leave_a_core_time_to_spare():
     """The demo's size."""
     names = [f"pod-{number}" for number in range(60)]

@@ -41,6 +41,7 @@ def views(world: Stage, interval_seconds: float = 15.0) -> list[View]:
     return recorder.views
 
 
+@pytest.mark.slow
 def test_during_an_outage_pods_are_seen_and_nothing_else_is() -> None:
     for view in views(dark()):
         if OUTAGE[0] <= view.now_seconds < OUTAGE[1]:

@@ -103,6 +103,7 @@ def test_a_faulty_source_is_one_line(server: FaultServer, status: int, content: 
     assert words in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_command_replays_what_prometheus_knows(server: FaultServer, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["replay", "-f", str(EXAMPLE), "--prometheus", server.url, "--since", "1h"]
     assert main([*arguments, "--policy", "static-peak", "--rate-scale", "0.1", "-o", "json"]) == 0

@@ -22,6 +22,7 @@ START_SECONDS = 120.0
 WORK = work_of(STEP, Lengths(1000.0, 1000.0, 100.0), 16.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=6), st.floats(0.1, 100))
 def test_no_schedule_is_cheaper_than_the_plan(columns: list[list[int]], price: float) -> None:
@@ -38,6 +39,7 @@ def test_no_schedule_is_cheaper_than_the_plan(columns: list[list[int]], price: f
     assert cost(found) == pytest.approx(best)
 
 
+@pytest.mark.slow
 def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscaler() -> None:
     requests = traffic([(900, 2.0), (900, 8.0), (900, 3.0), (900, 10.0), (900, 1.0)], seed=3)
     world = stage(slots=30, cold_start_seconds=120)

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 EXTRAS = ("operator", "plots", "simulation")
 PROGRAM = """
@@ -29,6 +31,7 @@ def packages_of_the_extras() -> set[str]:
     return {wanted.partition(">")[0].replace("-", "_") for extra in EXTRAS for wanted in optional[extra]}
 
 
+@pytest.mark.slow
 def test_a_trace_is_replayed_without_the_packages_of_any_extra(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_s,input_tokens,output_tokens\n" + "".join(f"{at},500,20\n" for at in range(60)))

@@ -97,6 +97,7 @@ def test_arrivals_and_every_percentile_can_be_overridden():
     assert request.sla.inter_token_latency == Limit(50, Percentile.MEAN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "peak", "concurrent"),
     [

@@ -81,6 +81,7 @@ def test_other_lengths_take_the_place_of_the_declared_ones(capsys: pytest.Captur
     assert found[0]["points"][0]["ttftMilliseconds"] < found[4]["points"][0]["ttftMilliseconds"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("output", "start"), [("html", b"<!DOCTYPE html>"), ("png", b"\x89PNG")])
 def test_a_picture_goes_to_a_file_or_to_standard_output(
     capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, output: str, start: bytes
@@ -174,6 +175,7 @@ def test_an_offline_job_has_no_rates(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "--rates: in mode Offline nothing arrives at a rate" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_table_loads_no_package_that_draws() -> None:
     script = (
         "import sys; from firsttoken_operator.cli import main\n"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import Decision, FleetSnapshot, Metrics, Reason, ResourceSnapshot, ScalingMode
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, idle, metrics, resource, target
@@ -46,6 +48,7 @@ def busy(many: Many) -> list[Metrics]:
     return [metrics(size * 5 * 0.99) for size in many.sizes]
 
 
+@pytest.mark.slow
 def test_a_hundred_that_are_idle_at_once_lose_a_fifth_in_ten_minutes() -> None:
     many = Many(*[40] * 100)
     many.run(90, busy(many))
@@ -56,6 +59,7 @@ def test_a_hundred_that_are_idle_at_once_lose_a_fifth_in_ten_minutes() -> None:
     assert Reason.SCALE_DOWN_BRAKE in {d.limited_by for d in many.decided}
 
 
+@pytest.mark.slow
 def test_the_next_window_gives_back_a_fifth_of_what_is_left() -> None:
     many = Many(*[40] * 20)
     many.run(90, busy(many))

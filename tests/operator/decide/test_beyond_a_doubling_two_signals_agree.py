@@ -27,6 +27,7 @@ ABSURD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absurd", ABSURD)
 def test_one_absurd_sample_of_a_counter_doubles_at_most(absurd: Metrics) -> None:
     fleet = steady()

@@ -65,6 +65,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_another_constant_decides_otherwise(name: str) -> None:
     config, seen = CHANGES[name]

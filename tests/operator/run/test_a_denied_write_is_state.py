@@ -73,6 +73,7 @@ def webhook(attempt: int) -> Exception:
     return Rejected(f"PATCH: 403 denied by quota.example.com (request {attempt:08x})", 403)
 
 
+@pytest.mark.slow
 async def test_a_scale_write_that_is_denied_for_an_hour(caplog: pytest.LogCaptureFixture) -> None:
     denied = Denied("patch_scale", webhook)
     with caplog.at_level(logging.WARNING):

@@ -96,6 +96,7 @@ def figures(answer: Answer) -> tuple[Any, ...]:
     return (np.nan_to_num(columns, nan=-1.0).tolist(), numbers, plain, *rest_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", questions())
 def test_an_answer_is_read_back_as_it_was(name: str) -> None:
     request = questions()[name]
@@ -119,6 +120,7 @@ async def test_nothing_is_sized_again_after_a_restart(sizers: list[Sizer], monke
     assert (len(gate.asked), second.waiting, told(after)["r-3"]) == (0, 0, "SingleRequestTTFT")
 
 
+@pytest.mark.slow
 async def test_a_thousand_are_decided_on_at_the_first_tick(
     sizers: list[Sizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +199,7 @@ SPOILED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
 async def test_what_is_broken_is_sized_again_and_spoils_no_other(spoil: Any, sizers: list[Sizer]) -> None:
     store, cluster = stored(infd("a", traffic=load(40)), infd("b", traffic=load(50))), Keeping()

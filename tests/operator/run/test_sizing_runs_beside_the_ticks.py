@@ -80,6 +80,7 @@ async def test_an_edit_that_asks_the_same_is_answered_at_once(sizer: Sizer) -> N
     assert (answer.generation, answer.is_outdated, sizer.waiting) == (2, False, 0)
 
 
+@pytest.mark.slow
 async def test_one_that_is_edited_at_every_tick_starves_no_other_and_is_sized_itself(
     sizer: Sizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +232,7 @@ async def test_nothing_is_recommended_where_the_best_is_pinned_or_nothing_is(siz
     assert [(answer.recommended, answer.compared) for answer in found.values()] == [(None, True)] * 2
 
 
+@pytest.mark.slow
 async def test_what_is_pinned_is_compared_once_and_after_all_that_wait(
     sizer: Sizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

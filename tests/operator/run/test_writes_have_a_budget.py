@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
@@ -81,6 +82,7 @@ async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
         await runner.cleanup()
 
 
+@pytest.mark.slow
 async def test_five_hundred_slow_statuses_do_not_delay_a_scale_up() -> None:
     server = Server(delay=lambda method, path: 0.25)
     server.declare(500, lambda i: 5 if i == 499 else 2)
@@ -94,6 +96,7 @@ async def test_five_hundred_slow_statuses_do_not_delay_a_scale_up() -> None:
         assert max(scale_writes) < 100
 
 
+@pytest.mark.slow
 async def test_a_request_for_silence_is_obeyed_by_all_and_answered_with_no_burst() -> None:
     refusing = True
 

@@ -31,6 +31,7 @@ def static() -> Rate:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load_model", [in_flight(), static()], ids=["in flight", "static"])
 def test_what_one_request_alone_keeps_is_a_load_above_zero(load_model: Rate) -> None:
     alone = load_model.alone()

@@ -23,6 +23,7 @@ LLAMA = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "engine", "workload", "sla", "gpus"), [MIXTRAL, LLAMA], ids=["alone", "pooled"])
 def test_the_table_is_inside_the_sla_at_the_peak_and_at_the_capacity(
     model: str, engine: Engine, workload: Workload, sla: Sla, gpus: int

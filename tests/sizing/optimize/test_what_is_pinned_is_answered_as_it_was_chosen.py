@@ -34,6 +34,7 @@ def said(sizing: Sizing) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", CASES.values(), ids=CASES)
 def test_the_answer_is_the_same(request_: SizingRequest) -> None:
     chosen = size(request_)

@@ -19,6 +19,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_ttft_and_end_to_end_agree(case: str) -> None:
     step, lengths, share = CASES[case]

@@ -41,6 +41,7 @@ def assert_monotone(table: CapacityTable) -> None:
     assert not np.any(np.diff(table.kv_percent) < 0)
 
 
+@pytest.mark.slow
 @given(st.lists(points, min_size=1, max_size=12))
 def test_whatever_was_measured(measured: list[Point]) -> None:
     assert_monotone(

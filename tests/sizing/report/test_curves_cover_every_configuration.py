@@ -95,6 +95,7 @@ def test_asked_loads_are_measured_or_between_or_modeled() -> None:
     assert study(call_center(), Loads(concurrencies=(10, 30))).curves[0].basis is Basis.INTERPOLATED
 
 
+@pytest.mark.slow
 def test_poisson_curves_end_below_the_stable_rate(poisson: Study) -> None:
     for curve in poisson.curves:
         rates = [p.offered_requests_per_second for p in curve.points]

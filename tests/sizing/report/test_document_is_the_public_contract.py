@@ -181,6 +181,7 @@ def test_without_limits_nothing_is_inside_or_outside() -> None:
     assert {p["insideSLA"] for p in sizing_json(offline)["predictions"]} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("percentile", ["Mean", "P50", "P90", "P95", "P99"])
 def test_the_table_shows_the_statistic_that_the_sla_names(percentile: str) -> None:
     limits = {name: Limit(10_000, Percentile(percentile)) for name in ("time_to_first_token", "inter_token_latency")}
@@ -196,6 +197,7 @@ def test_the_table_shows_the_statistic_that_the_sla_names(percentile: str) -> No
         assert other not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peak", [14, 20_000], ids=["overloaded at N-1", "hundreds of replicas"])
 @pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
 def test_eighty_columns_cut_nothing(arrivals: Arrivals, peak: float) -> None:

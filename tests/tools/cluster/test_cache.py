@@ -60,6 +60,7 @@ def test_a_failed_build_leaves_nothing_and_the_next_call_tries_again():
     assert [path.name for path in entry.parent.iterdir() if path.is_dir()] == ["1"]
 
 
+@pytest.mark.slow
 def test_two_processes_that_want_one_entry_make_it_once(tmp_path):
     script = (
         "import time, pathlib\n"
