@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -174,25 +175,21 @@ async def test_closing_gives_up_what_is_under_way() -> None:
     assert (server.done, queue.waiting()) == ([], {})
 
 
-async def test_replicas_that_the_server_could_not_take_are_asked_for_again_soon_and_refused_ones_late() -> None:
+@pytest.mark.parametrize(("error", "is_asked_again"), [(Unavailable("503"), True), (Rejected("403", 403), False)])
+async def test_replicas_that_the_server_could_not_take_are_asked_for_again_soon_and_refused_ones_late(
+    error: ClusterError, is_asked_again: bool
+) -> None:
     clock = Clock()
-    outage, refusal = Written(*[Unavailable("503")] * 9), Written(*[Rejected("403", 403)] * 9)
-    for server, error, again in ((outage, Unavailable, True), (refusal, Rejected, False)):
-        queue = WriteQueue(clock=clock)
-        for _ in range(8):
-            with pytest.raises(error):
-                await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
-            clock.now += 120.0
-        with pytest.raises(error):
+    queue, server = WriteQueue(clock=clock), Written(*[error] * 9)
+    for _ in range(9):
+        clock.now += 120.0
+        with pytest.raises(type(error)):
             await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
-        clock.now += 10.0
+    clock.now += 10.0
 
-        if again:
-            assert await queue.run(SCALE, Priority.SCALE, server.write("5"), 3) == "5"
-        else:
-            with pytest.raises(Rejected):
-                await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
-            assert server.done == []
+    with nullcontext() if is_asked_again else pytest.raises(type(error)):
+        await queue.run(SCALE, Priority.SCALE, server.write("5"), 3)
+    assert server.done == (["5"] if is_asked_again else [])
 
 
 async def test_an_object_that_is_answered_with_429_for_ever_keeps_no_other_from_being_written() -> None:

@@ -114,37 +114,32 @@ def test_what_is_only_advised_on_and_was_scaled_down_by_hand_holds_up_no_other()
     assert sum(quiet.sizes) < 80
 
 
+def idlers(count: int) -> list[ResourceSnapshot]:
+    return [
+        resource(target(40, uid=f"d-{i}"), idle(), uid=str(i), name=str(i), policy=QUICK, time_to_ready_seconds=15.0)
+        for i in range(count)
+    ]
+
+
+def after_eight_ticks(resources: list[ResourceSnapshot]) -> dict[str, int]:
+    """What is decided where nothing that was decided before became true."""
+    memory, now = Memory(), 1000.0
+    for _ in range(8):
+        decided, memory = decide(FleetSnapshot(now, TICK_SECONDS, tuple(resources)), memory)
+        now += TICK_SECONDS
+    return {d.name: d.to_replicas for d in decided}
+
+
 def test_replicas_without_a_pod_let_no_other_give_back_more() -> None:
-    def given(*first: ResourceSnapshot) -> int:
-        members = [
-            resource(
-                target(40, uid=f"d-{i}"), idle(), uid=str(i), name=f"n{i}", policy=QUICK, time_to_ready_seconds=15.0
-            )
-            for i in range(4)
-        ]
-        memory, now = Memory(), 1000.0
-        for _ in range(8):
-            decided, memory = decide(FleetSnapshot(now, TICK_SECONDS, (*first, *members)), memory)
-            now += TICK_SECONDS
-        return sum(d.from_replicas - d.to_replicas for d in decided if d.uid != "hollow")
-
     hollow = resource(target(100_000, uid="d-hollow", ready=0), metrics(5.0), uid="hollow", name="hollow", policy=QUICK)
+    beside = after_eight_ticks([hollow, *idlers(4)])
+    del beside["hollow"]
 
-    assert given(hollow) == given()
+    assert beside == after_eight_ticks(idlers(4))
 
 
 def test_the_order_of_resources_does_not_change_what_is_given_back() -> None:
-    resources = [
-        resource(target(40, uid=f"d-{i}"), idle(), uid=str(i), name=str(i), policy=QUICK, time_to_ready_seconds=15.0)
-        for i in range(8)
-    ]
-    taken = []
-    for order in (resources, resources[::-1]):
-        memory, now = Memory(), 1000.0
-        for _ in range(8):
-            decided, memory = decide(FleetSnapshot(now, TICK_SECONDS, tuple(order)), memory)
-            now += TICK_SECONDS
-        taken.append({d.name: d.to_replicas for d in decided})
+    taken = after_eight_ticks(idlers(8))
 
-    assert taken[0] == taken[1]
-    assert sum(taken[0].values()) == 8 * 40 - 64
+    assert after_eight_ticks(idlers(8)[::-1]) == taken
+    assert sum(taken.values()) == 8 * 40 - 64

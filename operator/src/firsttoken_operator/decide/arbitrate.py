@@ -125,7 +125,7 @@ def _rate_limited(members: Sequence[Proposed], since_seconds: float, percent: in
     given = {p.resource.uid: _given_gpus(p, since_seconds) for p in active}
     held = sum(min(t.replicas, t.pods) * t.gpus_per_replica for t in _targets(active))
     total = sum(given.values())
-    allowed = max((held + total) * percent // 100, max((t.gpus_per_replica for t in _targets(active)), default=1))
+    allowed = _share((held + total) * percent, active)
     for p in _decreases(members):
         others = total - given.get(p.resource.uid, 0)
         # NB: the first one is never held up, however small the fleet is.
@@ -180,8 +180,13 @@ def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clo
         return None
     given = sum(_given_gpus(p, clock_seconds - pool.scale_down_limit_window_seconds) for p in members)
     held = charged_together(p.resource.target for p in members) + given
-    allowed = (held if pool.budget_gpus is None else pool.budget_gpus) * pool.scale_down_limit_percent // 100
-    return max(allowed, max((t.gpus_per_replica for t in _targets(members)), default=1)) - given
+    budget = held if pool.budget_gpus is None else pool.budget_gpus
+    return _share(budget * pool.scale_down_limit_percent, members) - given
+
+
+def _share(hundredths_of_gpus: int, members: Iterable[Proposed]) -> int:
+    """GPUs of the rate limit: one replica at least, however small the fleet is."""
+    return max(hundredths_of_gpus // 100, max((t.gpus_per_replica for t in _targets(members)), default=1))
 
 
 def _given_gpus(p: Proposed, since_seconds: float) -> int:

@@ -1,8 +1,8 @@
 """Sizings that outlive the process: in ConfigMaps of the operator's own namespace, by the content of their questions.
 
 A thousand sizings take minutes; a new process reads those of the last one in a second (see
-docs/adr/0008-sizings-are-kept-in-config-maps.md). Each answer is
-in the ConfigMap that the first digit of its content names. What cannot be read or kept is sized again.
+docs/adr/0008-sizings-are-kept-in-config-maps.md). Each answer is in the ConfigMap that the first digit of its content
+names. What cannot be read or kept is sized again.
 """
 
 from __future__ import annotations
