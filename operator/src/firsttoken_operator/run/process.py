@@ -17,7 +17,7 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import kopf
 from kubernetes.aio import client
@@ -40,6 +40,7 @@ from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
@@ -71,6 +72,10 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     cluster = KubernetesCluster(
         client.ApiClient(configuration), write_seconds=elector.write_seconds if elector else lambda: math.inf
     )
+    configuration = await load_configuration(kubeconfig)
+    # NB: watches keep their connections, and writes must not wait for one.
+    configuration.connection_pool_maxsize = 0
+    watching = KubernetesCluster(client.ApiClient(configuration))
     parts = _parts(settings, cluster, elector.leads if elector else lambda: True)
     role = (lambda: elector.says) if elector else lambda: "ok"
     health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic, role)
@@ -79,19 +84,25 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
         sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
+        reflectors = [
+            Reflector(watching, kind, namespace, sync.feed)
+            for kind in WATCHED
+            if not kind.is_ours
+            for namespace in ((settings.namespaces or ("",)) if kind.namespaced else ("",))
+        ]
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
         store = SizingStore(cluster, parts.writes, settings.sizing_store) if settings.sizing_store else None
         if store is not None:
             parts.sizer.restore(await store.load())
-        return await _run(settings, kubeconfig, parts, sync, switch, elector, store, cluster.wall_seconds)
+        return await _run(settings, kubeconfig, parts, sync, reflectors, switch, elector, store, cluster.wall_seconds)
     finally:
         await health.stop()
         parts.histories.close()
         parts.sizer.close()
         parts.measuring.close()
         await parts.writes.close()
-        await cluster.close()
-        await lease_cluster.close()
+        for connected in (cluster, lease_cluster, watching):
+            await connected.close()
 
 
 def _elector(settings: Settings, cluster: KubernetesCluster) -> Elector | None:
@@ -151,6 +162,7 @@ async def _run(
     kubeconfig: str | None,
     parts: Parts,
     sync: CacheSync,
+    reflectors: Sequence[Reflector],
     switch: WriteSwitch | None,
     elector: Elector | None,
     store: SizingStore | None,
@@ -164,7 +176,7 @@ async def _run(
         def note(awaited: str) -> None:
             beats.awaited, beats.sync_progress_seconds = awaited, time.monotonic()
 
-        await sync.wait_until_complete(note)
+        await sync.wait_until_complete(note, reflectors)
         beats.synced = True
         parts.metrics.leader.set_function(parts.leads)
         synced.set()
@@ -177,6 +189,7 @@ async def _run(
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
+    beside += [asyncio.create_task(r.run(), name=f"watch of {r.kind.plural}") for r in reflectors]
     if switch is not None:
         beside.append(asyncio.create_task(switch.poll_forever(settings.timing.tick_seconds / 2), name="switch"))
     if elector is not None:
