@@ -32,6 +32,7 @@ CHART = ROOT / "helm" / "firsttoken"
 SYSTEM_NAMESPACE = "firsttoken-system"
 INSTALLED_KINDS = {
     "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }  # fmt: skip
 """What of the chart is applied: all but the operator's own Deployment, which runs here as a process."""
 
@@ -106,12 +107,15 @@ class Stage:
     def set_up(self) -> None:
         """Install the chart's resources and rights, the custom resources, and what they point at."""
         rendered = subprocess.run(
-            [helm(), "template", "firsttoken", CHART, "--namespace", SYSTEM_NAMESPACE],
+            [helm(), "template", "firsttoken", CHART, "--namespace", SYSTEM_NAMESPACE, "--set", "render.enabled=true"],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         parts = [d for d in yaml.safe_load_all(rendered) if d and d["kind"] in INSTALLED_KINDS]
         names = {SYSTEM_NAMESPACE, self.namespace}
-        namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in sorted(names)]
+        labels = {"firsttoken.dev/scale": "true", "firsttoken.dev/render": "true"}
+        namespaces = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": labels}} for n in sorted(names)
+        ]
         self.apply([*namespaces, *parts])
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         if self.deployment.spec.target_ref is not None:
@@ -167,6 +171,7 @@ class Stage:
             "host": "127.0.0.1",
             "port": self._operator_port,
             "advisory": advisory,
+            "render": True,
         }
         file = self.place.folder / "operator.yaml"
         file.write_text(yaml.safe_dump(settings))

@@ -12,8 +12,8 @@ import yaml
 
 from firsttoken_operator.run.sizing_store import SHARDS
 from firsttoken_operator.run.watches import GROUP, WATCHED
-from tests.helm.chart import CRDS, NAMESPACE, of_kind, render
-from tools.cluster import Cluster
+from tests.helm.chart import CHART, CRDS, NAMESPACE, of_kind, render, run_helm
+from tools.cluster import Cluster, wait_until
 
 Right = tuple[str, str, str]
 """API group, resource, verb."""
@@ -57,20 +57,74 @@ def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Ri
     }
 
 
+RENDERED = "render.enabled=true"
+CLUSTER = {(watched.group, watched.plural, verb) for watched in WATCHED if not watched.namespaced
+           for verb in ("list", "watch")} | {(GROUP, "gpupools/status", "patch")}  # fmt: skip
+"""What belongs to no namespace."""
+
+
+def bound_roles(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All but the roles for tenants, which are bound to no one."""
+    bound = {manifest["roleRef"]["name"] for manifest in manifests if "roleRef" in manifest}
+    return [
+        manifest
+        for manifest in manifests
+        if manifest["kind"].endswith("Role") and manifest["metadata"]["name"] in bound
+    ]
+
+
 def test_the_rights_are_a_closed_list() -> None:
-    assert rights(render()) == ALWAYS | RENDERING
-    assert rights(render(), "Role") == OWN
+    roles = bound_roles(render(RENDERED))
+
+    assert rights(roles) == ALWAYS | RENDERING
+    assert rights(roles, "Role") == OWN
 
 
 def test_without_rendering_nothing_can_be_created_but_events() -> None:
-    granted = rights(render("render.enabled=false"))
+    granted = rights(bound_roles(render()))
 
     assert granted == ALWAYS
     assert {resource for _, resource, verb in granted if verb == "create"} == {"events"}
 
 
+def test_rendering_is_a_right_in_the_namespaces_that_are_listed_only() -> None:
+    manifests = render(RENDERED, "render.namespaces={team-a}")
+    bindings = {binding["metadata"]["name"]: binding for binding in manifests if "roleRef" in binding}
+    (role,) = (role for role in of_kind(manifests, "ClusterRole") if role["metadata"]["name"] == "firsttoken-render")
+
+    assert rights([role]) == RENDERING
+    assert bindings["firsttoken-render"]["kind"] == "RoleBinding"
+    assert bindings["firsttoken-render"]["metadata"]["namespace"] == "team-a"
+    assert bindings["firsttoken"]["kind"] == "ClusterRoleBinding"
+    assert rights(manifests) >= ALWAYS
+
+
+def test_without_rights_on_the_cluster_there_are_roles_in_the_namespaces_only() -> None:
+    manifests = render(RENDERED, "namespaces={team-a,team-b}", "render.namespaces={team-b}", "rbac.clusterScoped=false")
+    by_namespace = {namespace: rights([role for role in of_kind(manifests, "Role")
+                                       if role["metadata"]["namespace"] == namespace], "Role")
+                    for namespace in ("team-a", "team-b", NAMESPACE)}  # fmt: skip
+
+    assert not [manifest for manifest in manifests if manifest["kind"] in ("ClusterRole", "ClusterRoleBinding")]
+    assert by_namespace == {"team-a": ALWAYS - CLUSTER, "team-b": (ALWAYS - CLUSTER) | RENDERING, NAMESPACE: OWN}
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        (("rbac.clusterScoped=false",), "rbac.clusterScoped: false needs namespaces"),
+        ((RENDERED, "namespaces={team-a}", "render.namespaces={team-b}"), "team-b is not among namespaces"),
+    ],
+)
+def test_rights_that_cannot_be_given_so_are_refused(values: tuple[str, ...], complaint: str) -> None:
+    done = run_helm("template", "firsttoken", CHART, *(part for value in values for part in ("--set", value)))
+
+    assert done.returncode != 0
+    assert complaint in done.stderr
+
+
 def test_no_rule_names_a_wildcard_or_a_secret() -> None:
-    for group, resource, verb in rights(render()):
+    for group, resource, verb in rights(render(RENDERED)):
         assert "*" not in (group, resource, verb)
         assert resource not in ("secrets", "configmaps", "pods/exec", "serviceaccounts")
 
@@ -122,7 +176,7 @@ def allowed(cluster: Cluster, account: Path, verb: str, resource: str, namespace
 @pytest.mark.cluster
 def test_the_service_account_may_do_this_and_nothing_else(cluster: Cluster) -> None:
     kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-    manifests = [manifest for manifest in render() if manifest["kind"] in kinds]
+    manifests = [manifest for manifest in render(RENDERED) if manifest["kind"] in kinds]
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
     account = cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
     review = {
@@ -147,3 +201,20 @@ def test_the_service_account_may_do_this_and_nothing_else(cluster: Cluster) -> N
     assert allowed(cluster, account, "patch", f"{leases}/firsttoken", NAMESPACE)
     assert not allowed(cluster, account, "patch", f"{leases}/another", NAMESPACE)
     assert not allowed(cluster, account, "patch", f"{leases}/firsttoken", "default")
+
+
+@pytest.mark.cluster
+def test_tenants_get_their_rights_with_kubernetes_own_roles(cluster: Cluster) -> None:
+    roles = [manifest for manifest in render() if manifest["kind"] == "ClusterRole"]
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(roles))
+
+    def aggregated(role: str) -> set[str]:
+        found = json.loads(cluster.kubectl("get", "clusterrole", role, "-o", "json").stdout)
+        rules = [rule for rule in found["rules"] or () if "inferencedeployments" in rule["resources"]]
+        return {verb for rule in rules for verb in rule["verbs"]}
+
+    read, write = {"get", "list", "watch"}, {"create", "update", "patch", "delete", "deletecollection"}
+    wait_until(lambda: aggregated("admin"), 20, "aggregated")
+    assert aggregated("view") == read
+    assert aggregated("edit") == aggregated("admin") == read | write
+    assert not [role for role in of_kind(render("rbac.aggregate=false"), "ClusterRole") if "-view" in str(role)]

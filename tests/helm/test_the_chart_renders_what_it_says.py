@@ -50,7 +50,8 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
     (config,) = of_kind(
         render(
             "prometheus.default.url=http://p:9090", "prometheus.edge.url=https://edge/prom", "namespaces={a,b}",
-            "render.podMonitorLabels.release=prom", "prometheus.edge.bearerTokenFile=/token", "advisory=true",
+            "render.podMonitorLabels.release=prom", "render.enabled=true", "render.namespaces={a}",
+            "prometheus.edge.bearerTokenFile=/token", "advisory=true",
             "prometheus.edge.gateway.requestsTotal=gw_requests_total", "prometheus.edge.gateway.nameLabel=deployment",
             "prometheus.edge.gateway.selector.job=gw", "apiServer.burst=40",
         ),
@@ -67,6 +68,7 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
         "gw_requests_total", "namespace", "deployment", {"job": "gw"}
     )
     assert (settings.namespaces, settings.advisory, settings.render) == (("a", "b"), True, True)
+    assert (settings.render_namespaces, settings.cluster_scoped) == (("a",), True)
     assert settings.pod_monitor_labels == {"release": "prom"}
     assert (settings.api_server.requests_per_second, settings.api_server.burst) == (50, 40)
     assert (settings.tick_seconds, settings.scrape_interval_seconds, settings.port) == (15, 15, 8080)
@@ -199,6 +201,9 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("namespaces={Upper}", "namespaces"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("render.enabled=perhaps", "enabled"),
+        ("render.allowed.images={nvcr.io/nim:1}", "images"),
+        ("render.allowed.secrets={all}", "secrets"),
+        ("scale.requireLabel=sometimes", "requireLabel"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused(value: str, complaint: str) -> None:

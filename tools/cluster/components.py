@@ -13,6 +13,7 @@ from tools.cluster.emulation import FAKE_NODE_ANNOTATION
 from tools.cluster.pki import ClusterKeys
 
 CONTROLLERS = (
+    "clusterrole-aggregation-controller",
     "deployment-controller",
     "replicaset-controller",
     "statefulset-controller",
@@ -27,6 +28,8 @@ CONTROLLERS = (
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
+    # Compiles the expressions of policies and says what is wrong with their types.
+    "validatingadmissionpolicy-status-controller",
     "serviceaccount-token-controller",
     "taint-eviction-controller",
 )

@@ -56,10 +56,55 @@ initialStreaming: {{ .Values.initialStreaming }}
 logLevel: {{ .Values.logLevel }}
 sizingStore: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-sizings
 writesSwitch: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-writes
+clusterScoped: {{ .Values.rbac.clusterScoped }}
 render: {{ .Values.render.enabled }}
+renderNamespaces:
+  {{- toYaml .Values.render.namespaces | nindent 2 }}
 podMonitorLabels:
   {{- toYaml .Values.render.podMonitorLabels | nindent 2 }}
 port: 8080
 leaderElect: true
 leaseName: {{ include "firsttoken.fullname" . }}
+{{- end }}
+
+{{- /* What belongs to a namespace: read workloads, write replicas through the scale subresource only, status and Events. */ -}}
+{{- define "firsttoken.workloadRules" -}}
+- apiGroups: [firsttoken.dev]
+  resources: [inferencedeployments]
+  verbs: [get, list, watch]
+- apiGroups: [firsttoken.dev]
+  resources: [inferencedeployments/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [deployments, replicasets]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [deployments/scale]
+  verbs: [get, patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{- define "firsttoken.renderRules" -}}
+# The objects of spec.runtime. An apply that creates needs both create and patch.
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, create, patch]
+- apiGroups: [monitoring.coreos.com]
+  resources: [podmonitors]
+  verbs: [get, list, create, patch]
+# To name the InferenceDeployment as an owner that blocks its deletion, where admission enforces that right.
+- apiGroups: [firsttoken.dev]
+  resources: [inferencedeployments/finalizers]
+  verbs: [update]
 {{- end }}

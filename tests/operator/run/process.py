@@ -17,10 +17,13 @@ from typing import Any
 import yaml
 
 from tests.helm.chart import NAMESPACE, render
+from tests.operator.act.objects import infd
+from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tools.cluster import Cluster, lease_port
 
 _APPLIED = {
     "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }  # fmt: skip
 
 
@@ -32,7 +35,8 @@ class Process:
         self.log = folder / f"operator-{self.port}.log"
         command = [
             sys.executable, "-m", "firsttoken_operator.cli", "operator", "--kubeconfig", str(kubeconfig),
-            "--host", "127.0.0.1", "--port", str(self.port), "--tick-seconds", "1", *arguments,
+            "--host", "127.0.0.1", "--port", str(self.port), "--tick-seconds", "1", "--render",
+            *arguments,
         ]  # fmt: skip
         with self.log.open("w") as log:
             self.child = subprocess.Popen(command, stderr=log, env=os.environ | {"NO_PROXY": "*"} | environment)
@@ -75,11 +79,16 @@ class Process:
 
 
 @contextmanager
-def installed(nodes: int = 2) -> Iterator[tuple[Cluster, Path]]:
-    """A cluster with what the chart installs, and a kubeconfig of the operator's account."""
+def installed(*values: str, nodes: int = 2) -> Iterator[tuple[Cluster, Path]]:
+    """A cluster with what the chart installs, and a kubeconfig of the operator's account.
+
+    The namespace default is open to scaling and rendering.
+    """
     with Cluster(nodes=nodes) as cluster:
         cluster.kubectl("create", "namespace", NAMESPACE)
-        manifests = [manifest for manifest in render() if manifest["kind"] in _APPLIED]
+        cluster.kubectl("label", "namespace", "default", "firsttoken.dev/scale=true", "firsttoken.dev/render=true")
+        every = render("render.enabled=true", "render.allowed.images={nvcr.io/nim/,nim}", *values)
+        manifests = [manifest for manifest in every if manifest["kind"] in _APPLIED]
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
         cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
         yield cluster, cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
@@ -99,3 +108,12 @@ def replicas(cluster: Cluster, name: str) -> int:
 def create(cluster: Cluster, *manifests: dict[str, Any]) -> None:
     """Apply them."""
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+
+def nim(name: str, **scaling: Any) -> dict[str, Any]:
+    """A resource that the operator renders."""
+    document = infd(name, runtime=dict(MINIMAL), scaling=scaling)
+    document["spec"]["traffic"] |= {"averageRequestsPerSecond": "1"}
+    document["spec"]["runtime"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
+    del document["spec"]["targetRef"]
+    return document

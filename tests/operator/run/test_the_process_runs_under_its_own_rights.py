@@ -15,8 +15,7 @@ import yaml
 
 from tests.helm.chart import NAMESPACE, render
 from tests.operator.act.objects import infd, workload
-from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
-from tests.operator.run.process import Process, create, get, installed, replicas
+from tests.operator.run.process import Process, create, get, installed, nim, replicas
 from tools.cluster import Cluster, wait_until
 
 pytestmark = pytest.mark.cluster
@@ -194,14 +193,6 @@ def test_without_the_right_to_watch_it_ends_with_an_error(cluster: Cluster, acco
     # kopf tries for 96 s, as after an outage, and then gives up rather than work on with watches that are dead.
     assert process.child.wait(180) == 1
     assert "forbidden" in process.log.read_text().lower()
-
-
-def nim(name: str, **scaling: Any) -> dict[str, Any]:
-    document = infd(name, runtime=dict(MINIMAL), scaling=scaling)
-    document["spec"]["traffic"] |= {"averageRequestsPerSecond": "1"}
-    document["spec"]["runtime"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
-    del document["spec"]["targetRef"]
-    return document
 
 
 def _image(cluster: Cluster, name: str) -> str:

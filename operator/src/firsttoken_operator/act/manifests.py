@@ -27,6 +27,8 @@ Json = dict[str, Any]
 RESOURCE_LABEL = "firsttoken.dev/inference-deployment"
 """Ties pods, Service and series to the resource; it is also the selector, which can never change."""
 MANAGED_BY_LABEL, MANAGER = "app.kubernetes.io/managed-by", "firsttoken"
+SCALE_LABEL = "firsttoken.dev/scale"
+"""Without it on the Deployment or on its namespace the chart's admission policy refuses to have it scaled."""
 GPU_RESOURCE = "nvidia.com/gpu"
 API_PORT_NAME = "api"
 METRICS_PORT_NAME = "metrics"
@@ -75,7 +77,7 @@ def deployment(rendering: Rendering) -> Json:
         "selector": {"matchLabels": _selector(rendering)},
         "template": {"metadata": {"labels": pod_labels}, "spec": _pod(rendering)},
     }
-    return _manifest("apps/v1", "Deployment", rendering, spec)
+    return _manifest("apps/v1", "Deployment", rendering, spec, {SCALE_LABEL: "true"})
 
 
 def service(rendering: Rendering) -> Json:

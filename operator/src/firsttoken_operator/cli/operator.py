@@ -43,6 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered",
     )
     parser.add_argument(
+        "--render",
+        action="store_true",
+        default=None,
+        help="render spec.runtime into Deployments, Services and PodMonitors (needs the rights for it)",
+    )
+    parser.add_argument(
         "--leader-elect",
         action="store_true",
         default=None,
@@ -94,6 +100,7 @@ def overrides(args: argparse.Namespace) -> dict[str, Any]:
         "host": args.host,
         "port": args.port,
         "advisory": args.advisory,
+        "render": args.render,
         "leaderElect": args.leader_elect,
         "leaseName": args.lease_name,
         "leaseNamespace": args.lease_namespace,

@@ -17,7 +17,7 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import kopf
 from kubernetes.aio import client
@@ -40,7 +40,6 @@ from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
-from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
@@ -72,10 +71,6 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     cluster = KubernetesCluster(
         client.ApiClient(configuration), write_seconds=elector.write_seconds if elector else lambda: math.inf
     )
-    configuration = await load_configuration(kubeconfig)
-    # NB: watches keep their connections, and writes must not wait for one.
-    configuration.connection_pool_maxsize = 0
-    watching = KubernetesCluster(client.ApiClient(configuration))
     parts = _parts(settings, cluster, elector.leads if elector else lambda: True)
     role = (lambda: elector.says) if elector else lambda: "ok"
     health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic, role)
@@ -83,26 +78,21 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         port = await health.start(settings.host, settings.port)
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
-        sync = CacheSync(cluster, parts.store, WATCHED, settings.namespaces)
-        reflectors = [
-            Reflector(watching, kind, namespace, sync.feed)
-            for kind in WATCHED
-            if not kind.is_ours
-            for namespace in ((settings.namespaces or ("",)) if kind.namespaced else ("",))
-        ]
+        watched = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
+        sync = CacheSync(cluster, parts.store, watched, settings.namespaces)
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
         store = SizingStore(cluster, parts.writes, settings.sizing_store) if settings.sizing_store else None
         if store is not None:
             parts.sizer.restore(await store.load())
-        return await _run(settings, kubeconfig, parts, sync, reflectors, switch, elector, store, cluster.wall_seconds)
+        return await _run(settings, kubeconfig, parts, sync, switch, elector, store, cluster.wall_seconds)
     finally:
         await health.stop()
         parts.histories.close()
         parts.sizer.close()
         parts.measuring.close()
         await parts.writes.close()
-        for connected in (cluster, lease_cluster, watching):
-            await connected.close()
+        await cluster.close()
+        await lease_cluster.close()
 
 
 def _elector(settings: Settings, cluster: KubernetesCluster) -> Elector | None:
@@ -121,7 +111,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
     )
     recorder = EventRecorder(cluster, writes)
     rendered = Rendered(
-        Renderer(cluster, writes, settings.namespaces),
+        Renderer(cluster, writes, settings.render_namespaces or settings.namespaces),
         monitor_labels=settings.pod_monitor_labels,
         scrape_interval_seconds=timing.scrape_interval_seconds,
     )
@@ -162,7 +152,6 @@ async def _run(
     kubeconfig: str | None,
     parts: Parts,
     sync: CacheSync,
-    reflectors: Sequence[Reflector],
     switch: WriteSwitch | None,
     elector: Elector | None,
     store: SizingStore | None,
@@ -176,7 +165,7 @@ async def _run(
         def note(awaited: str) -> None:
             beats.awaited, beats.sync_progress_seconds = awaited, time.monotonic()
 
-        await sync.wait_until_complete(note, reflectors)
+        await sync.wait_until_complete(note)
         beats.synced = True
         parts.metrics.leader.set_function(parts.leads)
         synced.set()
@@ -189,7 +178,6 @@ async def _run(
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
-    beside += [asyncio.create_task(r.run(), name=f"watch of {r.kind.plural}") for r in reflectors]
     if switch is not None:
         beside.append(asyncio.create_task(switch.poll_forever(settings.timing.tick_seconds / 2), name="switch"))
     if elector is not None:
@@ -200,7 +188,7 @@ async def _run(
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(
-            registry=kopf_wiring.registry(sync.feed, kubeconfig),
+            registry=kopf_wiring.registry(sync.feed, kubeconfig, sync.watched),
             settings=kopf_wiring.settings(initial_streaming=settings.initial_streaming),
             standalone=True,
             # NB: kopf would ask for the name of the user, and an image need not have one for the chart's user id.

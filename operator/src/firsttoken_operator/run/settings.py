@@ -114,8 +114,12 @@ class Settings(_Section):
     host: str = "0.0.0.0"
     advisory: bool = False
     """Dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered."""
-    render: bool = True
+    cluster_scoped: bool = True
+    """Whether there are rights on what belongs to no namespace; without them no GPUPool, BenchmarkProfile or node."""
+    render: bool = False
     """Whether `spec.runtime` is rendered into Deployments, Services and PodMonitors (needs the rights for it)."""
+    render_namespaces: tuple[str, ...] = ()
+    """Where there are rights to render; empty: in all that are watched."""
     writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
     """Namespace and name of the ConfigMap that stops all writes; empty: there is none."""
     sizing_store: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
@@ -183,6 +187,8 @@ def load(file: Path | None, overrides: dict[str, Any]) -> Settings:
     if settings.rate_window_seconds and settings.rate_window_seconds < 4 * settings.scrape_interval_seconds:
         least = SCRAPES_PER_RATE_WINDOW * settings.scrape_interval_seconds
         raise SettingsError(f"rateWindowSeconds: a rate needs 4 scrapes; use at least {least:g}")
+    if not settings.cluster_scoped and not settings.namespaces:
+        raise SettingsError("namespaces: clusterScoped: false needs them; without these rights not all can be watched")
     if settings.leader_elect and not settings.lease_namespace:
         raise SettingsError("leaseNamespace: leaderElect needs it; in a pod set POD_NAMESPACE by the downward API")
     return settings

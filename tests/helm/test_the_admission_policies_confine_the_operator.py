@@ -1,0 +1,268 @@
+"""The chart's ValidatingAdmissionPolicies, judged by a real API server with the token of the operator's account."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.act.manifests import Rendering, deployment, service
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_sizing.profile import ConfigurationKey
+from tests.helm.chart import NAMESPACE, of_kind, render
+from tests.operator.act.objects import infd, workload
+from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+from tests.operator.run.process import installed
+from tools.cluster import Cluster, wait_until
+
+pytestmark = pytest.mark.cluster
+
+KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8")
+OPEN = {"firsttoken.dev/scale": "true"}
+TENANT = "system:serviceaccount:team:tenant"
+Json = dict[str, Any]
+Attempt = subprocess.CompletedProcess[str]
+
+
+class Operator:
+    """What the operator's account may do: each method is one attempt."""
+
+    def __init__(self, cluster: Cluster, account: Path) -> None:
+        self.cluster, self.account = cluster, account
+
+    def scale(self, name: str, namespace: str = "team") -> Attempt:
+        """Write replicas as the operator does."""
+        patch = json.dumps({"spec": {"replicas": 3}})
+        what = ("patch", "deployment", name, "-n", namespace, "--subresource=scale", "--type=merge", "-p", patch)
+        return self.cluster.kubectl(*what, kubeconfig=self.account, check=False)
+
+    def apply(self, manifest: Json) -> Attempt:
+        """Render as the operator does."""
+        what = ("apply", "--server-side", "--force-conflicts", "--field-manager=firsttoken", "-f", "-")
+        return self.cluster.kubectl(*what, stdin=json.dumps(manifest), kubeconfig=self.account, check=False)
+
+
+def refused(attempt: Attempt, message: str) -> None:
+    """It was denied by a policy, in these words."""
+    assert attempt.returncode != 0, attempt.stdout
+    assert "ValidatingAdmissionPolicy" in attempt.stderr
+    assert message in attempt.stderr
+
+
+def allowed(attempt: Attempt) -> None:
+    assert attempt.returncode == 0, attempt.stderr
+
+
+def declared(name: str, namespace: str = "team", **runtime: Any) -> Json:
+    document = infd(name, runtime=MINIMAL | runtime)
+    del document["spec"]["targetRef"]
+    document["metadata"]["namespace"] = namespace
+    return document
+
+
+def rendering(name: str = "chat", namespace: str = "team", *, uid: str = "1-1", **runtime: Any) -> Rendering:
+    document = declared(name, namespace, **runtime)
+    document["metadata"] |= {"uid": uid, "generation": 1}
+    return Rendering(InferenceDeployment.model_validate(document), KEY, {}, {}, 15)
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: Path) -> Iterator[Operator]:
+    with installed(nodes=1) as (cluster, account):
+        for name, label in (("team", "firsttoken.dev/render=true"), ("wide", "firsttoken.dev/scale=true")):
+            cluster.kubectl("create", "namespace", name)
+            cluster.kubectl("label", "namespace", name, label)
+        cluster.kubectl("create", "namespace", "closed")
+        cluster.kubectl("create", "secret", "generic", "someone-elses", "-n", "team", "--from-literal=password=x")
+        cluster.kubectl("create", "secret", "generic", "ngc", "-n", "team", "--from-literal=NGC_API_KEY=x")
+        cluster.kubectl("label", "secret", "ngc", "-n", "team", "firsttoken.dev/render=true")
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("someone-elses")))
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("weights", {"firsttoken.dev/render": "true"})))
+        for manifest in (
+            _deployment("coredns", "kube-system"), _deployment("foreign", "team"), _deployment("opened", "team", OPEN),
+            _deployment("any", "wide"), _deployment("kept", "wide", {"firsttoken.dev/scale": "false"}),
+        ):  # fmt: skip
+            cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+        made = Operator(cluster, account)
+        # The API server reads a new policy, and its parameters, within a second or so.
+        wait_until(lambda: made.scale("coredns", "kube-system").returncode != 0, 20, "the policies in force")
+        wait_until(lambda: made.apply(deployment(rendering("probe", "closed"))).returncode != 0, 20, "all of them")
+        yield made
+
+
+def _deployment(name: str, namespace: str, labels: dict[str, str] | None = None) -> Json:
+    made = workload(1, name)
+    made["metadata"] |= {"namespace": namespace, "labels": labels or {}}
+    return made
+
+
+def _claim(name: str, labels: dict[str, str] | None = None) -> Json:
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "team", "labels": labels or {}},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "namespace"), [("coredns", "kube-system"), ("foreign", "team"), ("kept", "wide")])
+def test_a_deployment_that_is_not_open_to_scaling_is_not_scaled(operator: Operator, name: str, namespace: str) -> None:
+    refused(operator.scale(name, namespace), f"Deployment {name} is not open to scaling: label it, or its namespace")
+
+
+@pytest.mark.parametrize(("name", "namespace"), [("opened", "team"), ("any", "wide")])
+def test_one_that_is_open_by_its_own_label_or_its_namespaces_is_scaled(
+    operator: Operator, name: str, namespace: str
+) -> None:
+    allowed(operator.scale(name, namespace))
+
+
+def test_a_foreign_deployment_is_not_patched(operator: Operator) -> None:
+    taken, orphan = deployment(rendering("foreign")), deployment(rendering("orphan"))
+    # As it is, but for its owner.
+    taken["spec"] = _deployment("foreign", "team")["spec"]
+    del orphan["metadata"]["ownerReferences"]
+    for manifest in (taken, orphan):
+        refused(operator.apply(manifest), "only objects that an InferenceDeployment of the same name owns")
+
+
+def test_what_the_operator_renders_is_taken(operator: Operator) -> None:
+    created = operator.cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(declared("good"))).stdout
+    uid = json.loads(created)["metadata"]["uid"]
+    made = rendering(
+        "good", uid=uid, authSecret={"name": "ngc"}, imagePullSecrets=["ngc"], modelCache={"claimName": "weights"},
+        runtimeClassName="nvidia",
+    )  # fmt: skip
+    allowed(operator.apply(service(made)))
+    allowed(operator.apply(deployment(made)))
+    allowed(operator.scale("good"))
+    # Once more, over what is there: an update.
+    allowed(operator.apply(deployment(rendering("good", uid=uid, image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4"))))
+
+
+def test_a_namespace_that_is_not_open_to_rendering_gets_nothing(operator: Operator) -> None:
+    made = rendering(namespace="closed")
+    for manifest in (service(made), deployment(made)):
+        refused(operator.apply(manifest), "namespace closed is not open to rendering: label it")
+
+
+Harm = Callable[[Json, Json], Any]
+"""Changes the pod and its container."""
+
+HARMS: dict[str, tuple[Harm, str]] = {
+    "privileged": (lambda _, c: c.update(securityContext={"privileged": True}), "without privileges"),
+    "escalation": (lambda _, c: c["securityContext"].update(allowPrivilegeEscalation=True), "without privileges"),
+    "capability": (lambda _, c: c["securityContext"]["capabilities"].update(add=["SYS_ADMIN"]), "without privileges"),
+    "root in the container": (lambda _, c: c["securityContext"].update(runAsUser=0), "without privileges"),
+    "host port": (lambda _, c: c["ports"][0].update(hostPort=8000), "without privileges"),
+    "command": (lambda _, c: c.update(command=["sh"]), "without privileges"),
+    "all of a secret": (lambda _, c: c.update(envFrom=[{"secretRef": {"name": "ngc"}}]), "without privileges"),
+    "root": (lambda p, _: p["securityContext"].update(runAsUser=0), '"restricted"'),
+    "may be root": (lambda p, _: p["securityContext"].update(runAsNonRoot=False), '"restricted"'),
+    "host network": (lambda p, _: p.update(hostNetwork=True), '"restricted"'),
+    "host processes": (lambda p, _: p.update(hostPID=True), '"restricted"'),
+    "host path": (lambda p, _: p["volumes"].append({"name": "h", "hostPath": {"path": "/"}}), '"restricted"'),
+    "secret volume": (lambda p, _: p["volumes"].append({"name": "s", "secret": {"secretName": "ngc"}}), '"restricted"'),
+    "token": (lambda p, _: p.update(automountServiceAccountToken=True), '"restricted"'),
+    "account": (lambda p, _: p.update(serviceAccountName="admin"), '"restricted"'),
+    "second container": (lambda p, c: p.update(initContainers=[{"name": "a", "image": c["image"]}]), '"restricted"'),
+    "node": (lambda p, _: p.update(nodeName="node-0"), '"restricted"'),
+    "priority": (lambda p, _: p.update(priorityClassName="system-node-critical"), '"restricted"'),
+    "image": (lambda _, c: c.update(image="nvcr.io.evil.example/nim:1"), "image nvcr.io.evil.example/nim:1 is not"),
+    "runtime class": (lambda p, _: p.update(runtimeClassName="kata"), "runtime class kata is not allowed"),
+    "toleration": (
+        lambda p, _: p["tolerations"].append({"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}),
+        "a toleration is not allowed",
+    ),
+    "every taint": (lambda p, _: p["tolerations"].append({"operator": "Exists"}), "a toleration is not allowed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_pod_beyond_what_is_allowed_is_refused(operator: Operator, harm: str) -> None:
+    change, message = HARMS[harm]
+    manifest = deployment(rendering())
+    pod = manifest["spec"]["template"]["spec"]
+    change(pod, pod["containers"][0])
+
+    refused(operator.apply(manifest), message)
+
+
+def test_a_service_that_leads_out_of_the_cluster_is_refused(operator: Operator) -> None:
+    for change in ({"type": "LoadBalancer"}, {"externalIPs": ["192.0.2.1"]}, {"selector": {"app": "another"}}):
+        manifest = service(rendering())
+        manifest["spec"] |= change
+        refused(operator.apply(manifest), "Services inside the cluster")
+
+
+def test_a_secret_or_a_claim_without_the_label_gets_into_no_pod(operator: Operator) -> None:
+    for runtime, what in (
+        ({"authSecret": {"name": "someone-elses", "key": "password"}}, "Secret someone-elses"),
+        ({"imagePullSecrets": ["someone-elses"]}, "Secret someone-elses"),
+        ({"modelCache": {"claimName": "someone-elses"}}, "PersistentVolumeClaim someone-elses"),
+    ):
+        refused(operator.apply(deployment(rendering(**runtime))), f"{what} is not open to rendering: label it")
+
+
+def test_in_its_own_namespace_it_keeps_its_own_objects_only(operator: Operator) -> None:
+    for name, accepted in (("firsttoken-sizings-0", True), ("kube-root-ca-of-mine", False)):
+        manifest = {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}, "data": {},
+        }  # fmt: skip
+        stdin = json.dumps(manifest)
+        attempt = operator.cluster.kubectl("create", "-f", "-", stdin=stdin, kubeconfig=operator.account, check=False)
+        if accepted:
+            allowed(attempt)
+        else:
+            refused(attempt, "its Lease and its sizings and no other object")
+
+
+def test_a_tenant_names_no_secret_that_it_may_not_read_itself(operator: Operator) -> None:
+    cluster = operator.cluster
+    cluster.kubectl("create", "serviceaccount", "tenant", "-n", "team")
+    cluster.kubectl("create", "role", "tenant", "-n", "team", "--verb=get,create,patch",
+                    "--resource=inferencedeployments.firsttoken.dev")  # fmt: skip
+    cluster.kubectl("create", "rolebinding", "tenant", "-n", "team", "--role=tenant", "--serviceaccount=team:tenant")
+
+    def declare(name: str, **runtime: Any) -> Attempt:
+        stdin = json.dumps(declared(name, **runtime))
+        return cluster.kubectl("apply", "-f", "-", "--as", TENANT, stdin=stdin, check=False)
+
+    allowed(declare("plain"))
+    wanted = {"authSecret": {"name": "not-there-yet"}}
+    refused(declare("asks", **wanted), f"{TENANT} may not read Secret not-there-yet")
+    refused(declare("asks", imagePullSecrets=["not-there-yet"]), "may not read one of these Secrets")
+    cluster.kubectl("create", "role", "reader", "-n", "team", "--verb=get", "--resource=secrets",
+                    "--resource-name=not-there-yet")  # fmt: skip
+    cluster.kubectl("create", "rolebinding", "reader", "-n", "team", "--role=reader", "--serviceaccount=team:tenant")
+    wait_until(lambda: declare("asks", **wanted).returncode == 0, 10, "the right in force")
+    cluster.kubectl("delete", "rolebinding", "reader", "-n", "team")
+    wait_until(lambda: declare("again", **wanted).returncode != 0, 10, "the right gone")
+    # What is named already stays: a controller without the right changes the image.
+    allowed(declare("asks", image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4", **wanted))
+
+
+def test_the_policies_are_well_typed(operator: Operator) -> None:
+    wait_until(lambda: len(_checked(operator.cluster)) == len(_policies()), 20, "types checked")
+    warnings = {
+        name: [warning["warning"] for warning in policy["status"].get("typeChecking", {}).get("expressionWarnings", ())]
+        for name, policy in _checked(operator.cluster).items()
+    }
+
+    assert not any(warnings.values()), warnings
+
+
+def _policies() -> list[Json]:
+    return of_kind(render("render.enabled=true"), "ValidatingAdmissionPolicy")
+
+
+def _checked(cluster: Cluster) -> dict[str, Json]:
+    items = json.loads(cluster.kubectl("get", "validatingadmissionpolicies", "-o", "json").stdout)["items"]
+    return {
+        item["metadata"]["name"]: item
+        for item in items
+        if item.get("status", {}).get("observedGeneration") == item["metadata"]["generation"]
+    }

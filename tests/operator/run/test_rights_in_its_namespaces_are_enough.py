@@ -1,0 +1,55 @@
+"""Without any ClusterRole all of a namespace's work is done, and what the policies refuse is told there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.operator.act.objects import infd, workload
+from tests.operator.run.process import Process, create, get, installed, nim, replicas
+from tools.cluster import Cluster, wait_until
+
+pytestmark = pytest.mark.cluster
+
+VALUES = ("rbac.clusterScoped=false", "namespaces={default}", "render.namespaces={default}")
+
+
+@pytest.fixture(scope="module")
+def operated(control_plane: Path) -> Iterator[tuple[Cluster, Path]]:
+    with installed(*VALUES) as made:
+        yield made
+
+
+def test_it_scales_and_renders_without_a_cluster_role_and_says_what_is_denied(
+    operated: tuple[Cluster, Path], tmp_path: Path
+) -> None:
+    cluster, account = operated
+    assert "firsttoken" not in cluster.kubectl("get", "clusterrolebindings", "-o", "name").stdout
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump({"clusterScoped": False, "namespaces": ["default"]}))
+    create(cluster, workload(1, "told"), infd("told", targetRef={"name": "told"}, scaling={"minReplicas": 3}))
+    kept = workload(1, "kept")
+    kept["metadata"]["labels"] = {"firsttoken.dev/scale": "false"}
+    create(cluster, kept, infd("kept", targetRef={"name": "kept"}, scaling={"minReplicas": 3}))
+    create(cluster, nim("served", minReplicas=2))
+    process = Process(tmp_path, account, "--config", str(file))
+    try:
+        wait_until(process.ready, 30, "ready without nodes, pools and profiles")
+        wait_until(lambda: replicas(cluster, "told") == 3, 20, "scaled")
+        wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 20, "rendered")
+        wait_until(lambda: "WriteDenied" in _conditions(cluster, "kept"), 20, "the denial told")
+        assert "Deployment kept is not open to scaling" in _conditions(cluster, "kept")
+        assert replicas(cluster, "kept") == 1
+        assert process.end() == 0
+        assert "cannot list" not in process.log.read_text()
+    finally:
+        process.kill()
+
+
+def _conditions(cluster: Cluster, name: str) -> str:
+    """What the conditions of a resource say."""
+    return json.dumps(get(cluster, "infd", name).get("status", {}).get("conditions", []))
