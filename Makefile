@@ -14,7 +14,7 @@ DEMO_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults check lint demo control-plane crds release clean
+.PHONY: help test test-faults check pure-tests lint demo control-plane crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -27,7 +27,10 @@ test-faults: control-plane  ## Every fault of the network that tests/faults can 
 
 # What needs no cluster: the round between two edits. Judges of accuracy and of seeded defects take minutes each and are
 # left to `make test`, which decides.
-check: lint  ## Lint, then the pure tests with few examples each: two minutes
+check: $(VENV)/.synced  ## Lint and, beside it, the pure tests with few examples each: two minutes
+	+@$(MAKE) --no-print-directory --jobs=2 lint pure-tests
+
+pure-tests: $(VENV)/.synced
 	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not slow" \
 	  --ignore=tests/benchmarks --ignore=tests/mutants
 

@@ -1,7 +1,7 @@
 """Watches that end, err, repeat, reorder or lose events: what is decided is right again in seconds, or not written.
 
-A watch that the server ends with an error of its own ends the process (kopf gives up), and a kubelet starts another:
-better than a loop on a frozen cache.
+A watch of kopf's that the server ends with an error of its own ends the process (kopf gives up), and a kubelet starts
+another: better than a loop on a frozen cache. One of a reflector is made good in the process.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.faults.actions import (
 )
 from tests.faults.proxy import Action
 from tests.faults.stage import Stage
+from tools.cluster import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -58,6 +59,21 @@ def test_a_change_is_seen_in_spite_of_it(stage: Stage, action: Action, times: fl
 
     assert stage.replicas("seen") == wanted
     stage.assert_alive(restarts=int(isinstance(action, WatchError)))
+
+
+@pytest.mark.parametrize(("action", "times"), FAULTS)
+def test_pods_are_followed_in_spite_of_it(stage: Stage, action: Action, times: float) -> None:
+    stage.settle()
+    wanted = stage.replicas("seen") + 1
+    with stage.proxy.injecting(action, method="GET", path="/pods$", watch=True, times=times):
+        assert stage.proxy.cut_watches("/pods$") >= 1
+        stage.change("seen", minReplicas=wanted)
+        wait_until(lambda: stage.status("seen").get("readyReplicas") == wanted, 60, f"{wanted} ready replicas seen")
+    stage.proxy.cut_watches("/pods$")
+    stage.ticks(2)
+
+    assert stage.status("seen")["readyReplicas"] == wanted
+    stage.assert_alive()
 
 
 def test_a_pause_that_was_lost_on_the_way_is_obeyed(stage: Stage) -> None:

@@ -54,6 +54,7 @@ def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscal
         assert peer.gpu_hours > best.gpu_hours or peer.attainment_percent < 95
 
 
+@pytest.mark.slow
 def test_a_target_out_of_reach_gives_the_best_attainment_there_is() -> None:
     requests = traffic([(600, 30.0)])
     needed = replicas_needed(requests.arrival_s, costs(WORK, requests), 2.0)

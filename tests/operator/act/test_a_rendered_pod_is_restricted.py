@@ -131,6 +131,7 @@ def test_the_pod_monitor_names_the_port_that_has_the_metrics(metrics_port: int |
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(
     env=st.dictionaries(st.from_regex(r"NIM_X_[A-Z]{1,6}", fullmatch=True), st.text(max_size=20), max_size=4),

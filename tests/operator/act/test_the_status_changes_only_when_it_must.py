@@ -288,6 +288,7 @@ def full() -> Observed:
     made = decision(
         about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1, forecast_requests_per_second=31.0,
         forecast_method="Trend", input_tokens=2100.0, output_tokens=190.0, capacity_samples=40, late_budgets_spent=1.2,
+        metrics_lost_seconds=90.0,
     )  # fmt: skip
     done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
     counted = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9)
@@ -297,6 +298,16 @@ def full() -> Observed:
 
 def test_every_field_of_the_schema_is_written() -> None:
     assert empty_fields(status_of(EMPTY, full())) == ELSEWHERE
+
+
+@pytest.mark.parametrize("edited", ["yesterday", "2026-11-21T11:58:30", ""])
+def test_a_time_that_was_edited_into_something_else_is_written_anew(edited: str) -> None:
+    before = status_of(EMPTY, full())
+    assert before.timing is not None
+    spoiled = before.model_copy(update={"timing": before.timing.model_copy(update={"metrics_lost_time": edited})})
+
+    assert status_of(spoiled, full()).timing == before.timing
+    assert before.timing.metrics_lost_time == "2026-11-21T11:58:30Z"
 
 
 def test_a_scaling_is_recorded_with_what_explains_it() -> None:

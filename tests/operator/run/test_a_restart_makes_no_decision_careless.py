@@ -147,6 +147,52 @@ def test_an_outage_of_the_metrics_goes_on_where_it_was() -> None:
     assert (second.to_replicas, second.reason) == (40, Reason.DECLARED_PEAK)
 
 
+def test_an_outage_goes_on_where_some_pods_told_of_themselves_before_the_restart() -> None:
+    life = Life(10)
+    for seen in (lost(), partial(20.0)):
+        life.tick(seen)
+    life.ticks += round(POLICY.metrics_loss_grace_seconds / TICK_SECONDS)
+    (decision,), _ = decide(life.snapshot(lost()), life.successor(lost()))
+
+    assert (decision.to_replicas, decision.reason) == (40, Reason.DECLARED_PEAK)
+
+
+def test_pods_that_are_silent_for_an_hour_are_no_outage_after_a_restart() -> None:
+    life = Life(10)
+    for _ in range(round(3600 / TICK_SECONDS)):
+        life.tick(partial(20.0))
+    (decision,), _ = decide(life.snapshot(lost()), life.successor(lost()))
+
+    assert decision.to_replicas == 10
+
+
+def test_an_outage_goes_on_although_it_is_sized_late_and_restarted_again() -> None:
+    life = Life(10)
+    life.tick(lost())
+    life.ticks += round(POLICY.metrics_loss_grace_seconds / TICK_SECONDS)
+    unsized = replace(life.snapshot(lost()).resources[0], sized=Unsized(Reason.UNKNOWN, "not sized yet"))
+    (decision,), _ = decide(replace(life.snapshot(lost()), resources=(unsized,)), life.successor(lost()))
+    life.tell(unsized, decision)
+    (again,), _ = decide(life.snapshot(lost()), life.successor(lost()))
+
+    assert decision.reason is Reason.UNKNOWN
+    assert again.reason is Reason.DECLARED_PEAK
+
+
+def test_an_outage_is_not_told_of_anew_at_every_tick() -> None:
+    life = Life(10)
+    told = set()
+    for _ in range(20):
+        life.tick(lost())
+        assert life.status.timing is not None
+        told.add(life.status.timing.metrics_lost_time)
+    life.tick(metrics(20.0))
+
+    assert told == {at(0)}
+    assert life.status.timing is not None
+    assert life.status.timing.metrics_lost_time is None
+
+
 @pytest.mark.parametrize(("minimum", "wakes_up"), [(0, True), (2, False)])
 def test_a_minimum_raised_during_a_restart_wakes_up_what_slept_and_nothing_else(minimum: int, wakes_up: bool) -> None:
     asleep = replace(lost(), gateway_arrivals=Value(0.0))
@@ -224,6 +270,19 @@ def test_what_was_learned_waits_for_the_sizing_although_the_status_is_overwritte
     assert decision.capacity_factor == pytest.approx(0.7, abs=0.01)
 
 
+def test_what_was_restored_waits_for_the_sizing() -> None:
+    lost_since = {"lastScaleTime": at(-100), "metricsLostTime": at(-500)}
+    store = store_with(document(written(timing=lost_since, decisions=[record(-200, 14, 10)])))
+    restoring = Restoring()
+    unsized = replace(SEEN, sized=Unsized(Reason.UNKNOWN, "not sized yet"))
+    _, between = decide(fleet(unsized), restoring.seeded(Memory(), fleet(unsized), store, EPOCH))
+    seed = restoring.seeded(between, fleet(SEEN), store, EPOCH).resources[UID]
+
+    assert (seed.lost_since_seconds, seed.resumed_seconds) == (-500.0, 0.0)
+    assert seed.changed_seconds == -100.0 + SLACK
+    assert len(seed.decreases) == 1
+
+
 def test_a_resource_is_restored_once() -> None:
     store = store_with(document(written(calibration=calibrated(70))))
     restoring = Restoring()
@@ -257,11 +316,16 @@ segments = st.lists(
 )
 
 
+def partial(load: float) -> Metrics:
+    """One of two pods tells of half the load."""
+    return metrics(load, health=Reason.PARTIAL, arrivals=Value(load / 2, coverage=0.5))
+
+
 def sequence(drawn: list[tuple[float, int, str]]) -> list[Metrics]:
     made = {
         "good": lambda load: metrics(load),
         "lost": lambda load: lost(),
-        "partial": lambda load: metrics(load, health=Reason.PARTIAL, arrivals=Value(load / 2, coverage=0.5)),
+        "partial": partial,
     }
     return [made[kind](load) for load, ticks, kind in drawn for _ in range(ticks)]
 
@@ -274,6 +338,7 @@ def sequence(drawn: list[tuple[float, int, str]]) -> list[Metrics]:
     replicas=st.integers(2, 60),
 )
 @example(drawn=[(0.0, 1, "good"), (31.0, 6, "good")], share=0.5, factor=50, window=0.0, replicas=2)
+@example(drawn=[(0.0, 1, "lost"), (0.0, 7, "partial"), (0.0, 2, "lost")], share=0.9, factor=50, window=0.0, replicas=2)
 @settings(max_examples=examples(60))
 def test_wherever_it_is_restarted_it_never_asks_for_fewer_replicas_than_without(
     drawn: list[tuple[float, int, str]], share: float, factor: int, window: float, replicas: int

@@ -16,6 +16,9 @@ from firsttoken_operator.run.watches import WATCHED, Watched
 
 PODS = next(kind for kind in WATCHED if kind.kind == "Pod")
 NODES = next(kind for kind in WATCHED if kind.kind == "Node")
+RESOURCES = next(kind for kind in WATCHED if kind.kind == "InferenceDeployment")
+POOLS = next(kind for kind in WATCHED if kind.kind == "GPUPool")
+OURS = "/apis/firsttoken.dev/v1alpha1"
 
 
 class Server:
@@ -69,15 +72,15 @@ def made(*kinds: Watched, namespaces: tuple[str, ...] = ()) -> tuple[CacheSync, 
 
 
 async def test_it_waits_for_every_object_of_every_kind() -> None:
-    caches, server, _ = made(PODS, NODES)
-    server.collections = {"/api/v1/pods": {"p1", "p2"}, "/api/v1/nodes": {"n1"}}
+    caches, server, _ = made(RESOURCES, POOLS)
+    server.collections = {f"{OURS}/inferencedeployments": {"p1", "p2"}, f"{OURS}/gpupools": {"n1"}}
     waiting = asyncio.create_task(caches.wait_until_complete(ignore))
-    caches.feed(PODS, None, pod("p1"))
-    caches.feed(NODES, None, pod("n1"))
+    caches.feed(RESOURCES, None, pod("p1"))
+    caches.feed(POOLS, None, pod("n1"))
     await asyncio.sleep(0.05)
     assert not waiting.done()
 
-    caches.feed(PODS, None, pod("p2"))
+    caches.feed(RESOURCES, None, pod("p2"))
     await asyncio.wait_for(waiting, 1)
 
 
@@ -86,9 +89,29 @@ async def test_an_empty_cluster_is_complete_at_once() -> None:
     await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
 
 
+class Told:
+    """A watch that says itself when its list is complete."""
+
+    kind, listed = PODS, False
+
+
+async def test_a_kind_with_a_reflector_is_complete_when_that_says_so() -> None:
+    caches, server, _ = made(PODS, RESOURCES)
+    reflector, told = Told(), list[str]()
+    waiting = asyncio.create_task(caches.wait_until_complete(told.append, [reflector]))
+    caches.feed(PODS, None, pod("p1"))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    reflector.listed = True
+    await asyncio.wait_for(waiting, 1)
+
+    assert told == ["still awaited are Pod: 1 so far"]
+    assert {path for path, _ in server.asked} == {f"{OURS}/inferencedeployments"}
+
+
 async def test_an_object_deleted_before_its_watch_began_is_not_waited_for() -> None:
-    caches, server, _ = made(PODS)
-    server.collections = {"/api/v1/pods": {"gone"}}
+    caches, server, _ = made(RESOURCES)
+    server.collections = {f"{OURS}/inferencedeployments": {"gone"}}
     waiting = asyncio.create_task(caches.wait_until_complete(ignore))
     await asyncio.sleep(0.005)
     server.collections = {}
@@ -96,7 +119,7 @@ async def test_an_object_deleted_before_its_watch_began_is_not_waited_for() -> N
 
 
 async def test_a_server_that_is_down_is_waited_for() -> None:
-    caches, server, _ = made(PODS)
+    caches, server, _ = made(RESOURCES)
     server.failures = [Unavailable("503"), Unavailable("503")]
     await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
 
@@ -104,33 +127,33 @@ async def test_a_server_that_is_down_is_waited_for() -> None:
 
 
 async def test_a_kind_that_the_server_does_not_know_has_no_objects() -> None:
-    caches, server, _ = made(PODS)
-    server.failures, server.unserved = [NotFound("404")], {"Pod"}
+    caches, server, _ = made(RESOURCES)
+    server.failures, server.unserved = [NotFound("404")], {"InferenceDeployment"}
     await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
 
     assert len(server.asked) == 1
 
 
 async def test_one_404_for_a_kind_that_is_served_does_not_mean_that_there_is_nothing() -> None:
-    caches, server, _ = made(PODS)
-    server.collections, server.failures = {"/api/v1/pods": {"p1"}}, [NotFound("404")]
+    caches, server, _ = made(RESOURCES)
+    server.collections, server.failures = {f"{OURS}/inferencedeployments": {"p1"}}, [NotFound("404")]
     waiting = asyncio.create_task(caches.wait_until_complete(ignore))
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    caches.feed(PODS, None, pod("p1"))
+    caches.feed(RESOURCES, None, pod("p1"))
 
     await asyncio.wait_for(waiting, 1)
 
 
-async def test_pods_that_come_and_go_all_the_time_do_not_hold_up_the_start() -> None:
-    """Every list has pods that ended before their watch began, and others by the next list."""
-    caches, server, _ = made(PODS, NODES)
+async def test_objects_that_come_and_go_all_the_time_do_not_hold_up_the_start() -> None:
+    """Every list has objects that ended before their watch began, and others by the next list."""
+    caches, server, _ = made(RESOURCES, POOLS)
     lists = 0
 
     async def churn(path: str, field_selector: str) -> set[str]:
         nonlocal lists
-        lists += path.endswith("pods")
-        return {f"p{lists}-{number}" for number in range(15)} if path.endswith("pods") else set()
+        lists += path.endswith("deployments")
+        return {f"p{lists}-{number}" for number in range(15)} if path.endswith("deployments") else set()
 
     server.uids = churn  # type: ignore[method-assign]
     await asyncio.wait_for(caches.wait_until_complete(ignore), 1)
@@ -139,27 +162,27 @@ async def test_pods_that_come_and_go_all_the_time_do_not_hold_up_the_start() -> 
 
 
 async def test_what_was_told_and_is_gone_again_is_not_waited_for() -> None:
-    caches, server, _ = made(PODS)
-    server.collections = {"/api/v1/pods": {"p1", "p2"}}
+    caches, server, _ = made(RESOURCES)
+    server.collections = {f"{OURS}/inferencedeployments": {"p1", "p2"}}
     waiting = asyncio.create_task(caches.wait_until_complete(ignore))
     await asyncio.sleep(0.002)
-    caches.feed(PODS, "ADDED", pod("p1"))
-    caches.feed(PODS, "DELETED", pod("p1"))
-    caches.feed(PODS, "ADDED", pod("p2"))
+    caches.feed(RESOURCES, "ADDED", pod("p1"))
+    caches.feed(RESOURCES, "DELETED", pod("p1"))
+    caches.feed(RESOURCES, "ADDED", pod("p2"))
 
     await asyncio.wait_for(waiting, 1)
 
 
 async def test_nothing_is_listed_again_while_the_watches_tell_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """One pod every six polls, where ten polls without news are a reason to list again."""
-    caches, server, _ = made(PODS)
-    server.collections = {"/api/v1/pods": {f"p{number}" for number in range(5)}}
+    caches, server, _ = made(RESOURCES)
+    server.collections = {f"{OURS}/inferencedeployments": {f"p{number}" for number in range(5)}}
     polls, pause = itertools.count(1), asyncio.sleep
 
     async def poll(seconds: float) -> None:
         told, rest = divmod(next(polls), 6)
         if rest == 0:
-            caches.feed(PODS, None, pod(f"p{told - 1}"))
+            caches.feed(RESOURCES, None, pod(f"p{told - 1}"))
         await pause(0)
 
     monkeypatch.setattr(asyncio, "sleep", poll)
@@ -169,37 +192,44 @@ async def test_nothing_is_listed_again_while_the_watches_tell_of_more(monkeypatc
 
 
 async def test_what_is_awaited_is_told_while_it_becomes_less() -> None:
-    caches, server, _ = made(PODS, NODES)
-    server.collections = {"/api/v1/pods": {"p1", "p2"}, "/api/v1/nodes": {"n1"}}
+    caches, server, _ = made(RESOURCES, POOLS)
+    server.collections = {f"{OURS}/inferencedeployments": {"p1", "p2"}, f"{OURS}/gpupools": {"n1"}}
     server.failures = [Unavailable("503")]
     told: list[str] = []
     waiting = asyncio.create_task(caches.wait_until_complete(told.append))
     while len(told) < 2:
         await asyncio.sleep(0.001)
-    caches.feed(NODES, None, pod("n1"))
+    caches.feed(POOLS, None, pod("n1"))
     while len(told) < 3:
         await asyncio.sleep(0.001)
-    for uid in ("p1", "p2"):
-        caches.feed(PODS, None, pod(uid))
+    caches.feed(RESOURCES, None, pod("p1"))
+    while len(told) < 4:
+        await asyncio.sleep(0.001)
+    caches.feed(RESOURCES, None, pod("p2"))
     await asyncio.wait_for(waiting, 1)
 
     prefix = "still awaited are "
-    assert told == [f"{prefix}Pod: not listed, Node: 1", f"{prefix}Pod: 2, Node: 1", f"{prefix}Pod: 2"]
+    assert told == [
+        f"{prefix}InferenceDeployment: not listed, GPUPool: 1",
+        f"{prefix}InferenceDeployment: 2, GPUPool: 1",
+        f"{prefix}InferenceDeployment: 2",
+        f"{prefix}InferenceDeployment: 1",
+    ]
 
 
 async def test_finished_pods_are_left_out_as_in_the_watch() -> None:
     caches, server, _ = made(PODS)
-    await caches.wait_until_complete(ignore)
+    await caches.resync()
 
     assert server.asked == [("/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")]
 
 
 async def test_only_the_watched_namespaces_are_listed() -> None:
-    caches, server, _ = made(PODS, NODES, namespaces=("a", "b"))
+    caches, server, _ = made(RESOURCES, POOLS, namespaces=("a", "b"))
     await caches.wait_until_complete(ignore)
 
     assert [path for path, _ in server.asked] == [
-        "/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods", "/api/v1/nodes",
+        f"{OURS}/namespaces/a/inferencedeployments", f"{OURS}/namespaces/b/inferencedeployments", f"{OURS}/gpupools",
     ]  # fmt: skip
 
 

@@ -75,6 +75,7 @@ def test_a_group_of_one_has_no_all_reduce(group: int, server: int) -> None:
         link(H100, group, server)
 
 
+@pytest.mark.slow
 def test_rerunning_the_script_changes_nothing() -> None:
     data = ROOT.parent / "shared" / "data"
     if not data.is_dir():

@@ -23,6 +23,15 @@ def timestamp(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def instant(text: str | None) -> datetime | None:
+    """A time that was written before; None where it was edited into something else."""
+    try:
+        at = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
 def printable(text: str) -> str:
     """One line without control characters: part of the text may be what a tenant or a server wrote."""
     return "".join(c if c.isprintable() else " " for c in text)[:_LONGEST_MESSAGE]

@@ -48,7 +48,12 @@ FIELD_MANAGER = "firsttoken"
 SCALE_FIELD_MANAGER = "firsttoken-scale"
 """Owns `spec.replicas` of the targets, so that no apply of a rendered object ever touches it."""
 
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+LIST_TIMEOUT_SECONDS = 30.0
+WATCH_SILENCE_SECONDS = 70.0
+"""A watch hears a bookmark every minute; where it hears nothing for longer, its connection is dead."""
+_CHUNK_BYTES = 256 * 1024
+_WHOLE = "application/json"
+_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +198,38 @@ class KubernetesCluster:
             async for metadata in self._listed(path, labelSelector=labels)
         }
 
+    async def page(
+        self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool
+    ) -> str | None:
+        """One page of a list, as text; None: it is larger than that."""
+        accept = _METADATA.format("List") if metadata_only else _WHOLE
+        async with self._answer("GET", path, query, accept=accept, seconds=LIST_TIMEOUT_SECONDS) as response:
+            text = bytearray()
+            async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+                text += chunk
+                if len(text) > largest_bytes:
+                    return None
+            return text.decode()
+
+    async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Json]:
+        """The events since `resourceVersion` as they come, until the server ends the watch."""
+        query = {"watch": "true", "allowWatchBookmarks": "true", **query}
+        accept = _METADATA.format("") if metadata_only else _WHOLE
+        async with self._answer("GET", path, query, accept=accept, seconds=math.inf) as response:
+            lines = aiter(response.content)
+            while True:
+                try:
+                    line = await anext(lines)
+                except StopAsyncIteration:
+                    return
+                except ValueError as error:
+                    raise Unavailable(f"GET {path}: an event is longer than is read") from error
+                yield _document("GET", path, line)
+
     async def _listed(self, path: str, **selectors: str) -> AsyncIterator[Json]:
         query = {"limit": str(PAGE)} | {name: selector for name, selector in selectors.items() if selector}
         while True:
-            page = await self._request("GET", path, query, accept=_METADATA_ONLY)
+            page = await self._request("GET", path, query, accept=_METADATA.format("List"))
             for item in page.get("items") or ():
                 yield item["metadata"]
             token = page.get("metadata", {}).get("continue")
@@ -219,41 +252,57 @@ class KubernetesCluster:
         query: Mapping[str, str] | None = None,
         body: Json | list[Json] | None = None,
         media: str = "",
-        accept: str = "application/json",
+        accept: str = _WHOLE,
     ) -> Json:
+        async with self._answer(method, path, query, body, media, accept, self._timeout_seconds) as response:
+            return _document(method, path, await response.read())
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Json | list[Json] | None = None,
+        media: str = "",
+        accept: str = _WHOLE,
+        seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """What the server answers, where it does not refuse; `seconds` is for all of it, inf: as long as it says more.
+
+        Raises `ClusterError`, also for what befalls the connection while the answer is read.
+        """
         if self.withheld and method != "GET":
             raise Withheld(f"{method} {path}: {self.withheld}")
         silence = self._silent_until - self._clock()
         if silence > 0:
             raise Throttled(f"{method} {path}: not sent, the API server asked for silence", silence)
         headers = {"Accept": accept} | ({"Content-Type": media} if media else {})
-        seconds = self._timeout_seconds
         if method != "GET" and (seconds := min(seconds, self._write_seconds())) <= 0:
             raise Withheld(f"{method} {path}: another operator may lead")
         # NB: above its threshold aiohttp rounds a deadline up to the next second.
         timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=math.inf)
+        if seconds == math.inf:
+            timeout = aiohttp.ClientTimeout(sock_connect=self._timeout_seconds, sock_read=WATCH_SILENCE_SECONDS)
         try:
             _, url, headers, _, _ = await self._client.param_serialize(
                 method, path + (f"?{urlencode(query)}" if query else ""), header_params=headers,
                 query_params=[], auth_settings=["BearerToken"],
             )  # fmt: skip
-            response = await self._client.call_api(method, url, headers, body, _request_timeout=timeout)
-            answer = await response.read()  # type: ignore[no-untyped-call]
+            sent = await self._client.call_api(method, url, headers, body, _request_timeout=timeout)
+            async with sent.response as response:
+                self._note_date(str(response.headers.get("Date", "")))
+                if response.status >= 400:
+                    raise self._refusal(method, path, response, await response.read())
+                yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
-        self._note_date(str(response.headers.get("Date", "")))
-        if response.status >= 400:
-            refusal = _error(method, path, response.status, answer, response.headers.get("Retry-After"))
-            if isinstance(refusal, Throttled):
-                self._silent_until = max(self._silent_until, self._clock() + refusal.retry_after_seconds)
-            raise refusal
-        try:
-            document = json.loads(answer)
-        except ValueError as error:
-            raise Unavailable(f"{method} {path}: the answer is not JSON") from error
-        if not isinstance(document, dict):
-            raise Unavailable(f"{method} {path}: the answer is not a JSON object")
-        return document
+
+    def _refusal(self, method: str, path: str, response: aiohttp.ClientResponse, answer: bytes) -> ClusterError:
+        refusal = _error(method, path, response.status, answer, response.headers.get("Retry-After"))
+        if isinstance(refusal, Throttled):
+            self._silent_until = max(self._silent_until, self._clock() + refusal.retry_after_seconds)
+        return refusal
 
     def _note_date(self, header: str) -> None:
         # NB: whole seconds, and an answer may come out of a proxy's cache: the clock is only ever moved by more.
@@ -276,6 +325,16 @@ async def load_configuration(kubeconfig: str | None) -> client.Configuration:
     else:
         config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     return configuration
+
+
+def _document(method: str, path: str, answer: bytes) -> Json:
+    try:
+        document = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise Unavailable(f"{method} {path}: the answer is not JSON") from error
+    if not isinstance(document, dict):
+        raise Unavailable(f"{method} {path}: the answer is not a JSON object")
+    return document
 
 
 def _scale(document: Json) -> Scale:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from datetime import date, datetime, timedelta
 
-from firsttoken_operator.act.conditions import timestamp
+from firsttoken_operator.act.conditions import instant, timestamp
 from firsttoken_operator.act.scorecard import Change, Scorecard, Tally
 from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
 from firsttoken_operator.api.scorecard import MAX_REQUESTS, ScorecardDay, ScorecardFigures, ScorecardStatus
@@ -34,14 +34,14 @@ def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
     found = ((_day(day.date), day) for day in written.days)
     days = {at: _tally(day) for at, day in found if at is not None}
     return Scorecard(
-        since=_instant(written.since) or now,
+        since=instant(written.since) or now,
         days=dict(sorted(days.items(), reverse=True)),
         last_change=_last_change(status),
     )
 
 
 def _is_due(previous: ScorecardStatus, fresh: ScorecardStatus, now: datetime) -> bool:
-    written = _instant(previous.last_update_time)
+    written = instant(previous.last_update_time)
     # NB: a clock that was set back must not keep the figures from being written until it has caught up.
     if written is None or not timedelta() <= now - written < REFRESH:
         return True
@@ -89,7 +89,7 @@ def _last_change(status: InferenceDeploymentStatus) -> Change | None:
     if not status.decisions:
         return None
     last = status.decisions[0]
-    at = _instant(last.time)
+    at = instant(last.time)
     return Change(at, last.to_replicas > last.from_replicas) if at else None
 
 
@@ -106,15 +106,6 @@ def _amount(value: float, decimals: int = 3) -> str:
 
 def _whole(requests: float) -> int:
     return min(round(requests), MAX_REQUESTS)
-
-
-def _instant(text: str | None) -> datetime | None:
-    """A time that was written before; None where it was edited into something else."""
-    try:
-        at = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return at if at is not None and at.tzinfo is not None else None
 
 
 def _day(text: str) -> date | None:

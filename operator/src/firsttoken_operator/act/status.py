@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from firsttoken_operator.act.conditions import conditions, timestamp
+from firsttoken_operator.act.conditions import conditions, instant, timestamp
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard
 from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
@@ -46,6 +46,8 @@ Status = TypeVar("Status", bound=ApiModel)
 KEPT_DECISIONS = 10
 HYSTERESIS = 0.1
 SPEED_HYSTERESIS = 0.02
+LOST_TIME_RESOLUTION = timedelta(minutes=1)
+"""An outage that seems to have begun so much earlier or later is the same."""
 _LONGEST_MESSAGE = 1024
 
 
@@ -142,9 +144,14 @@ def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
     return previous.desired_replicas != seen.decision.to_replicas
 
 
+def _is_unsized_yet(resource: ResourceSnapshot) -> bool:
+    """Whether its turn has not come yet after a start."""
+    return isinstance(resource.sized, Unsized) and resource.sized.reason is Reason.UNKNOWN
+
+
 def _observed_generation(previous: InferenceDeploymentStatus, resource: ResourceSnapshot) -> int | None:
     """The newest generation of which everything is answered, its sizing included."""
-    if isinstance(resource.sized, Unsized) and resource.sized.reason is Reason.UNKNOWN:
+    if _is_unsized_yet(resource):
         return previous.observed_generation
     return resource.generation if resource.sized_generation is None else resource.sized_generation
 
@@ -163,9 +170,8 @@ def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[Dec
 
 
 def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus | None:
-    sized = seen.resource.sized
-    if isinstance(sized, Unsized) and sized.reason is Reason.UNKNOWN:
-        # Its turn has not come yet after a start: what was known stays, for a second restart to read.
+    if _is_unsized_yet(seen.resource):
+        # What was known stays, for a second restart to read.
         return previous.sizing
     shown, before = seen.answer.shown, previous.sizing or SizingStatus()
     recommended = configuration(seen.answer.recommended) if seen.answer.compared else before.recommended
@@ -319,7 +325,18 @@ def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool
         time_to_ready_p50_seconds=_steady(before.time_to_ready_p50_seconds, p50),
         time_to_ready_p90_seconds=_steady(before.time_to_ready_p90_seconds, p90),
         last_scale_time=timestamp(seen.now) if scaled else before.last_scale_time,
+        metrics_lost_time=_lost_time(before.metrics_lost_time, seen),
     )
+
+
+def _lost_time(before: str | None, seen: Observed) -> str | None:
+    lost = seen.decision.metrics_lost_seconds
+    if lost is None:
+        # Before its first sizing a process remembers no outage: what was known stays, for a second restart to read.
+        return before if _is_unsized_yet(seen.resource) else None
+    since = seen.now - timedelta(seconds=lost)
+    shown = instant(before)
+    return before if shown and abs(shown - since) <= LOST_TIME_RESOLUTION else timestamp(since)
 
 
 def _steady(

@@ -145,6 +145,11 @@ class TimingStatus(ApiModel):
         "90th percentile of the time from scheduled to Ready.", unit="seconds"
     )
     last_scale_time: Timestamp | None = optional("When replicas were last changed.", unit="RFC 3339 time")
+    metrics_lost_time: Timestamp | None = optional(
+        "Since when no metrics could be used; it ends when they are whole again.",
+        unit="RFC 3339 time",
+        absent="metrics are not lost",
+    )
 
 
 class CalibrationStatus(ApiModel):

@@ -65,4 +65,4 @@ def decide(
     proposals = [propose(r, memory.resources.get(r.uid), tick, config) for r in snapshot.resources]
     granted = arbitrate(proposals, snapshot, clock_seconds, config)
     seen = MappingProxyType({p.resource.uid: p.memory for p in granted})
-    return tuple(explain(p, config) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)
+    return tuple(explain(p, tick, config) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)

@@ -16,20 +16,21 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     Sized,
     Target,
+    Tick,
     Value,
 )
 from firsttoken_operator.estimate import EstimatorConfig, ResourceMemory, budget_consumption, capacity_factor, speed_of
 from firsttoken_sizing.performance.table import Operating
 
 
-def explain(p: Proposed, config: EstimatorConfig) -> Decision:
+def explain(p: Proposed, tick: Tick, config: EstimatorConfig) -> Decision:
     """The decision of a proposal after arbitration, or of a resource that stays as it is."""
-    return _scaled(p) if isinstance(p, Proposal) else _unscaled(p, config)
+    return _scaled(p) if isinstance(p, Proposal) else _unscaled(p, tick, config)
 
 
-def _unscaled(p: Unscalable, config: EstimatorConfig) -> Decision:
+def _unscaled(p: Unscalable, tick: Tick, config: EstimatorConfig) -> Decision:
     resource, metrics, target = p.resource, p.resource.metrics, p.resource.target
-    known = p.memory.calibration
+    known, lost = p.memory.calibration, p.memory.lost_since_seconds
     return Decision(
         uid=resource.uid,
         namespace=resource.namespace,
@@ -47,6 +48,7 @@ def _unscaled(p: Unscalable, config: EstimatorConfig) -> Decision:
         replica_speed=speed_of(known, config),
         late_budgets_spent=_consumed(resource, p.memory, config),
         capacity_samples=round(known.budget.requests),
+        metrics_lost_seconds=None if lost is None else tick.clock_seconds - lost,
         sleeps=p.memory.sleeps,
     )
 
@@ -54,7 +56,7 @@ def _unscaled(p: Unscalable, config: EstimatorConfig) -> Decision:
 def _scaled(p: Proposal) -> Decision:
     case, forecast = p.case, p.case.forecast
     decision = replace(
-        _unscaled(Unscalable(p.resource, p.memory, p.reason), case.config),
+        _unscaled(Unscalable(p.resource, p.memory, p.reason), case.tick, case.config),
         outcome=p.outcome,
         to_replicas=p.to_replicas,
         recommended=p.recommended,

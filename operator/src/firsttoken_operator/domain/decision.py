@@ -68,6 +68,8 @@ class Decision:
     """Late requests of about the last day as a multiple of those aimed at; None: there is no limit to be late for."""
     capacity_samples: int | None = None
     """How many measurements `capacity_factor` stands on; None: not known."""
+    metrics_lost_seconds: float | None = None
+    """For how long there have been no usable metrics; None: there are, or nothing is there to be measured."""
     sleeps: bool = False
     """Whether there are no replicas because `minReplicas: 0` allowed that, also where it has been raised since."""
     announcement: str = ""

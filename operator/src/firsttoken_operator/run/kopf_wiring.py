@@ -1,4 +1,4 @@
-"""Kopf as a watcher and nothing else: every event goes into the store, and kopf never writes.
+"""Kopf as a watcher of our own kinds and nothing else: every event goes into the store, and kopf never writes.
 
 No timers, daemons, finalizers, annotations or handler results: a single failed patch of kopf's would stop a timer for
 good, and a finalizer would keep resources from being deleted while the operator is down.
@@ -6,25 +6,23 @@ good, and a finalizer would keep resources from being deleted while the operator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import kopf
 from kubernetes.aio import client
 
-from firsttoken_operator.act.kubernetes import PAGE, load_configuration
-from firsttoken_operator.run.watches import WATCHED, Watched
+from firsttoken_operator.act.kubernetes import load_configuration
+from firsttoken_operator.run.reflector import RETRY_SECONDS, Feed
+from firsttoken_operator.run.watches import Watched
 
-Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
-"""Takes one watch event: the kind, its type (None: listed, ADDED, MODIFIED, DELETED) and the object."""
-
-_RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
-"""How long to wait before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
+_PAGE = 100
+"""Objects that are listed at once: kopf holds the bodies of a page all together."""
 _EXIT_SECONDS = 20.0
 """After this long a graceful exit is forced: below the pod's grace period."""
 
 
-def registry(feed: Feed, kubeconfig: str | None, kinds: tuple[Watched, ...]) -> kopf.OperatorRegistry:
+def registry(feed: Feed, kubeconfig: str | None, kinds: Iterable[Watched]) -> kopf.OperatorRegistry:
     """Handlers that pass every event of these kinds to `feed`, and the login."""
     handlers = kopf.OperatorRegistry()
 
@@ -47,20 +45,29 @@ def settings(*, initial_streaming: bool) -> kopf.OperatorSettings:
     chosen.peering.standalone = True
     chosen.scanning.disabled = True
     chosen.watching.initial_streaming = initial_streaming
-    chosen.watching.chunk_size = PAGE
-    # NB: for so long kopf keeps the body of an object that it has told of; bodies of ten thousand pods are 300 MiB.
+    chosen.watching.chunk_size = _PAGE
+    # NB: for so long kopf keeps the body of an object that it has told of.
     chosen.queueing.idle_timeout = 0.1
+    chosen.persistence.diffbase_storage = _NoDiff()
     chosen.networking.connect_timeout = 10
     chosen.networking.request_timeout = 30
-    chosen.networking.error_backoffs = _RETRY_SECONDS
+    chosen.networking.error_backoffs = RETRY_SECONDS
     chosen.execution.max_workers = 2
     chosen.process.ultimate_exiting_timeout = _EXIT_SECONDS
-    for watched in WATCHED:
-        if watched.field_selector:
-            # NB: a key "v1/pods" would silently select nothing; it has to be the tuple.
-            key = (watched.group, watched.version, watched.plural)
-            chosen.watching.field_selectors[key] = watched.field_selector
     return chosen
+
+
+class _NoDiff(kopf.DiffBaseStorage):
+    """Compares nothing: the usual storage copies every object, level by level, for handlers that there are none of."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
+        return kopf.BodyEssence({})
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Keep nothing."""
 
 
 def _handler(watched: Watched, feed: Feed) -> Callable[..., Any]:

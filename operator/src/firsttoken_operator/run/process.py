@@ -17,7 +17,7 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import kopf
 from kubernetes.aio import client
@@ -40,13 +40,14 @@ from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 from firsttoken_operator.run.sizing_store import SAVE_TICKS, SizingStore
 from firsttoken_operator.run.switch import WriteSwitch
 from firsttoken_operator.run.sync import CacheSync
-from firsttoken_operator.run.watches import WATCHED
+from firsttoken_operator.run.watches import WATCHED, Watched
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,10 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     cluster = KubernetesCluster(
         client.ApiClient(configuration), write_seconds=elector.write_seconds if elector else lambda: math.inf
     )
+    configuration = await load_configuration(kubeconfig)
+    # NB: watches keep their connections, and writes must not wait for one.
+    configuration.connection_pool_maxsize = 0
+    watching = KubernetesCluster(client.ApiClient(configuration))
     parts = _parts(settings, cluster, elector.leads if elector else lambda: True)
     role = (lambda: elector.says) if elector else lambda: "ok"
     health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic, role)
@@ -78,21 +83,28 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         port = await health.start(settings.host, settings.port)
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
-        watched = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
-        sync = CacheSync(cluster, parts.store, watched, settings.namespaces)
+        kinds = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
+        sync = CacheSync(cluster, parts.store, kinds, settings.namespaces)
+        reflectors = [
+            Reflector(watching, kind, namespace, sync.feed)
+            for kind in kinds
+            if not kind.is_ours
+            for namespace in ((settings.namespaces or ("",)) if kind.namespaced else ("",))
+        ]
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
         store = SizingStore(cluster, parts.writes, settings.sizing_store) if settings.sizing_store else None
         if store is not None:
             parts.sizer.restore(await store.load())
-        return await _run(settings, kubeconfig, parts, sync, switch, elector, store, cluster.wall_seconds)
+        wall = cluster.wall_seconds
+        return await _run(settings, kubeconfig, parts, kinds, sync, reflectors, switch, elector, store, wall)
     finally:
         await health.stop()
         parts.histories.close()
         parts.sizer.close()
         parts.measuring.close()
         await parts.writes.close()
-        await cluster.close()
-        await lease_cluster.close()
+        for connected in (cluster, lease_cluster, watching):
+            await connected.close()
 
 
 def _elector(settings: Settings, cluster: KubernetesCluster) -> Elector | None:
@@ -151,7 +163,9 @@ async def _run(
     settings: Settings,
     kubeconfig: str | None,
     parts: Parts,
+    kinds: tuple[Watched, ...],
     sync: CacheSync,
+    reflectors: Sequence[Reflector],
     switch: WriteSwitch | None,
     elector: Elector | None,
     store: SizingStore | None,
@@ -165,7 +179,7 @@ async def _run(
         def note(awaited: str) -> None:
             beats.awaited, beats.sync_progress_seconds = awaited, time.monotonic()
 
-        await sync.wait_until_complete(note)
+        await sync.wait_until_complete(note, reflectors)
         beats.synced = True
         parts.metrics.leader.set_function(parts.leads)
         synced.set()
@@ -178,6 +192,7 @@ async def _run(
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
+    beside += [asyncio.create_task(r.run(), name=f"watch of {r.kind.plural}") for r in reflectors]
     if switch is not None:
         beside.append(asyncio.create_task(switch.poll_forever(settings.timing.tick_seconds / 2), name="switch"))
     if elector is not None:
@@ -188,7 +203,7 @@ async def _run(
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(
-            registry=kopf_wiring.registry(sync.feed, kubeconfig, sync.watched),
+            registry=kopf_wiring.registry(sync.feed, kubeconfig, (kind for kind in kinds if kind.is_ours)),
             settings=kopf_wiring.settings(initial_streaming=settings.initial_streaming),
             standalone=True,
             # NB: kopf would ask for the name of the user, and an image need not have one for the chart's user id.

@@ -12,9 +12,8 @@ import logging
 from dataclasses import replace
 
 from firsttoken_operator.act.status import configuration, read_status
-from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.quantities import decimal, decimal_string
-from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus
+from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus, TimingStatus
 from firsttoken_operator.decide import SLEEPING, Memory
 from firsttoken_operator.domain import (
     ConditionType,
@@ -24,7 +23,6 @@ from firsttoken_operator.domain import (
     Sized,
     Target,
     Tick,
-    health_of,
 )
 from firsttoken_operator.estimate import DEFAULT, Calibration, Decrease, ResourceMemory, fresh, sizing_key
 from firsttoken_operator.estimate import restored as restored_calibration
@@ -58,14 +56,15 @@ def restored(
     sized = resource.sized if isinstance(resource.sized, Sized) else None
     same_sizing = sized is not None and _is_sized_as(status.sizing, sized)
     advisory = resource.policy.mode is ScalingMode.ADVISORY
-    scaled = status.timing.last_scale_time if status.timing else None
+    timing = status.timing or TimingStatus()
+    scaled, lost = timing.last_scale_time, timing.metrics_lost_time
     return replace(
         fresh(target, sizing_key(sized) if sized and same_sizing else "", None),
         # NB: not the target's: what became of it while no operator watched is a change that this process sees.
         replicas=target.replicas if status.replicas is None else status.replicas,
         changed_seconds=_latest(scaled, tick) if scaled else None,
         resumed_seconds=tick.clock_seconds,
-        lost_since_seconds=_lost_since(status, tick),
+        lost_since_seconds=_earliest(lost, tick) if lost else None,
         decreases=_decreases(status, target, tick),
         calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
         sleeps=target.replicas == 0 and _slept(status),
@@ -122,10 +121,10 @@ class Restoring:
         found = restored(status, resource, tick, view.created_seconds if view else None)
         if found is None or known is None or known.target_uid == "":
             return found
-        if known.target_uid != target.uid or known.sized_key or not found.sized_key:
+        if known.target_uid != target.uid or known.sized_key:
             return None
-        # It was restored before it was sized; now it is known what the learned capacity is a part of.
-        return replace(known, sized_key=found.sized_key, calibration=found.calibration)
+        # It was restored before it was sized, and without a size nothing is remembered but the traffic of the past.
+        return replace(found, forecast=known.forecast, sleeps=known.sleeps)
 
 
 def _is_older_than(status: InferenceDeploymentStatus, created_seconds: float | None) -> bool:
@@ -174,23 +173,9 @@ def _decreases(status: InferenceDeploymentStatus, target: Target, tick: Tick) ->
     return tuple(found)
 
 
-def _lost_since(status: InferenceDeploymentStatus, tick: Tick) -> float | None:
-    """Since when there have been no usable metrics: an outage that outlives the operator must not start anew."""
-    healthy = _condition(status, ConditionType.METRICS_HEALTHY)
-    if healthy is None or healthy.status is not ConditionStatus.FALSE or health_of(healthy.reason).may_raise:
-        return None
-    # NB: without a ready pod there was nothing to measure; that is a start, not a loss of metrics.
-    return _earliest(healthy.last_transition_time, tick) if status.ready_replicas else None
-
-
 def _slept(status: InferenceDeploymentStatus) -> bool:
     """Whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
-    healthy = _condition(status, ConditionType.METRICS_HEALTHY)
-    return healthy is not None and healthy.reason in SLEEPING
-
-
-def _condition(status: InferenceDeploymentStatus, kind: ConditionType) -> Condition | None:
-    return next((condition for condition in status.conditions if condition.type == kind.value), None)
+    return any(c.type == ConditionType.METRICS_HEALTHY.value and c.reason in SLEEPING for c in status.conditions)
 
 
 def _earliest(timestamp: str, tick: Tick) -> float | None:
@@ -199,7 +184,7 @@ def _earliest(timestamp: str, tick: Tick) -> float | None:
     Times of the future (the clock was set back since) count as now, here and in `_latest`.
     """
     at = epoch_seconds(timestamp)
-    return None if at is None else tick.clock_seconds - max(0.0, tick.epoch_seconds - at)
+    return None if at is None else tick.clock_seconds - max(0.0, tick.epoch_seconds - max(0.0, at))
 
 
 def _latest(timestamp: str, tick: Tick) -> float | None:

@@ -1,11 +1,12 @@
 """Completeness of the watches, and a resync for what they cannot tell.
 
-kopf's low-level handlers give no sign when the first lists are complete, and after a broken watch it lists again
-without a word about what was deleted in between. Both would be wrong numbers: pods that are not known yet read as
-capacity that is missing, pods that are long gone as capacity that is there. So the uids (metadata only, no bodies, in
-pages) are listed by ourselves: at start until the watches have told of all of them, then every few minutes.
+Pods that are not known yet would read as capacity that is missing, pods that are long gone as capacity that is there.
+A reflector says when its first list is complete. kopf does not, and after a broken watch it lists again without a word
+about what was deleted in between. So the uids of what it watches (metadata only, no bodies, in pages) are listed by
+ourselves at start until it has told of all of them, and those of every kind every few minutes: any watch may lose an
+event.
 
-What is awaited at the start is what the first list of a kind has and every later one has still: objects that come are
+What is awaited of kopf is what the first list of a kind has and every later one has still: objects that come are
 the watch's to tell, objects that go need not be told, so that any churn comes to an end.
 """
 
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, NotFound, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.watches import Watched
 
 logger = logging.getLogger(__name__)
@@ -36,12 +38,14 @@ class CacheSync:
     ) -> None:
         self._cluster = cluster
         self._store = store
-        self.watched = watched
+        self._watched = watched
         self._namespaces = namespaces or ("",)
         self._held: dict[str, dict[str, int]] = {kind.plural: {} for kind in watched}
         """Version of each object by uid."""
+        self._told = tuple(kind for kind in watched if kind.is_ours)
+        """Those whose watch does not say when it is complete."""
         self._awaited: dict[str, set[str]] = {}
-        """Uids that a watch is to tell of before the first decision; a kind that was not listed yet is not there."""
+        """Uids that it is to tell of before the first decision; a kind that was not listed yet is not there."""
 
     def feed(self, kind: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Take one watch event; one that is older than what is held is no news."""
@@ -57,28 +61,28 @@ class CacheSync:
         self._awaited.get(kind.plural, set()).discard(uid)
         self._store.feed(kind.kind, event_type, body)
 
-    async def wait_until_complete(self, progress: Callable[[str], None]) -> None:
+    async def wait_until_complete(self, progress: Callable[[str], None], reflectors: Sequence[Reflector] = ()) -> None:
         """Return when the watches have told of everything that existed when this was called.
 
-        `progress` is told what is still awaited, each time that becomes less.
+        `progress` is told what is still awaited, each time that it changes.
         """
-        least = (len(self.watched) + 1, 0)
+        said = ""
         while True:
-            for kind in self.watched:
+            for kind in self._told:
                 await self._list_awaited(kind)
             quiet_seconds = 0.0
             while quiet_seconds < RELIST_SECONDS:
-                left = (len(self.watched) - len(self._awaited), sum(map(len, self._awaited.values())))
-                if left == (0, 0):
+                missing = self._missing(reflectors)
+                if not missing:
                     return
-                if left < least:
-                    least, quiet_seconds = left, 0.0
-                    progress(self._missing())
+                if missing != said:
+                    said, quiet_seconds = missing, 0.0
+                    progress(said)
                 await asyncio.sleep(POLL_SECONDS)
                 quiet_seconds += POLL_SECONDS
             # What is awaited may have been deleted before its watch began: list again rather than wait for it. As long
             # as the watches tell of more, a list of ten thousand pods would only hold them up.
-            logger.info("the caches are being filled: %s", self._missing())
+            logger.info("the caches are being filled: %s", said)
 
     async def _list_awaited(self, kind: Watched) -> None:
         known = self._awaited.get(kind.plural)
@@ -92,13 +96,14 @@ class CacheSync:
         # NB: read again, because watches told of objects meanwhile.
         self._awaited[kind.plural] = (listed if known is None else known & listed) - self._held[kind.plural].keys()
 
-    def _missing(self) -> str:
-        """What is awaited, in words."""
-        left = {kind.kind: self._awaited.get(kind.plural) for kind in self.watched}
+    def _missing(self, reflectors: Sequence[Reflector]) -> str:
+        """What is awaited, in words; empty: nothing."""
+        left = {kind.kind: self._awaited.get(kind.plural) for kind in self._told}
         said = [
             f"{name}: {'not listed' if uids is None else len(uids)}" for name, uids in left.items() if uids != set()
         ]
-        return f"still awaited are {', '.join(said)}"
+        said += [f"{r.kind.kind}: {len(self._held[r.kind.plural])} so far" for r in reflectors if not r.listed]
+        return f"still awaited are {', '.join(said)}" if said else ""
 
     async def resync_forever(self) -> None:
         """Drop objects from the store whose deletion no watch has told, every few minutes."""
@@ -108,7 +113,7 @@ class CacheSync:
 
     async def resync(self) -> None:
         """Drop what the store holds and the server does not; of a kind that cannot be listed nothing is dropped."""
-        for kind in self.watched:
+        for kind in self._watched:
             # NB: taken before the list: an object created while listing is in neither and must stay.
             before = set(self._held[kind.plural])
             try:

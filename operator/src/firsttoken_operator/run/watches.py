@@ -9,7 +9,7 @@ from firsttoken_operator.api.base import GROUP, VERSION
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One kind of object. `field_selector` leaves out on the server what is not read here."""
+    """One kind of object. `field_selector` leaves out on the server what is not read here, `metadata_only` the rest."""
 
     kind: str
     group: str
@@ -17,6 +17,12 @@ class Watched:
     plural: str
     namespaced: bool = True
     field_selector: str = ""
+    metadata_only: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a custom resource of ours, which kopf watches; the others have a reflector."""
+        return self.group == GROUP
 
     @property
     def api_version(self) -> str:
@@ -35,7 +41,7 @@ WATCHED = (
     Watched("GPUPool", GROUP, VERSION, "gpupools", namespaced=False),
     Watched("BenchmarkProfile", GROUP, VERSION, "benchmarkprofiles", namespaced=False),
     Watched("Deployment", "apps", "v1", "deployments"),
-    Watched("ReplicaSet", "apps", "v1", "replicasets"),
+    Watched("ReplicaSet", "apps", "v1", "replicasets", metadata_only=True),
     Watched("Pod", "", "v1", "pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"),
     Watched("Node", "", "v1", "nodes", namespaced=False),
     Watched("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),

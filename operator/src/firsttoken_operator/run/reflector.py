@@ -1,0 +1,144 @@
+"""A list and a watch of one kind that a cluster has by the ten thousand: pods, ReplicaSets, autoscalers, nodes.
+
+kopf keeps a task, a queue and a memory for every object, and takes milliseconds for each; here an object is read, fed
+and forgotten. A list comes in pages, and a page is read object by object: however large they are, one of them is in
+memory beside the text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from firsttoken_operator.act.errors import ClusterError, Throttled, Unavailable
+from firsttoken_operator.act.kubernetes import PAGE, Json, KubernetesCluster
+from firsttoken_operator.run.watches import Watched
+
+logger = logging.getLogger(__name__)
+
+Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
+"""Takes one watch event: the kind, its type (None: listed, ADDED, MODIFIED, DELETED) and the object."""
+
+RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
+"""How long to wait before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
+FAILURES_BEFORE_LIST = 3
+"""A connection that broke is taken up where it was; a server that then still refuses may know that place no more."""
+AFTER_A_WATCH_SECONDS = 0.5
+LARGEST_PAGE_BYTES = 8 * 1024 * 1024
+"""A page that is larger is asked for again with fewer objects, in the end with one."""
+_ITEMS = re.compile(r'"items"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
+_decode = json.JSONDecoder().raw_decode
+
+
+class Reflector:
+    """Feeds what a server has of one kind, in one namespace or (empty) in all, for as long as it runs."""
+
+    def __init__(self, cluster: KubernetesCluster, kind: Watched, namespace: str, feed: Feed) -> None:
+        self.kind = kind
+        self.listed = False
+        """Whether everything has been fed that there was at some time since the start."""
+        self._cluster = cluster
+        self._path = kind.path(namespace)
+        self._query = {"fieldSelector": kind.field_selector} if kind.field_selector else {}
+        self._feed = feed
+        self._uids: set[str] = set()
+        self._version = ""
+        """Up to where the history is fed; empty: it has to be listed."""
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Feed for ever. Raises `ClusterError` when the server has refused for too long: better than a frozen cache."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                await asyncio.sleep(AFTER_A_WATCH_SECONDS)
+            except ClusterError as error:
+                if self._failures == len(RETRY_SECONDS):
+                    raise
+                asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0
+                pause = max(RETRY_SECONDS[self._failures], asked)
+                self._failures += 1
+                if not isinstance(error, Unavailable) or self._failures >= FAILURES_BEFORE_LIST:
+                    self._version = ""
+                logger.info("a watch is taken up again in %.0f s: %s", pause, error)
+                await asyncio.sleep(pause)
+
+    async def _list(self) -> None:
+        found: set[str] = set()
+
+        def take(body: Json) -> None:
+            found.add(body["metadata"]["uid"])
+            self._take(None, body)
+
+        query, limit = dict(self._query), PAGE
+        while True:
+            query["limit"] = str(limit)
+            largest = LARGEST_PAGE_BYTES if limit > 1 else float("inf")
+            text = await self._cluster.page(self._path, query, largest, metadata_only=self.kind.metadata_only)
+            if text is None:
+                limit = max(1, limit // 8)
+                continue
+            metadata = read_list(text, take)
+            if not metadata.get("continue"):
+                break
+            query["continue"] = metadata["continue"]
+        for uid in self._uids - found:
+            self._take("DELETED", {"metadata": {"uid": uid}})
+        self._version, self.listed, self._failures = metadata["resourceVersion"], True, 0
+
+    async def _watch(self) -> None:
+        query = self._query | {"resourceVersion": self._version}
+        async for event in self._cluster.watch(self._path, query, metadata_only=self.kind.metadata_only):
+            told, body = event.get("type"), event.get("object") or {}
+            if told == "ERROR":
+                # NB: 410 where the history is compacted; what else it may be, a list is the way out of it.
+                self._version = ""
+                raise Unavailable(f"the watch of {self._path} ended with {body.get('code')} {body.get('message')}")
+            self._version = body["metadata"]["resourceVersion"]
+            self._failures = 0
+            if told in ("ADDED", "MODIFIED", "DELETED"):
+                self._take(told, body)
+
+    def _take(self, told: str | None, body: Json) -> None:
+        uid = body["metadata"]["uid"]
+        if told == "DELETED":
+            self._uids.discard(uid)
+        else:
+            self._uids.add(uid)
+        self._feed(self.kind, told, body)
+
+
+def read_list(text: str, take: Callable[[Json], None]) -> Json:
+    """Hand on every object of a page as soon as it is read; returns the page's own metadata.
+
+    Raises `Unavailable` for what is no list.
+    """
+    try:
+        # NB: the quotes of the key cannot stand inside a string, and no key before it holds a list.
+        if (found := _ITEMS.search(text)) is None:
+            metadata = json.loads(text)["metadata"]
+        else:
+            at = _next(text, found.end())
+            while text[at] != "]":
+                item, at = _decode(text, at)
+                take(item)
+                del item  # Or it would be kept while the next one is read.
+                at = _next(text, at)
+            metadata = json.loads(text[: found.end()] + text[at:])["metadata"]
+        metadata["resourceVersion"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise Unavailable(f"a list is not readable: {type(error).__name__}") from error
+    found_metadata: Json = metadata
+    return found_metadata
+
+
+def _next(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at

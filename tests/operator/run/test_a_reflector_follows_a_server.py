@@ -1,0 +1,262 @@
+"""The list and the watch of what a cluster has by the ten thousand: complete, in pages, and never ahead of a gap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.act.errors import ClusterError, Rejected, Throttled, Unavailable
+from firsttoken_operator.run import reflector
+from firsttoken_operator.run.reflector import Reflector, read_list
+from firsttoken_operator.run.watches import WATCHED, Watched
+
+PODS = next(kind for kind in WATCHED if kind.kind == "Pod")
+GONE = {"type": "ERROR", "object": {"code": 410, "message": "too old"}}
+Event = dict[str, Any]
+
+
+def pod(uid: str, version: int = 1, **more: Any) -> Event:
+    return {"metadata": {"uid": uid, "resourceVersion": str(version)}, **more}
+
+
+def event(told: str, uid: str, version: int) -> Event:
+    return {"type": told, "object": pod(uid, version)}
+
+
+class Server:
+    """Pods in pages; watches that are played one after the other, each a list of events and failures."""
+
+    def __init__(self, *pods: Event) -> None:
+        self.pods = list(pods)
+        self.version = 10
+        self.failures: list[ClusterError] = []
+        self.watches: list[list[Event | ClusterError]] = []
+        self.pages: list[tuple[int, str]] = []
+        self.watched_from: list[str] = []
+
+    async def page(
+        self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool
+    ) -> str | None:
+        assert query["fieldSelector"] == PODS.field_selector
+        if self.failures:
+            raise self.failures.pop(0)
+        begin, limit = int(query.get("continue", 0)), int(query["limit"])
+        self.pages.append((begin, limit))
+        more = str(begin + limit) if begin + limit < len(self.pods) else ""
+        metadata = {"resourceVersion": str(self.version), "continue": more}
+        text = json.dumps({"kind": "PodList", "metadata": metadata, "items": self.pods[begin : begin + limit]})
+        return text if len(text) <= largest_bytes else None
+
+    async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Event]:
+        self.watched_from.append(query["resourceVersion"])
+        if not self.watches:
+            await asyncio.Event().wait()
+        for told in self.watches.pop(0):
+            if isinstance(told, ClusterError):
+                raise told
+            yield told
+
+
+class Fed:
+    """What arrives."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str | None, str]] = []
+
+    def __call__(self, kind: Watched, told: str | None, body: Mapping[str, Any]) -> None:
+        self.events.append((told, body["metadata"]["uid"]))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.0,) * 5)
+    monkeypatch.setattr(reflector, "AFTER_A_WATCH_SECONDS", 0.0)
+
+
+async def played(server: Server, watches: int) -> tuple[Fed, Reflector]:
+    """Run until so many watches were begun, and the last of them has nothing to tell."""
+    fed = Fed()
+    followed = Reflector(server, PODS, "", fed)
+    running = asyncio.create_task(followed.run())
+    async with asyncio.timeout(5):
+        while len(server.watched_from) < watches:
+            await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return fed, followed
+
+
+async def test_what_is_listed_is_fed_and_what_comes_later_too() -> None:
+    server = Server(pod("a"), pod("b"))
+    server.watches = [[event("MODIFIED", "a", 11), event("ADDED", "c", 12), event("DELETED", "b", 13)]]
+    fed, followed = await played(server, 2)
+
+    assert fed.events == [(None, "a"), (None, "b"), ("MODIFIED", "a"), ("ADDED", "c"), ("DELETED", "b")]
+    assert followed.listed
+    assert server.watched_from == ["10", "13"]
+
+
+async def test_it_is_not_listed_before_the_last_page() -> None:
+    server = Server(*(pod(f"p{number}") for number in range(1001)))
+    fed = Fed()
+    followed = Reflector(server, PODS, "", fed)
+    seen: list[tuple[int, bool]] = []
+    page = server.page
+
+    async def noted(*arguments: Any, **more: Any) -> str | None:
+        seen.append((len(fed.events), followed.listed))
+        return await page(*arguments, **more)
+
+    server.page = noted  # type: ignore[method-assign]
+    running = asyncio.create_task(followed.run())
+    while not server.watched_from:
+        await asyncio.sleep(0)
+    running.cancel()
+
+    assert seen == [(0, False), (500, False), (1000, False)]
+    assert followed.listed
+    assert len(fed.events) == 1001
+
+
+async def test_a_bookmark_moves_the_place_from_which_a_watch_goes_on() -> None:
+    server = Server(pod("a"))
+    server.watches = [
+        [event("ADDED", "b", 11), {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "99"}}}]
+    ]
+    fed, _ = await played(server, 2)
+
+    assert fed.events == [(None, "a"), ("ADDED", "b")]
+    assert server.watched_from == ["10", "99"]
+
+
+async def test_a_watch_that_breaks_goes_on_where_it_was() -> None:
+    server = Server(pod("a"))
+    server.watches = [[event("ADDED", "b", 11), Unavailable("reset")]]
+    await played(server, 2)
+
+    assert server.watched_from == ["10", "11"]
+    assert len(server.pages) == 1
+
+
+@pytest.mark.parametrize(
+    "forgotten", [[GONE], [Rejected("410 Gone", 410)], [{"type": "ERROR", "object": {"code": 500}}]], ids=str
+)
+async def test_what_was_deleted_in_a_gap_is_found_by_the_next_list(forgotten: list[Event | ClusterError]) -> None:
+    server = Server(pod("a"), pod("b"))
+    server.watches = [[event("ADDED", "c", 11), *forgotten]]
+    fed = Fed()
+    followed = Reflector(server, PODS, "", fed)
+    running = asyncio.create_task(followed.run())
+    while not server.watched_from:
+        await asyncio.sleep(0)
+    server.pods, server.version = [pod("b")], 20
+    while len(server.watched_from) < 2:
+        await asyncio.sleep(0)
+    running.cancel()
+
+    assert server.watched_from == ["10", "20"]
+    assert sorted(uid for told, uid in fed.events if told == "DELETED") == ["a", "c"]
+
+
+async def test_a_server_that_goes_on_refusing_a_watch_is_listed_again() -> None:
+    """One that was restored from a backup waits for a version that it will not have for long."""
+    server = Server(pod("a"))
+    server.watches = [[Unavailable("too large resource version")]] * 3
+    server.version = 10
+    await played(server, 4)
+
+    assert len(server.pages) == 2
+
+
+async def test_a_server_that_refuses_for_too_long_ends_it() -> None:
+    server = Server(pod("a"))
+    server.failures = [Rejected("403 Forbidden", 403)] * 6
+    with pytest.raises(Rejected):
+        await Reflector(server, PODS, "", Fed()).run()
+
+    assert server.failures == []
+
+
+async def test_refusals_are_only_counted_in_a_row() -> None:
+    server = Server(pod("a"))
+    server.watches = [[event("MODIFIED", "a", 11 + number), Unavailable("reset")] for number in range(9)]
+    fed, _ = await played(server, 10)
+
+    assert len(fed.events) == 10
+
+
+async def test_the_silence_that_a_server_asks_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    pause = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+        await pause(0)
+
+    server = Server(pod("a"))
+    server.failures = [Throttled("429", 7.0)]
+    monkeypatch.setattr(reflector.asyncio, "sleep", noted)
+    await played(server, 1)
+
+    assert 7.0 in slept
+
+
+async def test_a_page_of_large_objects_is_asked_for_in_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "LARGEST_PAGE_BYTES", 10_000)
+    server = Server(*(pod(f"p{number}", spec="x" * 900) for number in range(9)), pod("huge", spec="x" * 20_000))
+    fed, followed = await played(server, 1)
+
+    assert [uid for _, uid in fed.events] == [*(f"p{number}" for number in range(9)), "huge"]
+    assert server.pages == [(0, 500), (0, 62), (0, 7), (7, 7), (7, 1), (8, 1), (9, 1)]
+    assert followed.listed
+
+
+async def test_one_object_of_a_page_is_in_memory_beside_its_text() -> None:
+    def one_by_one() -> Iterator[str]:
+        for number in range(20):
+            yield json.dumps(pod(f"p{number}", spec=[{}] * 50_000))
+
+    text = '{"metadata":{"resourceVersion":"1"},"items":[' + ",".join(one_by_one()) + "]}"
+    uids: list[str] = []
+    tracemalloc.start()
+    read_list(text, lambda body: uids.append(body["metadata"]["uid"]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(uids) == 20
+    assert peak < 2 * 50_000 * 72, "all of them together are 20 times that"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"metadata":{"resourceVersion":"7"},"items":[]}',
+        '{"metadata":{"resourceVersion":"7"},"items":null}',
+        '{"metadata":{"resourceVersion":"7"}}',
+        '{ "items" : [ ], "metadata" : { "resourceVersion" : "7" } }',
+    ],
+)
+def test_an_empty_list_has_its_version(text: str) -> None:
+    assert read_list(text, lambda body: None)["resourceVersion"] == "7"
+
+
+def test_a_string_that_looks_like_a_list_is_none() -> None:
+    tricky = pod("a", spec='},{"items":[],"metadata":{"resourceVersion":"6"}')
+    taken: list[Event] = []
+    read = read_list(json.dumps({"metadata": {"resourceVersion": "7"}, "items": [tricky, pod("b")]}), taken.append)
+
+    assert read == {"resourceVersion": "7"}
+    assert taken == [tricky, pod("b")]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"metadata":{}}', '{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{}', "x"]
+)
+def test_what_is_no_list_is_refused(text: str) -> None:
+    with pytest.raises(Unavailable):
+        read_list(text, lambda body: None)
