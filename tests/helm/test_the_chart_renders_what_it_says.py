@@ -137,13 +137,19 @@ def test_the_operators_pod_is_restricted() -> None:
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_a_changed_configuration_starts_a_new_pod() -> None:
-    def checksum(*values: str) -> Any:
-        (deployment,) = of_kind(render(*values), "Deployment")
-        return deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+def test_a_changed_configuration_has_a_name_of_its_own_and_starts_a_new_pod() -> None:
+    def mounted(*values: str) -> Any:
+        manifests = render(*values)
+        (deployment,) = of_kind(manifests, "Deployment")
+        (volume,) = deployment["spec"]["template"]["spec"]["volumes"]
+        (config,) = of_kind(manifests, "ConfigMap")
+        assert volume["configMap"]["name"] == config["metadata"]["name"]
+        assert config["immutable"] is True
+        return config["metadata"]["name"]
 
-    assert checksum() == checksum()
-    assert checksum() != checksum("tickSeconds=30")
+    assert mounted() == mounted()
+    assert mounted() != mounted("tickSeconds=30")
+    assert len(mounted(f"fullnameOverride={'x' * 63}")) <= 63
 
 
 def test_an_image_digest_wins_over_the_tag() -> None:
@@ -175,6 +181,22 @@ def test_optional_objects_are_optional() -> None:
     assert more - kinds == {"PodMonitor", "NetworkPolicy", "PrometheusRule"}
 
 
+def test_a_network_policy_lets_out_to_the_api_server_and_to_each_prometheus_only() -> None:
+    (policy,) = of_kind(
+        render(
+            "networkPolicy.enabled=true", "networkPolicy.apiServerCIDRs={10.0.0.1/32}",
+            "prometheus.edge.url=https://edge/prom", "prometheus.mimir.url=http://mimir:8080",
+        ),
+        "NetworkPolicy",
+    )  # fmt: skip
+    dns, api, prometheus = policy["spec"]["egress"]
+    ports = [sorted(port["port"] for port in rule["ports"]) for rule in (dns, api, prometheus)]
+
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert ports == [[53, 53], [443, 6443], [443, 8080, 9090]]
+    assert api["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+
+
 def test_the_operators_own_metrics_keep_their_namespace() -> None:
     (monitor,) = of_kind(render("podMonitor.enabled=true"), "PodMonitor")
 
@@ -204,6 +226,8 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("render.allowed.images={nvcr.io/nim:1}", "images"),
         ("render.allowed.secrets={all}", "secrets"),
         ("scale.requireLabel=sometimes", "requireLabel"),
+        ("networkPolicy.apiServerPorts={https}", "apiServerPorts"),
+        ("networkPolicy.apiServerCIDRs={kubernetes}", "apiServerCIDRs"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused(value: str, complaint: str) -> None:

@@ -108,3 +108,7 @@ leaseName: {{ include "firsttoken.fullname" . }}
   resources: [inferencedeployments/finalizers]
   verbs: [update]
 {{- end }}
+
+{{- define "firsttoken.configName" -}}
+{{- printf "%s-%s" (include "firsttoken.fullname" . | trunc 54 | trimSuffix "-") (include "firsttoken.config" . | sha256sum | trunc 8) }}
+{{- end }}
