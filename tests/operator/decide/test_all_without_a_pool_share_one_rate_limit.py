@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.decide import Memory, Ownership, decide, judge_owners, wrote
 from firsttoken_operator.domain import Decision, FleetSnapshot, Metrics, Reason, ResourceSnapshot, ScalingMode
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, Fleet, idle, metrics, resource, target
 
@@ -25,6 +25,7 @@ class Many:
         self.gpus = gpus
         self.policies = [QUICK] * len(sizes)
         self.memory, self.now = Memory(), 1000.0
+        self.owners: dict[str, Ownership] = {}
         self.decided: tuple[Decision, ...] = ()
 
     def _seen(self, i: int, mtr: Metrics) -> ResourceSnapshot:
@@ -36,10 +37,14 @@ class Many:
         before, seen = sum(self.sizes), list(seen)
         for _ in range(round(seconds / TICK_SECONDS)):
             resources = tuple(self._seen(i, mtr) for i, mtr in enumerate(seen))
-            self.decided, self.memory = decide(FleetSnapshot(self.now, TICK_SECONDS, resources), self.memory)
+            owned = judge_owners(FleetSnapshot(self.now, TICK_SECONDS, resources), self.owners, 600)
+            self.decided, self.memory = decide(owned.snapshot, self.memory)
+            self.owners = dict(owned.ownerships)
             for i, decision in enumerate(self.decided):
                 if self.policies[i].mode is ScalingMode.ACTIVE:
                     self.sizes[i] = decision.to_replicas
+                    if decision.changes:
+                        self.owners[str(i)] = wrote(self.owners[str(i)], decision.to_replicas, self.now)
             self.now += TICK_SECONDS
         return (before - sum(self.sizes)) * self.gpus
 
@@ -101,17 +106,30 @@ def test_advice_takes_nothing_from_what_others_may_give_back() -> None:
     assert many.sizes == [40, 40, 30]
 
 
-def test_what_is_only_advised_on_and_was_scaled_down_by_hand_holds_up_no_other() -> None:
-    many, quiet = Many(1001, 40, 40), Many(40, 40)
-    many.policies[0] = replace(QUICK, mode=ScalingMode.ADVISORY)
+@pytest.mark.parametrize("mode", [ScalingMode.ACTIVE, ScalingMode.ADVISORY])
+def test_what_was_scaled_down_by_hand_holds_up_no_other(mode: ScalingMode) -> None:
+    many, quiet = Many(60, 40, 40), Many(40, 40)
+    many.policies[0] = replace(QUICK, mode=mode)
     many.run(90, busy(many))
     quiet.run(90, busy(quiet))
     many.sizes[0] = 1
-    many.run(120, [idle()] * 3)
-    quiet.run(120, [idle()] * 2)
+    many.run(120, [metrics(5), idle(), idle()])
+    quiet.run(120, [idle(), idle()])
 
     assert many.sizes[1:] == quiet.sizes
     assert sum(quiet.sizes) < 80
+
+
+def test_what_we_gave_back_before_it_was_scaled_down_by_hand_counts() -> None:
+    many = Many(40, 40)
+    many.run(90, busy(many))
+    while many.sizes[0] == 40:
+        many.run(TICK_SECONDS, [idle(), metrics(198)])
+    ours = 40 - many.sizes[0]
+    many.sizes[0] = 1
+    many.run(TICK_SECONDS, [metrics(5), metrics(198)])
+
+    assert sum(decrease.gpus for decrease in many.memory.resources["0"].decreases) == ours > 0
 
 
 def idlers(count: int) -> list[ResourceSnapshot]:

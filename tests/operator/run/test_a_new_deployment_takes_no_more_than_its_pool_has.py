@@ -10,6 +10,7 @@ import pytest
 from firsttoken_operator.act.errors import ClusterError, Unavailable
 from firsttoken_operator.act.manifests import Rendering
 from firsttoken_operator.act.render import RenderResult, States
+from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import (
     Claims,
     FailedWrite,
@@ -174,6 +175,37 @@ async def test_without_a_free_gpu_it_waits_and_says_so() -> None:
     assert results["a"].reason is Reason.POOL_EXHAUSTED
     assert isinstance(explained.target, TargetMissing)
     assert explained.target.reason is Reason.POOL_EXHAUSTED
+
+
+async def test_what_was_made_and_is_not_shown_yet_is_charged() -> None:
+    rendered, _ = made()
+    store, snapshot = fleet("new", budget=16)
+    await rendered.reconcile(snapshot, store, ())
+    explained = rendered.explain(snapshot.resources[0])
+    growing = replace(resource(target(8), metrics(60.0), pool="h100"), uid="old", name="old")
+    (_, before), _ = decide(replace(snapshot, resources=(snapshot.resources[0], growing)), Memory())
+    (_, after), _ = decide(replace(snapshot, resources=(explained, growing)), Memory())
+
+    assert (before.to_replicas, after.to_replicas) == (12, 10)
+
+
+async def test_what_was_made_and_is_not_shown_yet_is_admitted_once_and_leaves_the_rest_to_others() -> None:
+    rendered, renderer = made()
+    store, both = fleet("a", "b", budget=8)
+    await rendered.reconcile(replace(both, resources=both.resources[:1]), store, ())
+    renderer.asked.clear()
+    await rendered.reconcile(replace(both, resources=tuple(rendered.explain(r) for r in both.resources)), store, ())
+
+    assert sorted(renderer.asked) == [("a", 6), ("b", 2)]
+
+
+async def test_what_is_shown_is_charged_for_its_pods_and_no_more() -> None:
+    rendered, _ = made()
+    store, snapshot = fleet("new", budget=16)
+    await rendered.reconcile(snapshot, store, ())
+    rendered.explain(there(snapshot).resources[0])
+
+    assert rendered.explain(snapshot.resources[0]).target == ABSENT
 
 
 async def test_a_window_that_is_open_is_part_of_the_first_replicas() -> None:

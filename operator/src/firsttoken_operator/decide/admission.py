@@ -87,9 +87,9 @@ def _admit_one(
         return Admission(resource, sized, is_new, replicas)
     if name not in free:
         return Waiting(resource, is_new, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
-    if is_new:
-        replicas = min(replicas, max(0, free[name]) // gpus)
-        more = replicas * gpus
+    if isinstance(resource.target, TargetMissing):
+        replicas = min(replicas, max(0, free[name] + resource.target.made_gpus) // gpus)
+        more = replicas * gpus - resource.target.made_gpus
         if replicas == 0:
             text = f"pool {name} has no {gpus} free GPUs for a replica"
             return Waiting(resource, is_new, Reason.POOL_EXHAUSTED, text)
@@ -103,7 +103,7 @@ def _admit_one(
 def _more_gpus(target: Target | TargetMissing, replicas: int, gpus_per_replica: int) -> int:
     """GPUs that rendering takes on top of what is charged: of the first replicas, or of larger ones."""
     if isinstance(target, TargetMissing):
-        return replicas * gpus_per_replica
+        return replicas * gpus_per_replica - target.made_gpus
     return target.held * (gpus_per_replica - target.gpus_per_replica)
 
 

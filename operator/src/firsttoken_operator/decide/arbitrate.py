@@ -59,7 +59,9 @@ def charged_gpus(target: Target) -> int:
 
 def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
     """GPUs of several targets; one that two resources claim is charged once."""
-    return sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
+    targets = list(targets)
+    made = sum(t.made_gpus for t in targets if isinstance(t, TargetMissing))
+    return made + sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
 
 
 def free_gpus(resources: Iterable[ResourceSnapshot], pool: PoolSnapshot | None) -> int | None:

@@ -88,7 +88,8 @@ def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreig
         ownerships[resource.uid] = state
         if write is not None:
             foreign[resource.uid] = write
-        seen = replace(target, written=state.written or 0)
+        taken = max(0, write.from_replicas - write.to_replicas) if write else 0
+        seen = replace(target, written=state.written or 0, taken=taken)
         resources.append(replace(resource, conflict=state.conflict, target=seen))
     return Owned(replace(snapshot, resources=tuple(resources)), MappingProxyType(ownerships), MappingProxyType(foreign))
 

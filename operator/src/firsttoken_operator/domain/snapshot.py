@@ -95,6 +95,10 @@ class Target:
     gpus_per_replica: int = 1
     written: int = 0
     """Replicas that we wrote and the watch does not show yet; 0: there is no such write."""
+    taken: int = 0
+    """Replicas that another writer took away since the last tick."""
+    refused: str = ""
+    """Why the API server lets no further pod be made (a quota, a policy), in its words; empty: it does."""
 
     @property
     def held(self) -> int:
@@ -106,13 +110,22 @@ class Target:
         """Live pods."""
         return self.ready + self.starting + self.stuck
 
+    @property
+    def unmade(self) -> int:
+        """Replicas whose pods are refused."""
+        return max(0, self.replicas - self.pods) if self.refused else 0
+
 
 @dataclass(frozen=True, slots=True)
 class TargetMissing:
-    """There is nothing to scale, and why."""
+    """There is nothing to scale, and why.
+
+    `made_gpus`: GPUs of a Deployment that we made and the watch does not show yet.
+    """
 
     reason: Reason
     message: str
+    made_gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)

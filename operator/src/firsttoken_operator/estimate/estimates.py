@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from firsttoken_operator.domain import ResourceSnapshot, Sized, Target, Tick, Value
+from firsttoken_operator.domain import ResourceSnapshot, ScalingMode, Sized, Target, Tick, Value
 from firsttoken_operator.estimate import demand as demands
 from firsttoken_operator.estimate import (
     error_budget,
@@ -101,7 +101,9 @@ def _with_size(at: Situation) -> ResourceMemory:
         memory = replace(memory, ready=target.ready, ready_changed_seconds=None if memory.ready is None else now)
     if target.replicas == memory.replicas:
         return memory
-    gone = max(0, memory.replicas - target.replicas) * target.gpus_per_replica
+    # NB: what others take away, or do on our advice, is no step of ours and holds up none.
+    others = at.resource.policy.mode is ScalingMode.ADVISORY
+    gone = 0 if others else max(0, memory.replicas - target.replicas - target.taken) * target.gpus_per_replica
     kept = tuple(d for d in memory.decreases if d.at_seconds >= now - at.config.memory.decreases_seconds)
     return replace(
         memory,

@@ -18,7 +18,7 @@ from firsttoken_operator.estimate.forecast import ForecastState
 
 @dataclass(frozen=True, slots=True)
 class Decrease:
-    """GPUs that were seen to be given back, whoever did it."""
+    """GPUs that were seen to be given back, and not by another writer as far as that is known."""
 
     at_seconds: float
     gpus: int

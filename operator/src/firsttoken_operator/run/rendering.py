@@ -66,15 +66,21 @@ class Rendered:
         self._problems: dict[str, RenderResult] = {}
         self._tried: dict[str, int] = {}
         """Tick of the last attempt."""
+        self._made_gpus: dict[str, int] = {}
+        """Of Deployments that the watch does not show yet."""
         self._tick = 0
 
     def explain(self, resource: ResourceSnapshot) -> ResourceSnapshot:
         """The resource, with the reason why its Deployment is not there or not up to date where rendering met one."""
-        problem = self._problems.get(resource.uid)
+        problem, target = self._problems.get(resource.uid), resource.target
+        if isinstance(target, TargetMissing):
+            target = replace(target, made_gpus=self._made_gpus.get(resource.uid, 0))
+            if problem is not None:
+                target = replace(target, reason=problem.reason, message=problem.message)
+            return replace(resource, target=target)
+        self._made_gpus.pop(resource.uid, None)
         if problem is None:
             return resource
-        if isinstance(resource.target, TargetMissing):
-            return replace(resource, target=TargetMissing(problem.reason, problem.message))
         if problem.reason in FAILURES:
             return replace(resource, unrendered=FailedWrite(problem.reason, problem.message))
         return resource
@@ -95,6 +101,9 @@ class Rendered:
                 results[admitted.resource.uid] = RenderResult(admitted.reason, admitted.message)
         rendered = await self._reconcile_all([(a, self._rendering(a, parsed, snapshot)) for a, parsed in due])
         for (admitted, _), result in zip(due, rendered, strict=True):
+            if admitted.is_new and result is not None and result.created:
+                gpus = admitted.replicas * admitted.sized.configuration.gpus_per_replica
+                self._made_gpus[admitted.resource.uid] = gpus
             if result is None:
                 self._problems.pop(admitted.resource.uid, None)
             else:
@@ -106,7 +115,7 @@ class Rendered:
                 self._problems[uid] = result
             if before is None or before.reason is not result.reason or result.reason not in FAILURES:
                 news[uid] = result
-        for known in (self._applied, self._problems, self._tried):
+        for known in (self._applied, self._problems, self._tried, self._made_gpus):
             for uid in known.keys() - store.resources.keys():
                 known.pop(uid)
         return news
