@@ -442,6 +442,14 @@ def test_a_number_that_moves_inside_a_message_is_no_change() -> None:
             resource(target(5, unschedulable=2), metrics(1)),
             "CapacityAvailable", ("False", "PodsUnschedulable"), id="pods without a place",
         ),
+        pytest.param(
+            resource(target(5, ready=3, refused="exceeded quota: gpus"), metrics(1)),
+            "CapacityAvailable", ("False", "PodsRefused"), id="pods that a quota refuses",
+        ),
+        pytest.param(
+            resource(target(5, refused="exceeded quota: gpus"), metrics(1)),
+            "CapacityAvailable", ("True", "Available"), id="a quota that refused no pod of these",
+        ),
     ],
 )  # fmt: skip
 def test_conditions_say_what_is(about: ResourceSnapshot, kind: str, expected: tuple[str, str]) -> None:
@@ -453,6 +461,13 @@ def test_the_message_names_the_limits_that_are_not_measured() -> None:
     (found,) = [c for c in status_of(EMPTY, observed(about=about)).conditions if c.type == "SLAMet"]
 
     assert found.message == "TTFT P95 in (60, 100] ms, limit 300 ms; not measured live: interTokenLatency, endToEnd"
+
+
+def test_the_message_names_the_quota() -> None:
+    about = resource(target(5, ready=3, refused='pods "nim-7" is forbidden: exceeded quota: gpus'), metrics(1))
+    (found,) = [c for c in status_of(EMPTY, observed(about=about)).conditions if c.type == "CapacityAvailable"]
+
+    assert found.message == '2 pods are refused: pods "nim-7" is forbidden: exceeded quota: gpus'
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,10 @@ def test_a_longer_outage_raises_to_the_declared_peak_once(health: Reason) -> Non
     [
         ({"ready": 0, "failing": 16, "stuck": 16}, Reason.PODS_FAILING),
         ({"ready": 0, "unschedulable": 16, "starting": 16}, Reason.PODS_UNSCHEDULABLE),
+        ({"ready": 0, "refused": "exceeded quota: gpus"}, Reason.PODS_REFUSED),
         ({"ready": 0, "starting": 16}, Reason.MISSING),
     ],
-    ids=["they crash", "there is no room", "they start"],
+    ids=["they crash", "there is no room", "a quota refuses them", "they start"],
 )
 def test_pods_that_never_ran_are_no_metrics_outage(pods: dict[str, object], reason: Reason) -> None:
     fleet = Fleet(replicas=16)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.domain import Outcome, Reason, Value
+from firsttoken_operator.domain import Metrics, Outcome, Reason, Value
 from tests.operator.decide.builders import POLICY, SIZED, Fleet, lost, metrics, table
 
 
@@ -44,6 +44,28 @@ def test_no_more_pods_are_added_while_earlier_ones_cannot_run(trouble: dict[str,
 
     assert (decision.outcome, decision.to_replicas, decision.reason) == (Outcome.HELD, 30, reason)
     assert decision.unmet_replicas == 4
+
+
+def test_pods_that_the_api_server_refuses_are_not_ordered_again_and_no_more_are_asked_for() -> None:
+    fleet = Fleet(replicas=30)
+    quota = {"ready": 20, "refused": "exceeded quota: gpus"}
+    decisions = [fleet.tick(metrics(170, waiting=Value(waiting)), **quota) for waiting in (0, 4000, 60_000)]
+
+    assert {(d.outcome, d.to_replicas, d.reason) for d in decisions} == {(Outcome.HELD, 30, Reason.PODS_REFUSED)}
+    assert decisions[0].unmet_replicas == 4
+
+
+@pytest.mark.parametrize("seen", [metrics(20), lost()], ids=["with metrics", "without"])
+def test_a_minimum_is_not_asked_for_either_while_pods_are_refused(seen: Metrics) -> None:
+    fleet = Fleet(replicas=30, policy=replace(POLICY, min_replicas=35))
+    held = fleet.tick(seen, ready=20, refused="exceeded quota: gpus")
+
+    assert (held.to_replicas, held.reason) == (30, Reason.PODS_REFUSED)
+    assert fleet.tick(seen).to_replicas == 35
+
+
+def test_a_refusal_that_is_over_holds_up_nothing() -> None:
+    assert Fleet(replicas=30).tick(metrics(170), refused="exceeded quota: gpus").to_replicas == 34
 
 
 def test_a_backlog_is_drained_in_the_time_that_was_asked_for() -> None:

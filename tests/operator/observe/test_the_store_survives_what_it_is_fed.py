@@ -296,3 +296,17 @@ def test_the_writer_of_the_replicas_beside_us_is_known() -> None:
 
     assert project_deployment(body).replicas_writer == "argocd-controller"
     assert project_deployment(deployment()).replicas_writer == ""
+
+
+@pytest.mark.parametrize(
+    ("condition", "refused"),
+    [
+        ({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded"}, "exceeded"),
+        ({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "x" * 9000}, "x" * 400),
+        ({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}, "FailedCreate"),
+        ({"type": "ReplicaFailure", "status": "False", "message": "exceeded"}, ""),
+        ({"type": "Progressing", "status": "True", "message": "exceeded"}, ""),
+    ],
+)
+def test_why_pods_are_refused_is_what_the_deployment_says(condition: dict[str, str], refused: str) -> None:
+    assert project_deployment(deployment(status={"conditions": [condition]})).refused == refused

@@ -29,7 +29,7 @@ from firsttoken_sizing.workload import Sla
 
 LIMITS = POOL_LIMITS | {
     Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
-    Reason.SCALE_DOWN_BRAKE, Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING,
+    Reason.SCALE_DOWN_BRAKE, Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING, Reason.PODS_REFUSED,
 }  # fmt: skip
 """What keeps replicas away from what the load asks for; waiting for a window is not a limit."""
 
@@ -177,6 +177,8 @@ def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
             return None, decision.limited_by, f"pool {name}: how many GPUs it has is not known"
         gpus = decision.unmet_replicas * decision.gpus_per_replica
         return False, decision.limited_by, f"pool {name}: {gpus} GPUs are missing"
+    if isinstance(target, Target) and target.unmade:
+        return False, Reason.PODS_REFUSED, f"{target.unmade} pods are refused: {target.refused}"
     if isinstance(target, Target) and target.unschedulable:
         return False, Reason.PODS_UNSCHEDULABLE, f"{target.unschedulable} pods cannot be scheduled"
     return True, Reason.AVAILABLE, "no GPU is missing"

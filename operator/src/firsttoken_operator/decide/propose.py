@@ -127,7 +127,7 @@ def _without_data(base: Proposal) -> Proposal:
     limits = case.bounds
     if _is_above_maximum(case):
         return _lowered(base, limits.upper, Reason.MAX_REPLICAS, case.demand or Demand(0.0, 0.0, 0.0))
-    if base.from_replicas < limits.lower:
+    if base.from_replicas < limits.lower and not case.target.unmade:
         return replace(base, outcome=Outcome.UP, to_replicas=limits.lower, reason=_floor_reason(limits))
     if (blocked := _blocked(case.target)) is not None:
         # Pods that cannot run are why there are no metrics; more of them would tell nothing.
@@ -162,7 +162,8 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     allowed = min(wanted, limits.upper)
     limited_by = limits.limited_by if wanted > limits.upper else None
     reason = _up_reason(base.case, needed)
-    if allowed > current and target.stuck and (blocked := _blocked(target)) is not None:
+    blocked = _blocked(target) if target.stuck or target.unmade else None
+    if allowed > current and blocked is not None:
         return replace(base, outcome=Outcome.HELD, reason=blocked, limited_by=blocked, unmet_replicas=wanted - current)
     if allowed > current and (most := _most(base.case)) < allowed:
         allowed, limited_by = most, Reason.SCALE_UP_STEP
@@ -186,6 +187,8 @@ def _most(case: Case) -> int:
 
 def _blocked(target: Target) -> Reason | None:
     """Why further pods would not run either, or None."""
+    if target.unmade:
+        return Reason.PODS_REFUSED
     if target.unschedulable:
         return Reason.PODS_UNSCHEDULABLE
     return Reason.PODS_FAILING if target.failing else None

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     POOL_NOT_SHORT = "PoolNotShort"
     PODS_UNSCHEDULABLE = "PodsUnschedulable"
     PODS_FAILING = "PodsFailing"
+    PODS_REFUSED = "PodsRefused"
     # What limited it
     BURST_HEADROOM = "BurstHeadroom"
     MAX_REPLICAS = "MaxReplicas"

@@ -30,6 +30,10 @@ FAILING_REASONS = frozenset(
 """Why a container waits when it will not start by waiting."""
 
 
+MOST_REFUSED_CHARACTERS = 400
+"""What is kept of the reason why pods are refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One pod that has not finished. Times are None where the condition has not come true."""
@@ -75,6 +79,8 @@ class DeploymentView:
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
+    refused: str = ""
+    """Why the API server lets no further pod be made (a quota, a policy), in its words; empty: it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +157,7 @@ def project_deployment(body: Body) -> DeploymentView:
         owner=controller_of(body),
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
         replicas_writer=_replicas_writer(metadata),
+        refused=_refused(status),
     )
 
 
@@ -180,6 +187,14 @@ def project_autoscaler(body: Body) -> AutoscalerView:
         target_kind=reference.get("kind", ""),
         target_name=reference.get("name", ""),
     )
+
+
+def _refused(status: Body) -> str:
+    """What the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            return str(condition.get("message") or condition.get("reason"))[:MOST_REFUSED_CHARACTERS]
+    return ""
 
 
 def _replicas_writer(metadata: Body) -> str:

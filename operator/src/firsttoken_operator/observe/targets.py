@@ -45,6 +45,7 @@ def target_of(
         # Pods of two templates: what is between them is not one fleet.
         rollout=view.is_updating or len({pod.owner_uid for pod in pods if not pod.terminating}) > 1,
         gpus_per_replica=view.gpus_per_replica,
+        refused=view.refused,
     )
 
 
