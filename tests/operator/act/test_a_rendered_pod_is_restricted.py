@@ -56,6 +56,12 @@ def test_the_smallest_runtime_is_restricted_and_complete() -> None:
     assert spec["enableServiceLinks"] is False
 
 
+def test_what_a_rendered_pod_says_of_its_namespace_is_not_believed() -> None:
+    (endpoint,) = pod_monitor(rendering())["spec"]["podMetricsEndpoints"]
+
+    assert endpoint["honorLabels"] is False
+
+
 def test_replicas_are_in_no_manifest() -> None:
     made = rendering()
 
