@@ -372,6 +372,20 @@ def test_a_number_that_moves_inside_a_message_is_no_change() -> None:
     assert status_of(first, seen("3 of 7 pods without series")) != first
 
 
+def test_a_number_of_another_generation_or_of_another_size_is_a_change() -> None:
+    def message(kind: str, before: InferenceDeploymentStatus, about: ResourceSnapshot) -> str:
+        (found,) = [c for c in status_of(before, observed(about=about)).conditions if c.type == kind]
+        return found.message
+
+    seen = resource(target(5), metrics(20.0, detail="3 of 7 pods"))
+    before = status_of(EMPTY, observed(about=seen))
+    later = replace(seen, generation=seen.generation + 1, metrics=metrics(20.0, detail="5 of 9 pods"))
+    smaller = replace(seen, sized=replace(SIZED, replicas_for_declared_peak=1))
+
+    assert message("MetricsHealthy", before, later) == "5 of 9 pods"
+    assert message("SizingReady", before, smaller) == "1 replicas for the declared peak"
+
+
 @pytest.mark.parametrize(
     ("about", "kind", "expected"),
     [

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.decide import ABOUT_SIZING, judge
-from firsttoken_operator.domain import Decision, FailedWrite, Judgement, ResourceSnapshot
+from firsttoken_operator.domain import ConditionType, Decision, FailedWrite, Judgement, ResourceSnapshot
 
 _LONGEST_MESSAGE = 1024
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -63,12 +63,16 @@ def undecided(
 
 
 def condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
-    """One condition; `before` keeps its time while the status is the same, its message while the words are."""
+    """One condition; `before` keeps its time while the status is the same, its message while the words are.
+
+    NB: of another generation, or of a size, a number is news: it does not move by itself.
+    """
     holds, message = judgement.holds, printable(judgement.message)
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     same = before is not None and before.status is status
     if same and before is not None and before.reason == judgement.reason and _words(before.message) == _words(message):
-        message = before.message
+        is_news = before.observed_generation != generation or judgement.kind is ConditionType.SIZING_READY
+        message = message if is_news else before.message
     return Condition(
         type=judgement.kind.value,
         status=status,

@@ -1,0 +1,111 @@
+"""On a real API server, whatever resources are changed to and back: a fresh process agrees with the one that ran on.
+
+The changes are made from the schema of the custom resource, as those of tests/operator/run are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.faults.stage import Stage
+from tests.operator.run.test_a_change_and_back_leaves_no_trace import CHANGES, Changes, changed
+from tools.cluster import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
+
+EVERY = pytest.mark.every_fault
+TOGETHER = 6
+"""Resources that are changed at once, each to something else."""
+OF_TIMES = {"lastTransitionTime", "time", "lastScaleTime", "metricsLostTime"}
+
+
+def timeless(value: Any) -> Any:
+    """The value without times."""
+    if isinstance(value, dict):
+        return {name: timeless(inner) for name, inner in value.items() if name not in OF_TIMES}
+    return [timeless(inner) for inner in value] if isinstance(value, list) else value
+
+
+def different(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where the two differ, and what is there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted(one.keys() | other.keys()):
+            yield from different(one.get(name), other.get(name), f"{path}.{name}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from different(a, b, f"{path}[{number}]")
+    elif one != other:
+        yield path, one, other
+
+
+def put(stage: Stage, name: str, spec: dict[str, Any]) -> bool:
+    """Set the whole spec; whether the API server takes it."""
+    patch = json.dumps([{"op": "replace", "path": "/spec", "value": spec}])
+    return not stage.cluster.kubectl("patch", "infd", name, "--type=json", "-p", patch, check=False).returncode
+
+
+def answered(stage: Stage, names: list[str]) -> None:
+    """Wait until the status of each is about its newest spec, and nothing more is about to change."""
+
+    def is_answered(name: str) -> bool:
+        resource = stage.resource(name)
+        reasons = {c["type"]: c["reason"] for c in resource.get("status", {}).get("conditions", ())}
+        # NB: what cannot be sized has no answer to its generation where nothing was ever sized; it says so at once.
+        is_newest = resource["status"].get("observedGeneration") == resource["metadata"]["generation"]
+        return is_newest and reasons.get("SizingReady") != "Resizing"
+
+    for name in names:
+        wait_until(lambda name=name: is_answered(name), 90, f"an answer to {name}")
+    stage.ticks(4)
+
+
+def shown(stage: Stage, name: str) -> dict[str, Any]:
+    """What is decided of it, and what is said."""
+    lines = [line for line in stage.process.get("metrics")[1].splitlines() if f'name="{name}"' in line]
+    decided = [line for line in lines if line.startswith(("firsttoken_desired_replicas", "firsttoken_sized_replicas"))]
+    return {"replicas": stage.replicas(name), "decided": sorted(decided), "status": timeless(stage.status(name))}
+
+
+@pytest.mark.parametrize("most", [2, pytest.param(25, marks=EVERY)])
+def test_a_fresh_process_says_and_wants_the_same_as_the_one_that_ran_on(stage: Stage, most: int) -> None:
+    taken, rounds = [], []
+
+    # NB: the first that is drawn has the simplest changes, and a failure is not made smaller: a round takes a minute.
+    @settings(
+        max_examples=most, phases=[Phase.generate], database=None, deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.lists(CHANGES, min_size=TOGETHER, max_size=TOGETHER, unique_by=lambda drawn: repr(sorted(drawn))))
+    def play(drawn: list[Changes]) -> None:
+        stage.settle()
+        names = [f"back-{most}-{len(rounds)}-{number}" for number in range(TOGETHER)]
+        rounds.append(drawn)
+        for name in names:
+            stage.declare(name, 2)
+        before = {name: stage.resource(name) for name in names}
+        for name, changes in zip(names, drawn, strict=True):
+            taken.append(put(stage, name, changed(before[name], changes)["spec"]))
+        stage.ticks(3)
+        for name in names:
+            assert put(stage, name, before[name]["spec"])
+        answered(stage, names)
+        ended = {name: shown(stage, name) for name in names}
+        stage.process.kill()
+        stage.settle()
+        stage.ticks(4)
+        began = {name: shown(stage, name) for name in names}
+        for name in names:
+            stage.cluster.kubectl("delete", "infd,deployment", name)
+
+        for name, changes in zip(names, drawn, strict=True):
+            assert list(different(ended[name], began[name])) == [], changes
+
+    play()
+    print(f"{sum(taken)} of {len(taken)} changes were taken in {len(rounds)} rounds")
+    assert sum(taken) > len(taken) / 4, "changes that the API server refuses prove nothing"
