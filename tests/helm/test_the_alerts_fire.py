@@ -31,6 +31,7 @@ FINE = {
     'firsttoken_flaps_total{namespace="a",name="b"}': "0x600",
     'firsttoken_writes_total{kind="scale",outcome="done"}': "0+4x600",
     "firsttoken_writes_paused": "0x600",
+    "firsttoken_clock_ahead_seconds": "-2x600",
 }
 """Ten hours of an operator that is well, by the minute."""
 
@@ -46,6 +47,7 @@ ILL: dict[str, dict[str, str]] = {
     "FirsttokenFlapping": {'firsttoken_flaps_total{namespace="a",name="b"}': "0+1x600"},
     "FirsttokenWritesFailing": {'firsttoken_writes_total{kind="scale",outcome="denied"}': "0+1x600"},
     "FirsttokenWritesPaused": {"firsttoken_writes_paused": "1x600"},
+    "FirsttokenClocksDiffer": {"firsttoken_clock_ahead_seconds": "-60x600"},
 }
 
 

@@ -52,6 +52,7 @@ async def test_a_server_that_is_ahead_or_behind_is_followed() -> None:
         async with server([ahead]) as cluster:
             await cluster.read(REF)
             assert abs(cluster.wall_seconds() - (time.time() + ahead)) < 5
+            assert abs(cluster.ahead_seconds() - ahead) < 5
 
 
 async def test_a_clock_that_is_set_is_followed_with_the_next_answer() -> None:

@@ -126,6 +126,10 @@ class KubernetesCluster:
         said, at = self._dated
         return said + self._clock() - at
 
+    def ahead_seconds(self) -> float:
+        """How far that clock is ahead of this machine's."""
+        return self.wall_seconds() - time.time()
+
     async def read(self, ref: ObjectRef) -> Json:
         """The object as it is now (a consistent read, not from a cache)."""
         return await self._request("GET", ref.path())

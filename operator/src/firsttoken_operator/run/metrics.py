@@ -44,6 +44,7 @@ class OperatorMetrics:
         self.sizings_waiting = gauge("sizings_waiting", "Resources that wait for a size, or for a new one", ())
         self.leader = gauge("leader", "1 while this process may write", ())
         self.writes_paused = gauge("writes_paused", "1 while the switch keeps everything from being written", ())
+        self.clock_ahead = gauge("clock_ahead_seconds", "How far the API server's clock is ahead of this machine's", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
         self.decisions = self._counter("decisions", "Decisions taken", ("outcome", "reason"))
         self.queries = self._counter("source_queries", "Queries to a metric source", ("source", "outcome"))

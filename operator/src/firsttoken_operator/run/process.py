@@ -96,6 +96,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         if store is not None:
             parts.sizer.restore(await store.load())
         wall = cluster.wall_seconds
+        parts.metrics.clock_ahead.set_function(cluster.ahead_seconds)
         return await _run(settings, kubeconfig, parts, kinds, sync, reflectors, switch, elector, store, wall)
     finally:
         await health.stop()
