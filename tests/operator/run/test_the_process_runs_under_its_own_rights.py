@@ -5,7 +5,12 @@ There is no Prometheus here: what is shown is that the parts are put together, k
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +55,24 @@ getpass.getuser = getuser
 """What Python says in an image without an entry for the chart's user id in its /etc/passwd."""
 
 
+READ_ONLY = """
+import os
+import sys
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.link", "os.symlink", "os.truncate", "tempfile.mkstemp"}
+
+def refuse(event, arguments):
+    opens = event == "open" and isinstance(arguments[0], (str, bytes)) and arguments[2] & WRITES
+    if (opens and os.fsdecode(arguments[0]) != os.devnull) or event in CHANGES:
+        print("REFUSED", event, arguments, file=sys.stderr)
+        raise OSError(30, "Read-only file system")
+
+sys.addaudithook(refuse)
+"""
+"""A disk that takes nothing, as far as Python asks it: these tests have no right to mount one read-only."""
+
+
 @pytest.fixture
 def start(tmp_path: Path, account: Path) -> Iterator[Start]:
     started: list[Process] = []
@@ -80,7 +103,9 @@ def test_it_scales_tells_and_ends(cluster: Cluster, start: Start) -> None:
     assert {"finalizers", "annotations"} & set(resource["metadata"]) <= {"annotations"}
     assert "kopf" not in json.dumps(resource["metadata"].get("annotations", {}))
     assert process.get("healthz")[0] == 200
-    assert 'firsttoken_desired_replicas{name="told",namespace="default"} 3.0' in process.get("metrics")[1]
+    told = process.get("metrics")[1]
+    assert 'firsttoken_desired_replicas{name="told",namespace="default"} 3.0' in told
+    assert re.search(r"^firsttoken_clock_ahead_seconds -?[0-4]\.\d", told, re.MULTILINE)
     assert process.end() == 0
     ours = [entry for entry in process.entries() if entry["logger"].startswith("firsttoken")]
     assert not [entry for entry in ours if entry["severity"] in ("warning", "error", "critical")]
@@ -182,6 +207,39 @@ def test_it_runs_under_a_user_id_that_has_no_name(tmp_path: Path, account: Path)
         assert process.end() == 0
     finally:
         process.kill()
+
+
+def test_it_scales_and_ends_where_nothing_can_be_written_to_a_disk(
+    cluster: Cluster, account: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(READ_ONLY)
+    create(cluster, workload(1, "unwritten"), infd("unwritten", targetRef={"name": "unwritten"}))
+    config = yaml.safe_load(account.read_text())
+    server, authority = config["clusters"][0]["cluster"], tmp_path / "ca.crt"
+    # NB: as in a pod, where it is a file already; of one inside a kubeconfig the client makes a temporary file.
+    authority.write_bytes(base64.b64decode(server.pop("certificate-authority-data")))
+    server["certificate-authority"] = str(authority)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    process = Process(tmp_path, kubeconfig, PYTHONPATH=paths, PYTHONDONTWRITEBYTECODE="1")
+    try:
+        wait_until(process.ready, 30, "ready")
+        wait_until(lambda: get(cluster, "infd", "unwritten").get("status", {}).get("sizing") is not None, 30, "sized")
+        assert process.end() == 0
+    finally:
+        process.kill()
+    assert "REFUSED" not in process.log.read_text()
+
+
+def test_the_refusing_disk_refuses(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(READ_ONLY)
+    command = [sys.executable, "-c", f"open({str(tmp_path / 'written')!r}, 'w')"]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, check=False)
+
+    assert done.returncode == 1
+    assert b"Read-only file system" in done.stderr
+    assert not (tmp_path / "written").exists()
 
 
 @pytest.mark.slow
