@@ -47,6 +47,30 @@ def test_one_that_stood_still_through_the_window_is_zero() -> None:
     assert arrivals(said(rate=0.0)) == Value(0.0, 5.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("label", "overflowing", "expected"),
+    [
+        ("namespace", {NAMESPACE}, Reason.TOO_MANY_SERIES),
+        ("namespace", {"loud"}, None),
+        ("backend_namespace", {""}, Reason.TOO_MANY_SERIES),
+    ],
+)
+async def test_a_namespace_whose_series_are_not_read_has_no_arrivals(
+    label: str, overflowing: set[str], expected: Reason | None
+) -> None:
+    labels = {label: NAMESPACE, "deployment": "nim"}
+    samples = tuple(Sample({**labels, gateway.PART: part}, number, 0.0) for part, number in WHOLE.items())
+
+    class Source:
+        async def query(self, promql: str) -> Vector:
+            return Vector(samples, overflowing=frozenset(overflowing))
+
+    reading = await gateway.ask(Source(), GatewayCounter("m", label, "deployment"), 60.0)
+    said = arrivals(reading)
+
+    assert (reason(said) if isinstance(said, Missing) else None) is expected
+
+
 def test_another_backend_has_no_series() -> None:
     assert reason(gateway.arrivals(said(), (NAMESPACE, "other"), SETTINGS)) is Reason.NO_SERIES
 

@@ -114,6 +114,34 @@ async def test_it_is_missing_alone() -> None:
     assert not isinstance(quiet.waiting, Missing)
 
 
+@pytest.mark.parametrize("between", ['}, {"metric": ', '},\n{"metric":', '},{"value":'])
+def test_another_way_of_writing_costs_no_copy_for_each_element(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often the text that is left is copied, by its characters: once for each piece, and not for each element."""
+    samples = [({"pod": f"p{number}"}, "1") for number in range(5000)]
+    content = json.dumps(document_of(*samples), separators=(",", ":")).replace('},{"metric":', between)
+    if "value" in between:
+        content = json.dumps(
+            {"status": "success", "data": {"resultType": "vector", "result": [
+                {"value": [1.5, number], "metric": labels} for labels, number in samples]}},
+            separators=(",", ":"),
+        )  # fmt: skip
+    assert '},{"metric":' not in content
+    copied = 0
+
+    class Counting(vector._Text):
+        def __setattr__(self, name: str, value: Any) -> None:
+            nonlocal copied
+            copied += len(value) if name == "rest" else 0
+            super().__setattr__(name, value)
+
+    monkeypatch.setattr(vector, "_Text", Counting)
+    answer = read_vector(pieces(content.encode(), 65536))
+
+    assert isinstance(answer, Vector)
+    assert len(answer.samples) == 5000
+    assert copied < 10 * len(content)
+
+
 PEAK = """
 import resource
 from firsttoken_operator.observe.vector import read_vector

@@ -30,6 +30,9 @@ DUPLICATES = "job, prometheus, prometheus_replica"
 PART = "firsttoken_part"
 """Label that tells the parts of the answer apart."""
 
+NAMESPACE_LABEL = "namespace"
+TOO_MANY = Missing(Reason.TOO_MANY_SERIES, "the gateway's counter has more series than are read")
+
 INCOMPLETE_COVERAGE = 0.99
 """Most that an answer can claim which does not cover the whole window, or is partial by its own words."""
 
@@ -82,6 +85,8 @@ class GatewayReading:
     failure: Missing | None = None
     partial: bool = False
     """Prometheus itself calls the answer incomplete."""
+    overflowing: frozenset[str] = frozenset()
+    """Namespaces with more series than are read: nothing is known of their backends."""
 
 
 async def ask(source: MetricsSource, counter: GatewayCounter | None, window_seconds: float) -> GatewayReading:
@@ -91,11 +96,14 @@ async def ask(source: MetricsSource, counter: GatewayCounter | None, window_seco
     answer = await source.query(counter.query(window_seconds))
     if isinstance(answer, Missing):
         return GatewayReading(failure=answer)
+    if answer.overflowing and counter.namespace_label != NAMESPACE_LABEL:
+        # Series are counted by that label; in another one it is not known whose they were.
+        return GatewayReading(failure=TOO_MANY)
     backends: dict[Backend, dict[str, float]] = defaultdict(dict)
     for sample in answer.samples:
         backend = (sample.labels.get(counter.namespace_label, ""), sample.labels.get(counter.name_label, ""))
         backends[backend][sample.labels.get(PART, "")] = sample.value
-    return GatewayReading(backends, partial=bool(answer.warnings))
+    return GatewayReading(backends, partial=bool(answer.warnings), overflowing=answer.overflowing)
 
 
 def arrivals(reading: GatewayReading, backend: Backend, settings: MeasureSettings) -> Measurement:
@@ -106,6 +114,8 @@ def arrivals(reading: GatewayReading, backend: Backend, settings: MeasureSetting
     """
     if reading.failure is not None:
         return reading.failure
+    if backend[0] in reading.overflowing:
+        return TOO_MANY
     parts = reading.backends.get(backend)
     if parts is None:
         return Missing(Reason.NO_SERIES, f"the gateway's counter has no series of {'/'.join(backend)}")

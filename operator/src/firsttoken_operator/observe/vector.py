@@ -26,7 +26,7 @@ WARNINGS_KEPT = 3
 
 _RESULT = re.compile(r'"result"\s*:\s*\[')
 _NEXT = '},{"metric":'
-_BETWEEN = " \t\r\n,"
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
 _decode_element = json.JSONDecoder().raw_decode
 
 
@@ -61,7 +61,7 @@ def _read(text: _Text) -> Vector | Missing:
     if found is None:
         return _envelope(json.loads(text.rest)) or _bad("the answer is not an instant vector")
     # NB: the quotes of the key cannot stand inside a string, so what was found is the key.
-    head, text.rest = text.rest[: found.end()], text.rest[found.end() :].lstrip(_BETWEEN)
+    head, text.rest = text.rest[: found.end()], text.rest[found.end() :]
     samples, overflowing, problem = _samples(text)
     while text.more():
         pass
@@ -95,21 +95,32 @@ def _samples(text: _Text) -> tuple[list[Sample], frozenset[str], bool]:
 
 
 def _elements(text: _Text) -> Iterator[Any]:
-    while not text.rest.startswith("]"):
-        # As many as there are at once, as Prometheus writes them: less than half the time of one by one.
-        whole = text.rest.rfind(_NEXT) + 1
+    whole = at = 0
+    while True:
+        if not at:
+            # As many as there are at once, as Prometheus writes them: less than half the time of one by one.
+            whole = text.rest.rfind(_NEXT) + 1
+        at = _after(text.rest, at)
+        if text.rest.startswith("]", at):
+            text.rest = text.rest[at:]
+            return
         try:
-            if whole:
-                yield from json.loads(f"[{text.rest[:whole]}]")
+            if at < whole:
+                yield from json.loads(f"[{text.rest[at:whole]}]")
+                at = whole
             else:
-                element, whole = _decode_element(text.rest)
+                element, at = _decode_element(text.rest, at)
                 yield element
         except ValueError:
+            # NB: cut off once for all elements before, and not for each: there are hundreds in a piece.
+            text.rest, at = text.rest[at:], 0
             if not text.more():
                 raise
-        else:
-            text.rest = text.rest[whole:]
-        text.rest = text.rest.lstrip(_BETWEEN)
+
+
+def _after(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
 
 
 def _sample(element: Any, shared: dict[str, str]) -> Sample:
