@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -74,6 +76,38 @@ async def test_the_port_answers_probes_and_metrics(served: tuple[str, Heartbeats
         beats.synced, beats.last_tick_seconds = True, 0.0
         async with session.get(f"{url}/readyz") as answer:
             assert answer.status == 200
+
+
+async def test_probes_are_answered_while_metrics_are_written() -> None:
+    probed = threading.Event()
+
+    def write() -> bytes:
+        assert probed.wait(5), "the probe waited for the metrics"
+        return b"written"
+
+    server = HealthServer(Heartbeats(15.0), write, lambda: 0.0)
+    url = f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
+    async with aiohttp.ClientSession() as session:
+        metrics = asyncio.create_task(session.get(f"{url}/metrics"))
+        await asyncio.sleep(0.1)
+        async with session.get(f"{url}/healthz") as answer:
+            assert answer.status == 200
+        probed.set()
+        async with await metrics as answer:
+            assert await answer.read() == b"written"
+    await server.stop()
+
+
+def test_a_series_that_stays_is_never_away() -> None:
+    shown = OperatorMetrics()
+    shown.record_writes({}, {"status": 3, "scale": 1})
+    removed: list[tuple[str, ...]] = []
+    shown.writes_waiting.clear = lambda: removed.append(("all",))  # type: ignore[method-assign]
+    shown.record_writes({}, {"status": 2})
+    (family,) = [f for f in shown.writes_waiting.collect() if f.name == "firsttoken_writes_waiting"]
+
+    assert removed == []
+    assert {sample.labels["kind"]: sample.value for sample in family.samples} == {"status": 2}
 
 
 def test_caches_that_do_not_fill_are_told_of_and_at_last_a_reason_to_restart() -> None:

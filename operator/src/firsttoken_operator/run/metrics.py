@@ -54,10 +54,11 @@ class OperatorMetrics:
         self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, with its scaling and rendering")
         self._totals: dict[tuple[Counter, tuple[str, str]], int] = {}
         self._seen: set[tuple[str, str]] = set()
+        self._shown: dict[Gauge, set[tuple[str, ...]]] = {}
         self._counted: dict[tuple[str, str], tuple[str, Tally]] = {}
 
     def render(self) -> bytes:
-        """The exposition text."""
+        """The exposition text. May be called in any thread: whatever is there all the time is in it."""
         return generate_latest(self.registry)
 
     def record_tick(self, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> None:
@@ -95,9 +96,15 @@ class OperatorMetrics:
     def record_writes(self, totals: Mapping[tuple[str, str], int], waiting: Mapping[str, int]) -> None:
         """Publish how many writes there were so far, by kind and outcome, and how many there are still to be."""
         self._count_up(self.writes, totals)
-        self.writes_waiting.clear()
-        for kind, count in waiting.items():
-            self.writes_waiting.labels(kind).set(count)
+        self._replace(self.writes_waiting, {(kind,): count for kind, count in waiting.items()})
+
+    def _replace(self, gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
+        """Make these the series of a gauge, without a moment in which one of them is not there."""
+        for gone in self._shown.get(gauge, set()) - values.keys():
+            _forget(gauge, gone)
+        for labels, value in values.items():
+            gauge.labels(*labels).set(value)
+        self._shown[gauge] = set(values)
 
     def _count_up(self, counter: Counter, totals: Mapping[tuple[str, str], int]) -> None:
         for key, total in totals.items():
@@ -140,13 +147,13 @@ class OperatorMetrics:
         self._counted[key] = (uid, counted)
 
     def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
-        # Pools that are gone go with all that was said; the others say it again.
-        self.pool_gpus.clear()
+        values: dict[tuple[str, ...], float] = {}
         for name, pool in snapshot.pools.items():
             figures = pool_figures(pool, snapshot, decisions)
             gpus = (pool.budget_gpus, pool.inventory_gpus, figures.charged, figures.free, figures.unmet)
-            for state, value in zip(_POOL_STATES, gpus, strict=True):
-                _set(self.pool_gpus, (name, state), value)
+            said = zip(_POOL_STATES, gpus, strict=True)
+            values |= {(name, state): value for state, value in said if value is not None}
+        self._replace(self.pool_gpus, values)
 
     def _per_resource(self) -> tuple[Gauge | Counter, ...]:
         state = (self.desired, self.ready, self.sized, self.unmet, self.predicted, self.observed, self.arrivals)
