@@ -49,7 +49,8 @@ def test_the_definitions_can_be_left_to_others_or_to_the_release() -> None:
 def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Path) -> None:
     (config,) = of_kind(
         render(
-            "prometheus.default.url=http://p:9090", "prometheus.edge.url=https://edge/prom", "namespaces={a,b}",
+            "prometheus.default.url=http://p:9090", "prometheus.default.bearerTokenFile=/other",
+            "prometheus.default.allowInsecureToken=true", "prometheus.edge.url=https://edge/prom", "namespaces={a,b}",
             "render.podMonitorLabels.release=prom", "render.enabled=true", "render.namespaces={a}",
             "prometheus.edge.bearerTokenFile=/token", "advisory=true",
             "prometheus.edge.gateway.requestsTotal=gw_requests_total", "prometheus.edge.gateway.nameLabel=deployment",
@@ -63,6 +64,7 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
 
     assert settings.prometheus["default"].url == "http://p:9090"
     assert settings.prometheus["edge"].bearer_token_file == Path("/token")
+    assert settings.prometheus["default"].bearer_token_file == Path("/other")
     assert settings.prometheus["default"].gateway_counter is None
     assert settings.prometheus["edge"].gateway_counter == GatewayCounter(
         "gw_requests_total", "namespace", "deployment", {"job": "gw"}

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.act.kubernetes import Json, KubernetesCluster, ObjectRef
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.objects import Json
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.render import Renderer, RenderResult, differs
 from firsttoken_operator.domain import Claims, FleetSnapshot, Reason, TargetMissing

@@ -25,6 +25,7 @@ from firsttoken_operator.api.status import (
     TrafficStatus,
 )
 from tests.operator.api.bad_objects import BENCHMARK, DEPLOYMENT, GOOD, POOL, changed
+from tests.operator.api.test_an_architecture_is_closed import FILLED
 
 pytestmark = pytest.mark.cluster
 
@@ -140,12 +141,21 @@ def test_a_window_of_the_schedule_is_in_utc_and_its_times_need_no_quotes(cluster
 
 
 def test_the_server_keeps_every_number_of_a_models_own_architecture(cluster):
-    config = {"hidden_size": 4096, "rope_scaling": {"factor": 8.0, "type": "linear"}, "architectures": ["LlamaForX"]}
+    config = FILLED
     document = changed(GOOD[DEPLOYMENT], {"spec.model": {"name": "acme/own", "architecture": config}})
 
     filled = json.loads(dry_run(cluster, text=json.dumps(document)).stdout)
 
     assert filled["spec"]["model"]["architecture"] == config
+
+
+def test_a_null_of_a_config_json_is_no_number(cluster):
+    config = {"hidden_size": 4096, "sliding_window": None}
+    document = changed(GOOD[DEPLOYMENT], {"spec.model": {"name": "acme/own", "architecture": config}})
+
+    filled = json.loads(dry_run(cluster, text=json.dumps(document)).stdout)
+
+    assert filled["spec"]["model"]["architecture"] == {"hidden_size": 4096}
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)

@@ -28,6 +28,7 @@ def fields(schema, path=""):
         yield from fields(schema["items"], f"{path}[]")
     if isinstance(schema.get("additionalProperties"), dict):
         yield f"{path}{{}}", schema["additionalProperties"]
+        yield from fields(schema["additionalProperties"], f"{path}{{}}")
 
 
 FIELDS = [
@@ -92,6 +93,11 @@ def test_the_string_has_a_bound(field):
 @pytest.mark.parametrize("field", [p for p in FIELDS if p.values[0].get("type") == "array"])
 def test_the_list_has_a_bound(field):
     assert field["maxItems"] <= 1000
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_there_is_no_place_for_what_the_schema_does_not_name(kind):
+    assert [path for path, part in fields(SCHEMAS[kind]) if "x-kubernetes-preserve-unknown-fields" in part] == []
 
 
 @pytest.mark.parametrize("field", [p for p in FIELDS if "additionalProperties" in p.values[0]])

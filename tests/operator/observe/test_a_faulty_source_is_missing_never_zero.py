@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import os
 import socket
 import threading
 import time
@@ -284,6 +285,38 @@ async def test_the_bearer_token_is_read_anew_for_every_query(asker: Asker, tmp_p
     assert [headers["authorization"] for _, headers in server.requests] == ["Bearer first", "Bearer second"]
     assert isinstance(result, Missing)
     assert result.reason is Reason.UNAUTHORIZED
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"\x00\xff\xfe", "it is no token"),
+        (b"secret\r\nX-Other: header", "it is no token"),
+        ("sécret".encode(), "it is no token"),
+        (b"secret" * 10_000, "it is too long"),
+        ("a folder", "it is no file"),
+        ("a pipe", "it is no file"),
+    ],
+    ids=str,
+)
+async def test_a_bad_token_file_costs_its_own_source_only(
+    content: bytes | str, why: str, asker: Asker, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    if isinstance(content, bytes):
+        token.write_bytes(content)
+    else:
+        (os.mkdir if content == "a folder" else os.mkfifo)(token)
+    with FaultServer(document(CONTENT)) as server:
+        result = await asker.source(server.url, bearer_token_file=token).query("up")
+        other = await asker.source(server.url).query("up")
+
+    assert isinstance(result, Missing)
+    assert result.reason is Reason.UNAUTHORIZED
+    assert result.detail.endswith(f"bearer token file: {why}")
+    assert isinstance(other, Vector)
+    assert [headers.get("authorization") for _, headers in server.requests] == [None]
 
 
 async def test_proxies_of_the_environment_are_not_used(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

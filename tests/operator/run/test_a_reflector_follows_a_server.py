@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tracemalloc
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
+from firsttoken_operator.act import objects
 from firsttoken_operator.act.errors import ClusterError, Rejected, Throttled, Unavailable
 from firsttoken_operator.run import reflector
-from firsttoken_operator.run.reflector import Reflector, read_list
+from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.watches import WATCHED, Watched
 
 PODS = next(kind for kind in WATCHED if kind.kind == "Pod")
@@ -207,56 +207,10 @@ async def test_the_silence_that_a_server_asks_for_is_kept(monkeypatch: pytest.Mo
 
 
 async def test_a_page_of_large_objects_is_asked_for_in_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflector, "LARGEST_PAGE_BYTES", 10_000)
+    monkeypatch.setattr(objects, "LARGEST_PAGE_BYTES", 10_000)
     server = Server(*(pod(f"p{number}", spec="x" * 900) for number in range(9)), pod("huge", spec="x" * 20_000))
     fed, followed = await played(server, 1)
 
     assert [uid for _, uid in fed.events] == [*(f"p{number}" for number in range(9)), "huge"]
     assert server.pages == [(0, 500), (0, 62), (0, 7), (7, 7), (7, 1), (8, 1), (9, 1)]
     assert followed.listed
-
-
-async def test_one_object_of_a_page_is_in_memory_beside_its_text() -> None:
-    def one_by_one() -> Iterator[str]:
-        for number in range(20):
-            yield json.dumps(pod(f"p{number}", spec=[{}] * 50_000))
-
-    text = '{"metadata":{"resourceVersion":"1"},"items":[' + ",".join(one_by_one()) + "]}"
-    uids: list[str] = []
-    tracemalloc.start()
-    read_list(text, lambda body: uids.append(body["metadata"]["uid"]))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert len(uids) == 20
-    assert peak < 2 * 50_000 * 72, "all of them together are 20 times that"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"metadata":{"resourceVersion":"7"},"items":[]}',
-        '{"metadata":{"resourceVersion":"7"},"items":null}',
-        '{"metadata":{"resourceVersion":"7"}}',
-        '{ "items" : [ ], "metadata" : { "resourceVersion" : "7" } }',
-    ],
-)
-def test_an_empty_list_has_its_version(text: str) -> None:
-    assert read_list(text, lambda body: None)["resourceVersion"] == "7"
-
-
-def test_a_string_that_looks_like_a_list_is_none() -> None:
-    tricky = pod("a", spec='},{"items":[],"metadata":{"resourceVersion":"6"}')
-    taken: list[Event] = []
-    read = read_list(json.dumps({"metadata": {"resourceVersion": "7"}, "items": [tricky, pod("b")]}), taken.append)
-
-    assert read == {"resourceVersion": "7"}
-    assert taken == [tricky, pod("b")]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"metadata":{}}', '{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{}', "x"]
-)
-def test_what_is_no_list_is_refused(text: str) -> None:
-    with pytest.raises(Unavailable):
-        read_list(text, lambda body: None)

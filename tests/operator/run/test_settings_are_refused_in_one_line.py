@@ -72,6 +72,13 @@ def test_a_source_may_be_its_url_alone(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("source", ["url: 'https://p'", "url: 'http://p', allowInsecureToken: true"])
+def test_a_token_goes_over_an_encrypted_connection_or_where_that_is_allowed(tmp_path: Path, source: str) -> None:
+    text = f"prometheus: {{edge: {{{source}, bearerTokenFile: /token}}}}"
+
+    assert load(write(tmp_path, text), {}).prometheus["edge"].bearer_token_file == Path("/token")
+
+
 def test_a_gateway_is_named_by_its_counter_and_labels(tmp_path: Path) -> None:
     named = "requestsTotal: 'gw:requests_total', nameLabel: deployment, selector: {job: gw}"
     settings = load(write(tmp_path, GATEWAY.format(named)), {})
@@ -97,6 +104,10 @@ def test_advisory_is_off_unless_asked_for() -> None:
         ("prometheus: {default: 'prometheus:9090'}", "use http://host:9090"),
         ("prometheus: {default: 'file:///etc/passwd'}", "use http://host:9090"),
         ("prometheus: {default: 'http://user:secret@p'}", "use bearerTokenFile"),
+        (
+            "prometheus: {edge: {url: 'http://p', bearerTokenFile: /token}}",
+            "prometheus.edge: bearerTokenFile would be sent to http://p unencrypted; use an https URL, or set allow",
+        ),
         ("prometheus: {Default: 'http://p'}", "use lower-case letters"),
         (GATEWAY.format("requestsTotal: 'm{x=1}', nameLabel: d"), "gateway.requestsTotal: String should match"),
         (GATEWAY.format("requestsTotal: m, nameLabel: d-e"), "gateway.nameLabel: String should match"),

@@ -13,7 +13,6 @@ import numpy as np
 from firsttoken_lab.replay.series import Series
 from firsttoken_operator.families import FAMILIES, Metric
 from firsttoken_operator.observe.history import PastQueries, ask_range, chunks, pods_of
-from firsttoken_operator.observe.prometheus import DEFAULT_BYTE_CAP
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
 from firsttoken_sizing.errors import InvalidInput
 
@@ -21,6 +20,7 @@ FIELD = "--prometheus"
 STEP_SECONDS = 60
 _RATE_WINDOW, _TOKEN_WINDOW = "2m", "10m"
 _TIMEOUT_SECONDS = 60.0
+_BYTE_CAP = 64 * 1024 * 1024
 
 
 def read_history(
@@ -37,7 +37,7 @@ def read_history(
     Raises `InvalidInput` for a source that does not answer, or has nothing.
     """
     matchers = pods_of(namespace, deployment)
-    with BoundedSession(byte_cap=DEFAULT_BYTE_CAP) as session:
+    with BoundedSession(byte_cap=_BYTE_CAP) as session:
         source = _Source(session, url)
         for family in FAMILIES:
             rate = PastQueries(family, matchers, _RATE_WINDOW).arrivals

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -32,12 +33,9 @@ from firsttoken_operator.act.errors import (
     Unavailable,
     Withheld,
 )
-
-Json = dict[str, Any]
+from firsttoken_operator.act.objects import Json, list_each, read_document
 
 REQUEST_TIMEOUT_SECONDS = 10.0
-PAGE = 500
-"""Objects that are listed at once."""
 SILENCE_SECONDS = 1.0
 """For so long nothing is sent to a server that throttles without saying for how long."""
 LONGEST_SILENCE_SECONDS = 300.0
@@ -192,18 +190,18 @@ class KubernetesCluster:
 
     async def uids(self, path: str, field_selector: str) -> set[str]:
         """Uid of every object of a collection, read in pages and without bodies."""
-        return {metadata["uid"] async for metadata in self._listed(path, fieldSelector=field_selector)}
+        return {metadata["uid"] for metadata in await self._listed(path, fieldSelector=field_selector)}
 
     async def metadata(self, api_version: str, kind: str, namespace: str, labels: str) -> dict[ObjectRef, Json]:
         """Metadata of every object with these labels, in one namespace or (empty) in all."""
         path = ObjectRef(api_version, kind, namespace, "").collection()
         return {
             ObjectRef(api_version, kind, metadata["namespace"], metadata["name"]): metadata
-            async for metadata in self._listed(path, labelSelector=labels)
+            for metadata in await self._listed(path, labelSelector=labels)
         }
 
     async def page(
-        self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool
+        self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool = False
     ) -> str | None:
         """One page of a list, as text; None: it is larger than that."""
         accept = _METADATA.format("List") if metadata_only else _WHOLE
@@ -230,16 +228,17 @@ class KubernetesCluster:
                     raise Unavailable(f"GET {path}: an event is longer than is read") from error
                 yield _document("GET", path, line)
 
-    async def _listed(self, path: str, **selectors: str) -> AsyncIterator[Json]:
-        query = {"limit": str(PAGE)} | {name: selector for name, selector in selectors.items() if selector}
-        while True:
-            page = await self._request("GET", path, query, accept=_METADATA.format("List"))
-            for item in page.get("items") or ():
-                yield item["metadata"]
-            token = page.get("metadata", {}).get("continue")
-            if not token:
-                return
-            query["continue"] = token
+    async def _listed(self, path: str, **selectors: str) -> list[Json]:
+        """Metadata of every object of a collection, without who wrote which field."""
+        found: list[Json] = []
+
+        def take(body: Json) -> None:
+            body["metadata"].pop("managedFields", None)
+            found.append(body["metadata"])
+
+        query = {name: selector for name, selector in selectors.items() if selector}
+        await list_each(partial(self.page, path, metadata_only=True), query, take)
+        return found
 
     async def _apply(self, path: str, body: Json, manager: str) -> Json:
         return await self._patch(path, body, "apply-patch+yaml", manager, force="true")
@@ -333,8 +332,8 @@ async def load_configuration(kubeconfig: str | None) -> client.Configuration:
 
 def _document(method: str, path: str, answer: bytes) -> Json:
     try:
-        document = json.loads(answer)
-    except (ValueError, RecursionError) as error:
+        document = read_document(answer.decode())
+    except ValueError as error:
         raise Unavailable(f"{method} {path}: the answer is not JSON") from error
     if not isinstance(document, dict):
         raise Unavailable(f"{method} {path}: the answer is not a JSON object")

@@ -74,7 +74,9 @@ def sizing_request(
     return SizingRequest(
         model=spec.model.name,
         # What the resource describes itself wins over an entry of the catalog with that name.
-        architecture=None if config is None else model_from_config(spec.model.name, config),
+        architecture=None
+        if config is None
+        else model_from_config(spec.model.name, config.model_dump(exclude_none=True)),
         workload=workload(spec.traffic),
         sla=_sla(spec.sla, percentile),
         hardware=hardware,

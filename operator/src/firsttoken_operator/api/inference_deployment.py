@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from firsttoken_operator.api import forms
+from firsttoken_operator.api.architecture import Architecture
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described, optional
-from firsttoken_operator.api.quantities import Architecture, GpuName, LongName, ModelName, Name
+from firsttoken_operator.api.quantities import GpuName, LongName, ModelName, Name
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.api.sizing_spec import SizingSpec
 from firsttoken_operator.api.sla import ServiceLevel
@@ -91,7 +91,7 @@ class Model(ApiModel):
     )
     architecture: Architecture | None = optional(
         "The numbers of the model's config.json under their own names (hidden_size, num_hidden_layers...), for a "
-        "model outside the catalog.",
+        "model outside the catalog; of a multimodal model those of its language part.",
         absent="the catalog has them",
     )
 
@@ -215,9 +215,9 @@ class TargetRef(ApiModel):
         "API version of the target.",
         default="apps/v1",
         max_length=317,
-        pattern=forms.API_VERSION,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$",
     )
-    kind: str = described("Kind of the target.", default="Deployment", max_length=63, pattern=forms.CAMEL_CASE_WORD)
+    kind: str = described("Kind of the target.", default="Deployment", max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$")
     name: LongName = described("Name of the target in the same namespace.")
 
 

@@ -16,7 +16,6 @@ from pydantic_core import ErrorDetails
 
 from firsttoken_operator.api.base import RULE_ERROR
 from firsttoken_operator.api.errors import InvalidDocument
-from firsttoken_operator.api.forms import FORMS
 
 _TYPES = {
     "int_type": "an integer",
@@ -39,6 +38,8 @@ _BOUNDS = {
     "too_short": "write at least {min_length}",
 }
 MAX_SHOWN = 60
+MAX_NAMED = 30
+"""Of more fields a list would hide what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ def unknown_fields(model: type[BaseModel], document: Mapping[str, Any], path: st
 
 def _advice(key: str, known: list[str]) -> str:
     near = get_close_matches(key, known, n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(known)}"
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"use one of {', '.join(known)}" if len(known) <= MAX_NAMED else "leave it out"
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -115,8 +118,7 @@ def _problem(details: ErrorDetails) -> Problem:
         allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         return Problem(field, f"{shown} is not supported", f"use one of {allowed}")
     if kind == "string_pattern_mismatch":
-        form = FORMS[context["pattern"]]
-        return Problem(field, f"{shown} is not {form.words}", f"write it as in {form.example}")
+        return Problem(field, f"{shown} does not match {context['pattern']}", "write it in that form")
     if kind in _TYPES:
         return Problem(field, f"{shown} is not {_TYPES[kind]}", f"write {_TYPES[kind]}")
     if kind in _BOUNDS:

@@ -27,7 +27,7 @@ from firsttoken_operator.observe.vector import read_vector
 THREADS_PER_SOURCE = 4
 MAXIMUM_DEADLINE_SECONDS = 10.0
 LONGEST_ADDRESS = 200
-DEFAULT_BYTE_CAP = 64 * 1024 * 1024
+DEFAULT_BYTE_CAP = 16 * 1024 * 1024
 
 
 def query_deadline_seconds(tick_seconds: float) -> float:

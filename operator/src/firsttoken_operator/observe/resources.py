@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from firsttoken_operator.api.base import ApiModel
+from firsttoken_operator.api.base import UNREADABLE, ApiModel
 from firsttoken_operator.api.problems import problems_of
 from firsttoken_operator.observe.projections import Body, count
 
@@ -54,6 +54,8 @@ def read_resource(model: type[Parsed], body: Body) -> Stored[Parsed]:
 
 def _parse(model: type[Parsed], body: Body) -> tuple[Parsed | None, str]:
     """The object, or its first problem (field, problem, fix) and how many more there are."""
+    if unread := body.get(UNREADABLE):
+        return None, f"{unread}; take out what does not belong there"
     try:
         return model.model_validate(body), ""
     except ValidationError as error:

@@ -12,6 +12,7 @@ import contextlib
 import json
 import socket
 import ssl
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from firsttoken_operator.domain import Reason
 
 CHUNK_BYTES = 64 * 1024
 MAXIMUM_RETRY_AFTER_SECONDS = 300.0
+LONGEST_TOKEN_BYTES = 16 * 1024
 
 
 class RequestFailed(Exception):
@@ -173,9 +175,9 @@ class BoundedSession(requests.Session):
         if self._bearer_token_file is None:
             return {}
         try:
-            return {"Authorization": f"Bearer {self._bearer_token_file.read_text().strip()}"}
+            return {"Authorization": f"Bearer {_token(self._bearer_token_file)}"}
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            why = error.strerror if isinstance(error, OSError) else error
             raise RequestFailed(Reason.UNAUTHORIZED, f"bearer token file: {why}") from None
 
     def _read(self, response: requests.Response) -> Iterator[bytes]:
@@ -188,6 +190,19 @@ class BoundedSession(requests.Session):
             if total > self._byte_cap:
                 raise RequestFailed(Reason.BAD_RESPONSE, f"answer larger than {self._byte_cap} bytes")
             yield chunk
+
+
+def _token(file: Path) -> str:
+    """What a file holds, where that can be a token. Raises OSError, and ValueError without any part of it."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise ValueError("it is no file")  # NB: opening a pipe would wait for ever.
+    with file.open("rb") as opened:
+        token = opened.read(LONGEST_TOKEN_BYTES + 1).strip()
+    if not token or len(token) > LONGEST_TOKEN_BYTES:
+        raise ValueError("it is too long" if token else "it is empty")
+    if not all(0x21 <= byte <= 0x7E for byte in token):
+        raise ValueError("it is no token")
+    return token.decode()
 
 
 def _cause(error: BaseException) -> str:

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
-from firsttoken_operator.act.kubernetes import Json, KubernetesCluster, ObjectRef
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.objects import Json
 
 logger = logging.getLogger(__name__)
 

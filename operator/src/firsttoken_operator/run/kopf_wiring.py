@@ -6,18 +6,20 @@ good, and a finalizer would keep resources from being deleted while the operator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
+import aiohttp
 import kopf
 from kubernetes.aio import client
 
 from firsttoken_operator.act.kubernetes import load_configuration
+from firsttoken_operator.act.objects import LARGEST_OBJECT, Json, bounded_event, read_document, read_list
 from firsttoken_operator.run.reflector import RETRY_SECONDS, Feed
 from firsttoken_operator.run.watches import Watched
 
-_PAGE = 100
-"""Objects that are listed at once: kopf holds the bodies of a page all together."""
+_PAGE = 25
+"""Objects that are listed at once: kopf has the text of a page and the objects in it in memory together."""
 _EXIT_SECONDS = 20.0
 """After this long a graceful exit is forced: below the pod's grace period."""
 
@@ -26,9 +28,14 @@ def registry(feed: Feed, kubeconfig: str | None, kinds: Iterable[Watched]) -> ko
     """Handlers that pass every event of these kinds to `feed`, and the login."""
     handlers = kopf.OperatorRegistry()
 
-    async def login(**_: Any) -> kopf.ConnectionInfo:
+    async def login(**_: Any) -> kopf.AiohttpSession:
         # Read again at every login: after a 401 the token or the certificate authority may have been rotated.
-        return _connection(await load_configuration(kubeconfig))
+        connection = _connection(await load_configuration(kubeconfig))
+        connector = aiohttp.TCPConnector(limit=0, ssl=connection.as_ssl_context())
+        session = aiohttp.ClientSession(
+            connector=connector, headers=connection.as_http_headers(), response_class=_BoundedResponse
+        )
+        return kopf.AiohttpSession(server=connection.server, aiohttp_session=session)
 
     kopf.on.login(id="login", registry=handlers)(login)
     for watched in kinds:
@@ -55,6 +62,40 @@ def settings(*, initial_streaming: bool) -> kopf.OperatorSettings:
     chosen.execution.max_workers = 2
     chosen.process.ultimate_exiting_timeout = _EXIT_SECONDS
     return chosen
+
+
+class _BoundedResponse(aiohttp.ClientResponse):
+    """An answer in which kopf finds no object that is too large or too deep for it."""
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        await super().start(connection)
+        self.content = _BoundedLines(self.content)  # type: ignore[assignment]
+        return self
+
+    async def json(self, **_: Any) -> Any:
+        text, items = (await self.read()).decode(), list[Json]()
+        if '"items"' not in text:
+            return read_document(text)
+        return read_list(text, items.append, LARGEST_OBJECT) | {"items": items}
+
+
+class _BoundedLines:
+    """The content of an answer; where it is read piece by piece, it is a watch with an event on each line."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        begun = b""
+        async for chunk in self._content.iter_chunked(size):
+            *lines, begun = (begun + chunk).split(b"\n")
+            for line in lines:
+                yield bounded_event(line) + b"\n"
+        if begun:
+            yield begun
 
 
 class _NoDiff(kopf.DiffBaseStorage):

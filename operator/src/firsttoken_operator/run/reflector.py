@@ -1,21 +1,20 @@
 """A list and a watch of one kind that a cluster has by the ten thousand: pods, ReplicaSets, autoscalers, nodes.
 
 kopf keeps a task, a queue and a memory for every object, and takes milliseconds for each; here an object is read, fed
-and forgotten. A list comes in pages, and a page is read object by object: however large they are, one of them is in
-memory beside the text.
+and forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, Throttled, Unavailable
-from firsttoken_operator.act.kubernetes import PAGE, Json, KubernetesCluster
+from firsttoken_operator.act.kubernetes import KubernetesCluster
+from firsttoken_operator.act.objects import Json, list_each
 from firsttoken_operator.run.watches import Watched
 
 logger = logging.getLogger(__name__)
@@ -28,11 +27,6 @@ RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
 FAILURES_BEFORE_LIST = 3
 """A connection that broke is taken up where it was; a server that then still refuses may know that place no more."""
 AFTER_A_WATCH_SECONDS = 0.5
-LARGEST_PAGE_BYTES = 8 * 1024 * 1024
-"""A page that is larger is asked for again with fewer objects, in the end with one."""
-_ITEMS = re.compile(r'"items"\s*:\s*\[')
-_BETWEEN = re.compile(r"[\s,]*")
-_decode = json.JSONDecoder().raw_decode
 
 
 class Reflector:
@@ -77,18 +71,8 @@ class Reflector:
             found.add(body["metadata"]["uid"])
             self._take(None, body)
 
-        query, limit = dict(self._query), PAGE
-        while True:
-            query["limit"] = str(limit)
-            largest = LARGEST_PAGE_BYTES if limit > 1 else float("inf")
-            text = await self._cluster.page(self._path, query, largest, metadata_only=self.kind.metadata_only)
-            if text is None:
-                limit = max(1, limit // 8)
-                continue
-            metadata = read_list(text, take)
-            if not metadata.get("continue"):
-                break
-            query["continue"] = metadata["continue"]
+        page = partial(self._cluster.page, self._path, metadata_only=self.kind.metadata_only)
+        metadata = await list_each(page, self._query, take)
         for uid in self._uids - found:
             self._take("DELETED", {"metadata": {"uid": uid}})
         self._version, self.listed, self._failures = metadata["resourceVersion"], True, 0
@@ -113,32 +97,3 @@ class Reflector:
         else:
             self._uids.add(uid)
         self._feed(self.kind, told, body)
-
-
-def read_list(text: str, take: Callable[[Json], None]) -> Json:
-    """Hand on every object of a page as soon as it is read; returns the page's own metadata.
-
-    Raises `Unavailable` for what is no list.
-    """
-    try:
-        # NB: the quotes of the key cannot stand inside a string, and no key before it holds a list.
-        if (found := _ITEMS.search(text)) is None:
-            metadata = json.loads(text)["metadata"]
-        else:
-            at = _next(text, found.end())
-            while text[at] != "]":
-                item, at = _decode(text, at)
-                take(item)
-                del item  # Or it would be kept while the next one is read.
-                at = _next(text, at)
-            metadata = json.loads(text[: found.end()] + text[at:])["metadata"]
-        metadata["resourceVersion"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise Unavailable(f"a list is not readable: {type(error).__name__}") from error
-    found_metadata: Json = metadata
-    return found_metadata
-
-
-def _next(text: str, at: int) -> int:
-    between = _BETWEEN.match(text, at)
-    return between.end() if between else at

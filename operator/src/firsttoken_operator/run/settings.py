@@ -62,8 +62,10 @@ class PrometheusSettings(_Section):
 
     url: str
     bearer_token_file: Path | None = None
+    allow_insecure_token: bool = False
+    """Whether the token may be sent over plain HTTP, readable on the way."""
     certificate_authority_file: Path | None = None
-    response_limit_mebibytes: int = Field(default=64, ge=1, le=1024)
+    response_limit_mebibytes: int = Field(default=16, ge=1, le=1024)
     gateway: GatewaySettings | None = None
 
     @property
@@ -83,6 +85,14 @@ class PrometheusSettings(_Section):
         if parts.username or parts.password:
             raise ValueError("credentials do not belong into a URL, which is logged; use bearerTokenFile")
         return url
+
+    @model_validator(mode="after")
+    def _keep_the_token_secret(self) -> PrometheusSettings:
+        if self.bearer_token_file and not self.allow_insecure_token and urlsplit(self.url).scheme == "http":
+            raise ValueError(
+                f"bearerTokenFile would be sent to {self.url} unencrypted; use an https URL, or set allowInsecureToken"
+            )
+        return self
 
 
 class ApiServerSettings(_Section):
