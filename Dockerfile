@@ -10,27 +10,31 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/firsttoken UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS
 COPY pyproject.toml uv.lock ./
 # scipy is for `firsttoken replay` only, which is no work for a pod.
 RUN /uv/bin/uv sync --frozen --no-dev --extra operator --no-install-package scipy --no-install-project
+COPY tools/image/runtime_root.py /
+RUN /opt/firsttoken/bin/python /runtime_root.py packages /runtime \
+ && /uv/bin/uv export --quiet --frozen --no-dev --extra operator --no-emit-package scipy --format cyclonedx1.5 \
+    --output-file /runtime/opt/firsttoken/sbom.cdx.json > /dev/null
 
 FROM packages AS build
 COPY README.md LICENSE ./
 COPY operator operator
 COPY sizing sizing
 COPY crds crds
-RUN /uv/bin/uv sync --frozen --no-dev --extra operator --no-install-package scipy --no-editable
-COPY tools/image/runtime_root.py /
-RUN /opt/firsttoken/bin/python /runtime_root.py /runtime \
- && /uv/bin/uv export --quiet --frozen --no-dev --extra operator --no-emit-package scipy --format cyclonedx1.5 \
-    --output-file /runtime/opt/firsttoken/sbom.cdx.json > /dev/null
+RUN /uv/bin/uv sync --frozen --no-dev --extra operator --no-install-package scipy --no-editable \
+ && /opt/firsttoken/bin/python /runtime_root.py project /project /runtime
 
-FROM scratch
-ARG VERSION=""
-ARG REVISION=""
+# Two layers: what every version has until its packages change, and the version.
+FROM scratch AS base
+COPY --from=packages /runtime /
+ENV PATH=/opt/firsttoken/bin LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 LABEL org.opencontainers.image.title="firsttoken" \
       org.opencontainers.image.description="The fewest GPUs that still answer on time: an operator for LLM inference" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
-COPY --from=build /runtime /
-ENV PATH=/opt/firsttoken/bin LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+      org.opencontainers.image.licenses="Apache-2.0"
 USER 65532:65532
 CMD ["firsttoken", "--help"]
+
+FROM base
+ARG VERSION=""
+ARG REVISION=""
+LABEL org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /project /

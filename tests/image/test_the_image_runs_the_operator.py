@@ -125,7 +125,10 @@ def test_it_holds_what_it_runs_and_no_more(image: Image) -> None:
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     programs = {path.name for path in files if path.parent.name in {"bin", "sbin"} and "firsttoken" not in path.parts}
 
+    packages, project = (int(layer) for layer in image.layer_megabytes)
+
     assert megabytes < 250
+    assert project < 20 < packages  # what a new version is on a node that has the last one
     assert {name for name in programs if not name.startswith("python")} == set()
     assert not [path for path in files if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
     assert not [path for path in files if path.name in {"gcc", "sh", "bash", "apt", "dpkg", "pip", "uv"}]

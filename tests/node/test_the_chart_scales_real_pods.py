@@ -98,13 +98,14 @@ def test_pods_go_when_the_traffic_does(stage: Stage) -> None:
 
 
 @pytest.mark.whole_node
+@pytest.mark.timeout(600)
 def test_a_rendered_runtime_runs_and_is_measured(stage: Stage) -> None:
     secret = {"metadata": {"name": "ngc-api-secret", "namespace": FLEET, "labels": {"firsttoken.dev/render": "true"}}}
     stage.apply({"apiVersion": "v1", "kind": "Secret", "stringData": {"NGC_API_KEY": "none"}, **secret})
     stage.apply(rendered_example())
-    stage.waits_for("its two pods are ready", lambda: ready_pods(stage, "assistant") == 2, 180)
+    stage.waits_for("its two pods are ready", lambda: ready_pods(stage, "assistant") == 2, 300)
     stage.waits_for("it is measured", lambda: stage.condition("MetricsHealthy", "assistant").startswith("True"), 180)
-    (pod, *_) = stage.list("pod", FLEET, "app.kubernetes.io/name=assistant")
+    (pod, *_) = stage.list("pod", FLEET, "app.kubernetes.io/instance=assistant")
     (container,) = pod["spec"]["containers"]
 
     assert stage.condition("Ready", "assistant").startswith("True")

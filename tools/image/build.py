@@ -45,6 +45,12 @@ class Image:
             found: dict[str, Any] = _json(archive, _json(archive, "manifest.json")[0]["Config"])["config"]
         return found
 
+    @property
+    def layer_megabytes(self) -> list[float]:
+        """Sizes of its layers, the lowest first."""
+        with tarfile.open(self.archive) as archive:
+            return [archive.getmember(name).size / 1e6 for name in _json(archive, "manifest.json")[0]["Layers"]]
+
 
 def image() -> Image:
     """The image of this checkout, built where the cache has none for these files. Raises `SetupError`."""
@@ -106,6 +112,7 @@ def _script(store: Path, context: Path, out: Path, name: str, version: str) -> s
     {b} images --quiet localhost/python:3.11-slim > /dev/null 2>&1 \
       || {b} bud --isolation chroot --quiet --layers=false -t localhost/python:3.11-slim .
     {bud} --target packages -t localhost/packages source
+    {bud} --target base -t localhost/base source
     {bud} -t {name} source
     {b} push --quiet {name} docker-archive:{out}/image.tar:{name}
     {b} rmi {name}

@@ -1,7 +1,8 @@
 """Copies what a virtual environment needs at run time, and nothing else, into a new root.
 
-Run by the Dockerfile as `python runtime_root.py ROOT` with the environment's own Python; standard library only. Nothing
-in it depends on the processor or the base: shared libraries are what `ldd` names, Python is where it says it is.
+Run by the Dockerfile, for a layer of packages and for the project above it, with the environment's own Python;
+standard library only. Nothing in it depends on the processor or the base: shared libraries are what `ldd` names, Python
+is where it says it is.
 
 Byte code is made for what the operator imports, as its root file system is read-only: it starts in half the time. The
 Kubernetes client is 75 MB of generated source, three quarters of it comments: it stays as byte code only.
@@ -10,6 +11,7 @@ Kubernetes client is 75 MB of generated source, three quarters of it comments: i
 from __future__ import annotations
 
 import compileall
+import importlib.util
 import os
 import py_compile
 import re
@@ -20,7 +22,13 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-IMPORTED = "firsttoken_operator.cli.operator, firsttoken_operator.run.process, firsttoken_lab.emulate.service"
+IMPORTED = {
+    "packages": "kopf, numpy, pydantic, aiohttp.web, prometheus_client, prometheus_api_client.prometheus_connect, yaml",
+    "project": "firsttoken_operator.cli.operator, firsttoken_operator.run.process, firsttoken_lab.emulate.service",
+}
+"""What is imported to see which modules need byte code, in each of the two layers."""
+PROJECT = ("bin/firsttoken", "bin/kubectl-firsttoken", "lib/python3*/site-packages/firsttoken*")
+BYTE_CODE_ONLY = "kubernetes"
 UNUSED_PARTS = {
     "__pycache__",
     "tests",
@@ -42,19 +50,25 @@ LOADED_BY_NAME = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "lib
 USER = "nonroot:x:65532:"
 
 
-def main(root: Path) -> int:
-    """Fill `root`, which must not exist."""
+def main(layer: str, root: Path, *below: Path) -> int:
+    """Fill `root`, which must not exist, with one of the two layers; `below` are the roots that it will lie on."""
+    root.mkdir()
     environment = Path(sys.prefix)
-    copy_tree(Path(sysconfig.get_path("stdlib")), root)
-    copy_tree(environment, root)
-    for executable in (Path(sys.executable), environment / "bin/python", Path(sys._base_executable)):  # type: ignore[attr-defined]
-        copy(executable, root)
-    programs = [Path(sys.executable).resolve(), *shared_objects(root)]
-    for library in {*libraries(programs), *libraries_by_name(LOADED_BY_NAME)}:
-        copy(library, root)
-    write_system_files(root)
-    compile_imported(root)
-    compile_only(next((root / environment.relative_to("/")).glob("lib/python3*/site-packages")) / "kubernetes")
+    if layer == "packages":
+        copy_tree(Path(sysconfig.get_path("stdlib")), root)
+        copy_tree(environment, root)
+        copy(environment / "bin/python", root)
+        copy(Path(sys._base_executable), root)  # type: ignore[attr-defined]
+        programs = [Path(sys.executable).resolve(), *shared_objects(root)]
+        for library in {*libraries(programs), *libraries_by_name(LOADED_BY_NAME)}:
+            copy(library, root)
+        write_system_files(root)
+        compile_only(next((root / environment.relative_to("/")).glob("lib/python3*/site-packages")) / BYTE_CODE_ONLY)
+    else:
+        for pattern in PROJECT:
+            for path in environment.glob(pattern):
+                (copy_tree if path.is_dir() else copy)(path, root)
+    compile_imported(layer, root, below)
     return 0
 
 
@@ -120,22 +134,25 @@ def write_system_files(root: Path) -> None:
     (root / "tmp").chmod(0o1777)
 
 
-def compile_imported(root: Path) -> None:
-    """Write byte code beside the modules that the operator imports.
+def compile_imported(layer: str, root: Path, below: Iterable[Path]) -> None:
+    """Write byte code of the modules that are imported and have none below.
 
     It is taken without a look at the source's time, which builders and registries may change.
     """
-    code = f"import sys, {IMPORTED}\nprint(*(getattr(m, '__file__', '') for m in sys.modules.values()), sep='\\n')"
-    modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    for module in modules.splitlines():
-        if module.endswith(".py"):
-            inside = root / module.lstrip("/")
-            py_compile.compile(
-                str(inside),
-                dfile=module,
-                doraise=True,
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-            )
+    code = (
+        f"import sys, {IMPORTED[layer]}\nprint(*(getattr(m, '__file__', '') for m in sys.modules.values()), sep='\\n')"
+    )
+    command = [sys.executable, "-B", "-c", code]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    for module in modules:
+        if module.endswith(".py") and f"/site-packages/{BYTE_CODE_ONLY}/" not in module:
+            cache = importlib.util.cache_from_source(module).lstrip("/")
+            if any((other / cache).exists() for other in below):
+                continue
+            target = root / cache
+            target.parent.mkdir(parents=True, exist_ok=True)
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(module, cfile=str(target), dfile=module, doraise=True, invalidation_mode=mode)
 
 
 def compile_only(package: Path) -> None:
@@ -151,4 +168,4 @@ def compile_only(package: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(sys.argv[1], *map(Path, sys.argv[2:])))
