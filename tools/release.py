@@ -1,7 +1,8 @@
 """Prepares a release: `make release VERSION=0.2.0`, then a look at the commit, then `git push --follow-tags`.
 
 The version stands in `pyproject.toml`. The chart has to repeat it, and the lock names it; this writes all three, heads
-the unreleased part of the changelog with version and date, commits and tags.
+the unreleased part of the changelog with version and date, commits and tags, and makes in dist/ what is uploaded: the
+packaged chart, the custom resource definitions in one file, and their sums.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import subprocess
 import sys
 import tomllib
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
+
+from tools.cluster.tools import helm
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -50,6 +54,19 @@ def prepare(root: Path, version: str, date: str) -> None:
     _replace(root / "uv.lock", entry.format(before), entry.format(version))
 
 
+def artifacts(root: Path, folder: Path) -> list[Path]:
+    """Package the chart, bundle the definitions, and sum up both, as files of `folder`."""
+    version = project_version(root)
+    folder.mkdir(exist_ok=True)
+    packaged = ("package", str(root / "helm/firsttoken"), "--destination", str(folder))
+    subprocess.run((str(helm()), *packaged), check=True, capture_output=True)
+    chart, definitions = folder / f"firsttoken-{version}.tgz", folder / f"firsttoken-crds-{version}.yaml"
+    definitions.write_text("".join(f"---\n{file.read_text()}" for file in sorted((root / "crds").glob("*.yaml"))))
+    sums = folder / f"firsttoken-{version}.sha256"
+    sums.write_text("".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in (chart, definitions)))
+    return [chart, definitions, sums]
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
@@ -72,7 +89,9 @@ def main(version: str) -> int:
         return 2
     _git("commit", "--all", "--message", f"Release {version}")
     _git("tag", "--annotate", f"v{version}", "--message", f"firsttoken {version}")
+    made = artifacts(ROOT, ROOT / "dist")
     print(f"v{version} is committed and tagged; look at it, then: git push --follow-tags")
+    print(f"to be uploaded, and signed as docs/chart.md says: {', '.join(str(file) for file in made)}")
     return 0
 
 

@@ -55,6 +55,8 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
             "prometheus.edge.bearerTokenFile=/token", "advisory=true",
             "prometheus.edge.gateway.requestsTotal=gw_requests_total", "prometheus.edge.gateway.nameLabel=deployment",
             "prometheus.edge.gateway.selector.job=gw", "apiServer.burst=40",
+            "prometheus.edge.clientCertificateFile=/c", "prometheus.edge.clientKeyFile=/k",
+            "prometheus.edge.headers.X-Scope-OrgID=team-a",
         ),
         "ConfigMap",
     )  # fmt: skip
@@ -65,6 +67,8 @@ def test_the_operator_reads_the_configuration_that_the_chart_writes(tmp_path: Pa
     assert settings.prometheus["default"].url == "http://p:9090"
     assert settings.prometheus["edge"].bearer_token_file == Path("/token")
     assert settings.prometheus["default"].bearer_token_file == Path("/other")
+    assert settings.prometheus["edge"].client_certificate == (Path("/c"), Path("/k"))
+    assert settings.prometheus["edge"].headers == {"X-Scope-OrgID": "team-a"}
     assert settings.prometheus["default"].gateway_counter is None
     assert settings.prometheus["edge"].gateway_counter == GatewayCounter(
         "gw_requests_total", "namespace", "deployment", {"job": "gw"}
@@ -154,6 +158,73 @@ def test_a_changed_configuration_has_a_name_of_its_own_and_starts_a_new_pod() ->
     assert len(mounted(f"fullnameOverride={'x' * 63}")) <= 63
 
 
+KNOBS = (
+    "commonLabels.team=ml", "annotations.a=b", "topologySpreadConstraints[0].maxSkew=1",
+    "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
+    "podSecurityContext.runAsUser=null", "podSecurityContext.fsGroup=null", "livenessProbe.failureThreshold=9",
+    "extraEnv[0].name=A", "extraEnv[0].value=b", "extraEnvFrom[0].secretRef.name=s", "extraArgs={--log-level=DEBUG}",
+    "extraContainers[0].name=c", "extraContainers[0].image=i", "initContainers[0].name=d", "initContainers[0].image=i",
+    "dnsPolicy=Default", "dnsConfig.nameservers={192.0.2.1}", "hostAliases[0].ip=192.0.2.1", "runtimeClassName=kata",
+    "terminationGracePeriodSeconds=40", "revisionHistoryLimit=3", "serviceMonitor.enabled=true",
+    "podMonitor.enabled=true", "podMonitor.relabelings[0].action=drop", "podDisruptionBudget.maxUnavailable=50%",
+    "extraObjects[0].kind=Secret", "extraObjects[0].metadata.name=mine-{{ .Release.Name }}",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned() -> list[dict[str, Any]]:
+    return render(*KNOBS)
+
+
+def test_what_is_tuned_reaches_the_pod(tuned: list[dict[str, Any]]) -> None:
+    (deployment,) = of_kind(tuned, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    operator, more = pod["containers"]
+    (spread,) = pod["topologySpreadConstraints"]
+
+    assert deployment["metadata"]["annotations"] == {"a": "b"}
+    assert deployment["spec"]["revisionHistoryLimit"] == 3
+    assert spread["labelSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    assert (operator["livenessProbe"]["failureThreshold"], operator["livenessProbe"]["periodSeconds"]) == (9, 15)
+    assert {"name": "A", "value": "b"} in operator["env"]
+    assert operator["envFrom"] == [{"secretRef": {"name": "s"}}]
+    assert operator["args"][-1] == "--log-level=DEBUG"
+    assert (more["name"], pod["initContainers"][0]["name"]) == ("c", "d")
+    assert (pod["dnsPolicy"], pod["dnsConfig"]) == ("Default", {"nameservers": ["192.0.2.1"]})
+    assert (pod["hostAliases"], pod["runtimeClassName"]) == ([{"ip": "192.0.2.1"}], "kata")
+    assert pod["terminationGracePeriodSeconds"] == 40
+
+
+def test_what_is_tuned_reaches_the_other_objects(tuned: list[dict[str, Any]]) -> None:
+    (service,), (monitor,) = of_kind(tuned, "Service"), of_kind(tuned, "ServiceMonitor")
+    (pods,), (budget,) = of_kind(tuned, "PodMonitor"), of_kind(tuned, "PodDisruptionBudget")
+    (mine,) = (secret for secret in of_kind(tuned, "Secret"))
+    made = [m for m in tuned if m["kind"] not in ("CustomResourceDefinition", "Secret", "Pod")]
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert pods["spec"]["podMetricsEndpoints"][0]["relabelings"] == [{"action": "drop"}]
+    assert budget["spec"]["maxUnavailable"] == "50%"
+    assert mine["metadata"]["name"] == "mine-firsttoken"
+    assert {manifest["metadata"]["labels"]["team"] for manifest in made} == {"ml"}
+
+
+def test_helm_test_reads_the_configuration_with_the_operators_image_and_restrictions() -> None:
+    manifests = render()
+    (pod,), (deployment,) = of_kind(manifests, "Pod"), of_kind(manifests, "Deployment")
+    (test,), (operator,) = pod["spec"]["containers"], deployment["spec"]["template"]["spec"]["containers"]
+
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert pod["spec"]["volumes"] == deployment["spec"]["template"]["spec"]["volumes"]
+    assert (test["image"], test["command"]) == (operator["image"], operator["command"])
+    assert test["args"] == [*operator["args"], "--check"]
+    assert test["securityContext"] == operator["securityContext"]
+    assert of_kind(render("tests.enabled=false"), "Pod") == []
+
+
 def test_an_image_digest_wins_over_the_tag() -> None:
     digest = "sha256:" + "a" * 64
     (deployment,) = of_kind(
@@ -228,6 +299,11 @@ def test_the_operators_own_metrics_keep_their_namespace() -> None:
         ("render.allowed.images={nvcr.io/nim:1}", "images"),
         ("render.allowed.secrets={all}", "secrets"),
         ("scale.requireLabel=sometimes", "requireLabel"),
+        ("livenessProbe.port=1", "port"),
+        ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
+        ("extraEnv[0].value=x", "name"),
+        ("prometheus.default.basicAuth.username=u", "passwordFile"),
+        ("prometheus.default.headers.a b=c", "a b"),
         ("networkPolicy.apiServerPorts={https}", "apiServerPorts"),
         ("networkPolicy.apiServerCIDRs={kubernetes}", "apiServerCIDRs"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import os
@@ -12,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +33,7 @@ class Asker:
     def __init__(self) -> None:
         self.sources: list[PrometheusSource] = []
 
-    def source(self, url: str, *, deadline_seconds: float = DEADLINE_SECONDS, **config: Path) -> PrometheusSource:
+    def source(self, url: str, *, deadline_seconds: float = DEADLINE_SECONDS, **config: Any) -> PrometheusSource:
         source = PrometheusSource(
             SourceConfig("default", url, byte_cap=BYTE_CAP, **config), deadline_seconds=deadline_seconds
         )
@@ -285,6 +287,23 @@ async def test_the_bearer_token_is_read_anew_for_every_query(asker: Asker, tmp_p
     assert [headers["authorization"] for _, headers in server.requests] == ["Bearer first", "Bearer second"]
     assert isinstance(result, Missing)
     assert result.reason is Reason.UNAUTHORIZED
+
+
+async def test_a_user_a_tenant_and_what_else_a_source_asks_for_are_sent(asker: Asker, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("open sesame\n".replace(" ", "-"))
+    with FaultServer(document(CONTENT)) as server:
+        source = asker.source(server.url, basic_auth=("reader", password), headers={"X-Scope-OrgID": "team-a|team-b"})
+        await source.query("up")
+        password.unlink()
+        result = await source.query("up")
+
+    ((_, headers),) = server.requests
+    assert headers["authorization"] == "Basic " + base64.b64encode(b"reader:open-sesame").decode()
+    assert headers["x-scope-orgid"] == "team-a|team-b"
+    assert isinstance(result, Missing)
+    assert result.reason is Reason.UNAUTHORIZED
+    assert "password file: No such file" in result.detail
 
 
 @pytest.mark.parametrize(

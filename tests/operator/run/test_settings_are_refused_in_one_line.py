@@ -108,6 +108,17 @@ def test_advisory_is_off_unless_asked_for() -> None:
             "prometheus: {edge: {url: 'http://p', bearerTokenFile: /token}}",
             "prometheus.edge: bearerTokenFile would be sent to http://p unencrypted; use an https URL, or set allow",
         ),
+        (
+            "prometheus: {edge: {url: 'http://p', basicAuth: {username: u, passwordFile: /p}}}",
+            "prometheus.edge: basicAuth would be sent to http://p unencrypted; use an https URL, or set allow",
+        ),
+        (
+            "prometheus: {edge: {url: 'https://p', basicAuth: {username: u, passwordFile: /p}, bearerTokenFile: /t}}",
+            "prometheus.edge: bearerTokenFile and basicAuth are two answers to one question",
+        ),
+        ("prometheus: {edge: {url: 'https://p', clientKeyFile: /k}}", "belong together; set both"),
+        ("prometheus: {edge: {url: 'http://p', headers: {authorization: x}}}", "headers: authorization is set by the"),
+        ('prometheus: {edge: {url: "http://p", headers: {X-A: "a\\nb"}}}', "headers.X-A: String should match"),
         ("prometheus: {Default: 'http://p'}", "use lower-case letters"),
         (GATEWAY.format("requestsTotal: 'm{x=1}', nameLabel: d"), "gateway.requestsTotal: String should match"),
         (GATEWAY.format("requestsTotal: m, nameLabel: d-e"), "gateway.nameLabel: String should match"),
@@ -138,3 +149,12 @@ def test_a_file_that_is_missing_is_one_line_and_exit_status_2(
 
     assert status == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_check_reads_the_file_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, "prometheus: {edge: 'http://p'}")
+
+    assert command.run(parse("--config", str(file), "--check")) == 0
+    assert capsys.readouterr().out == "the configuration is usable; Prometheus servers: edge\n"
+    file.write_text("prometheus: 1")
+    assert command.run(parse("--config", str(file), "--check")) == 2

@@ -61,6 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("POD_NAMESPACE"),
         help="its namespace (default $POD_NAMESPACE)",
     )
+    parser.add_argument(
+        "--check", action="store_true", help="read the configuration, say what is wrong with it, and end"
+    )
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="default INFO")
 
 
@@ -78,6 +81,9 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as error:
         print(f"firsttoken operator: {error}", file=sys.stderr)
         return 2
+    if args.check:
+        print(f"the configuration is usable; Prometheus servers: {', '.join(settings.prometheus) or 'none'}")
+        return 0
     logs.configure(settings.log_level)
     try:
         return asyncio.run(run_operator(settings, args.kubeconfig))

@@ -12,6 +12,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,7 +43,12 @@ class SourceConfig:
     name: str
     url: str = field(repr=False)
     bearer_token_file: Path | None = None
+    basic_auth: tuple[str, Path] | None = None
+    """User, and the file of the password."""
     certificate_authority_file: Path | None = None
+    client_certificate: tuple[Path, Path] | None = None
+    """Files of a certificate and its key."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     byte_cap: int = DEFAULT_BYTE_CAP
 
     @property
@@ -58,7 +64,10 @@ class SourceConfig:
             parse=parse,
             byte_cap=self.byte_cap,
             bearer_token_file=self.bearer_token_file,
+            basic_auth=self.basic_auth,
             certificate_authority_file=self.certificate_authority_file,
+            client_certificate=self.client_certificate,
+            headers=self.headers,
         )
 
 

@@ -14,8 +14,10 @@ import socket
 import ssl
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import requests
@@ -113,12 +115,16 @@ class BoundedSession(requests.Session):
         byte_cap: int,
         parse: Parse = parse_json,
         bearer_token_file: Path | None = None,
+        basic_auth: tuple[str, Path] | None = None,
         certificate_authority_file: Path | None = None,
+        client_certificate: tuple[Path, Path] | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__()
         self.trust_env = False
         self.verify = str(certificate_authority_file) if certificate_authority_file else True
-        self.headers["Accept-Encoding"] = "identity"
+        self.cert = (str(client_certificate[0]), str(client_certificate[1])) if client_certificate else None
+        self.headers.update({**headers, "Accept-Encoding": "identity"})
         self.document: Any = None
         """What the last request returned (the client that asks hands out only a part of it)."""
         self._socket: socket.socket | None = None
@@ -126,6 +132,7 @@ class BoundedSession(requests.Session):
         self._byte_cap = byte_cap
         self._parse = parse
         self._bearer_token_file = bearer_token_file
+        self._basic_auth = basic_auth
         self._adapter = _Adapter(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def get_adapter(self, url: str | bytes) -> _Adapter:
@@ -172,13 +179,16 @@ class BoundedSession(requests.Session):
 
     def _authorization(self) -> dict[str, str]:
         # NB: read for every request, because mounted tokens are rotated under a running process.
-        if self._bearer_token_file is None:
-            return {}
+        what = "password file" if self._basic_auth else "bearer token file"
         try:
-            return {"Authorization": f"Bearer {_token(self._bearer_token_file)}"}
+            if self._basic_auth:
+                user, password_file = self._basic_auth
+                both = b64encode(f"{user}:{_token(password_file)}".encode())
+                return {"Authorization": f"Basic {both.decode()}"}
+            return {"Authorization": f"Bearer {_token(self._bearer_token_file)}"} if self._bearer_token_file else {}
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            raise RequestFailed(Reason.UNAUTHORIZED, f"bearer token file: {why}") from None
+            raise RequestFailed(Reason.UNAUTHORIZED, f"{what}: {why}") from None
 
     def _read(self, response: requests.Response) -> Iterator[bytes]:
         encoding = response.headers.get("Content-Encoding", "identity")

@@ -36,7 +36,10 @@ def source_configs(settings: Settings) -> dict[str, SourceConfig]:
             name=name,
             url=source.url,
             bearer_token_file=source.bearer_token_file,
+            basic_auth=(source.basic_auth.username, source.basic_auth.password_file) if source.basic_auth else None,
             certificate_authority_file=source.certificate_authority_file,
+            client_certificate=source.client_certificate,
+            headers=source.headers,
             byte_cap=source.response_limit_mebibytes * _MEBIBYTE,
         )
         for name, source in settings.prometheus.items()

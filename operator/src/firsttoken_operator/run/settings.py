@@ -25,6 +25,9 @@ SCRAPES_PER_RATE_WINDOW = 4
 TEN_MINUTES = 600.0
 DNS_NAME = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 METRIC_NAME = "^[a-zA-Z_:][a-zA-Z0-9_:]*$"
+HeaderName = Annotated[str, Field(pattern="^[A-Za-z0-9][-A-Za-z0-9]*$", max_length=64)]
+HeaderValue = Annotated[str, Field(pattern="^[ -~]*$", max_length=1024)]
+OWN_HEADERS = {"authorization", "accept-encoding", "host", "content-length", "transfer-encoding", "connection"}
 LabelName = Annotated[str, Field(pattern="^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
 
@@ -57,14 +60,26 @@ class GatewaySettings(_Section):
         return self
 
 
+class BasicAuthSettings(_Section):
+    """A user, and the file of the password."""
+
+    username: str = Field(min_length=1, pattern="^[^:]+$")
+    password_file: Path
+
+
 class PrometheusSettings(_Section):
     """One Prometheus, as the administrator names it. Files are read again when they change."""
 
     url: str
     bearer_token_file: Path | None = None
+    basic_auth: BasicAuthSettings | None = None
     allow_insecure_token: bool = False
-    """Whether the token may be sent over plain HTTP, readable on the way."""
+    """Whether token or password may be sent over plain HTTP, readable on the way."""
     certificate_authority_file: Path | None = None
+    client_certificate_file: Path | None = None
+    client_key_file: Path | None = None
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict, max_length=16)
+    """Sent with each query, such as `X-Scope-OrgID` for a tenant of Mimir or Thanos. No secrets: use the files."""
     response_limit_mebibytes: int = Field(default=16, ge=1, le=1024)
     gateway: GatewaySettings | None = None
 
@@ -86,11 +101,29 @@ class PrometheusSettings(_Section):
             raise ValueError("credentials do not belong into a URL, which is logged; use bearerTokenFile")
         return url
 
+    @property
+    def client_certificate(self) -> tuple[Path, Path] | None:
+        """Files of the certificate that the operator shows, and of its key."""
+        certificate, key = self.client_certificate_file, self.client_key_file
+        return (certificate, key) if certificate and key else None
+
+    @model_validator(mode="after")
+    def _check_credentials(self) -> PrometheusSettings:
+        if self.bearer_token_file and self.basic_auth:
+            raise ValueError("bearerTokenFile and basicAuth are two answers to one question; keep one of them")
+        if (self.client_certificate_file is None) != (self.client_key_file is None):
+            raise ValueError("clientCertificateFile and clientKeyFile belong together; set both")
+        for header in self.headers:
+            if header.lower() in OWN_HEADERS:
+                raise ValueError(f"headers: {header} is set by the operator; remove it")
+        return self
+
     @model_validator(mode="after")
     def _keep_the_token_secret(self) -> PrometheusSettings:
-        if self.bearer_token_file and not self.allow_insecure_token and urlsplit(self.url).scheme == "http":
+        what = "basicAuth" if self.basic_auth else "bearerTokenFile" if self.bearer_token_file else ""
+        if what and not self.allow_insecure_token and urlsplit(self.url).scheme == "http":
             raise ValueError(
-                f"bearerTokenFile would be sent to {self.url} unencrypted; use an https URL, or set allowInsecureToken"
+                f"{what} would be sent to {self.url} unencrypted; use an https URL, or set allowInsecureToken"
             )
         return self
 
