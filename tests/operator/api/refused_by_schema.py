@@ -57,7 +57,7 @@ REFUSED_BY_SCHEMA = (
         DEPLOYMENT,
         {"spec.traffic.peakRequestsPerSecond": "200.0001"},
         field="spec.traffic.peakRequestsPerSecond",
-        problem="'200.0001' does not match ^([0-9]+(\\.[0-9]{1,3})?|[0-9]+m)$",
+        problem="'200.0001' is not a decimal number with at most three decimals",
         fix='write an integer or a decimal such as "28.54"',
         server=(
             'spec.traffic.peakRequestsPerSecond: Invalid value: "200.0001": spec.traffic.peakRequestsPerSecond in '
@@ -180,8 +180,8 @@ REFUSED_BY_SCHEMA = (
         DEPLOYMENT,
         {"spec.traffic.schedule": [{"start": "8:00", "end": "20:00", "peakRequestsPerSecond": 300}]},
         field="spec.traffic.schedule[0].start",
-        problem='"8:00" does not match ^([01][0-9]|2[0-3]):[0-5][0-9]$',
-        fix="write it in that form",
+        problem='"8:00" is not a time of the day as HH:MM',
+        fix="write it as in 08:30",
         server=(
             'spec.traffic.schedule[0].start: Invalid value: "8:00": spec.traffic.schedule[0].start in body should '
             "match '^([01][0-9]|2[0-3]):[0-5][0-9]$'"
@@ -196,8 +196,8 @@ REFUSED_BY_SCHEMA = (
             ]
         },
         field="spec.traffic.schedule[0].timeZone",
-        problem='"localtime" does not match ^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$',
-        fix="write it in that form",
+        problem='"localtime" is not a time zone of the IANA database',
+        fix="write it as in Europe/Berlin",
         server=(
             'spec.traffic.schedule[0].timeZone: Invalid value: "localtime": spec.traffic.schedule[0].timeZone in body '
             "should match '^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$'"
@@ -307,8 +307,8 @@ REFUSED_BY_SCHEMA = (
         DEPLOYMENT,
         {"spec.model.name": "the big one"},
         field="spec.model.name",
-        problem='"the big one" does not match ^[A-Za-z0-9][A-Za-z0-9._/-]*$',
-        fix="write it in that form",
+        problem='"the big one" is not a model name of letters, digits, ., _, - and /',
+        fix="write it as in meta-llama/Meta-Llama-3-8B-Instruct",
         server=(
             'spec.model.name: Invalid value: "the big one": spec.model.name in body should match '
             "'^[A-Za-z0-9][A-Za-z0-9._/-]*$'"
@@ -319,8 +319,8 @@ REFUSED_BY_SCHEMA = (
         DEPLOYMENT,
         {"spec.metrics.source": "http://prometheus:9090"},
         field="spec.metrics.source",
-        problem='"http://prometheus:9090" does not match ^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
-        fix="write it in that form",
+        problem='"http://prometheus:9090" is not a name of lower-case letters, digits and -',
+        fix="write it as in chat-8b",
         server=(
             'spec.metrics.source: Invalid value: "http://prometheus:9090": spec.metrics.source in body should match '
             "'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'"
@@ -334,8 +334,8 @@ REFUSED_BY_SCHEMA = (
             "spec.runtime": {"type": "NIM", "image": "nim:1", "env": [{"name": "LD_PRELOAD", "value": "/tmp/x.so"}]},
         },
         field="spec.runtime.env[0].name",
-        problem='"LD_PRELOAD" does not match ^NIM_[A-Z0-9_]+$',
-        fix="write it in that form",
+        problem='"LD_PRELOAD" is not a setting of the engine',
+        fix="write it as in NIM_JSONL_LOGGING",
         server=(
             'spec.runtime.env[0].name: Invalid value: "LD_PRELOAD": spec.runtime.env[0].name in body should match '
             "'^NIM_[A-Z0-9_]+$'"

@@ -49,7 +49,7 @@ def test_numbers_are_written_as_a_person_would(capsys: pytest.CaptureFixture[str
 def test_import_and_load_give_the_same_profile(tmp_path: Path) -> None:
     output = tmp_path / "profiles.yaml"
 
-    assert main(["import", str(DLI), "-o", str(output)]) == 0
+    assert main(["import", str(DLI), "--out", str(output)]) == 0
 
     assert [profile(benchmark) for benchmark in loaded(output.read_text())] == list(read_benchmarks(DLI).profiles)
 
@@ -59,7 +59,7 @@ def test_import_and_load_give_the_same_profiles_for_every_format(tmp_path: Path,
     output = tmp_path / "profiles.yaml"
     flags = ["--model=llama-3.1-8b", "--gpu=H100-SXM-80GB", "--precision=fp8", "--tensor-parallel=2"]
 
-    assert main(["import", str(path), *flags, "-o", str(output)]) == 0
+    assert main(["import", str(path), *flags, "--out", str(output)]) == 0
 
     expected = read_benchmarks(path, Declared("llama-3.1-8b", "H100-SXM-80GB", "FP8", 2)).profiles
     assert expected
@@ -96,7 +96,7 @@ def test_files_of_one_sweep_become_one_object(capsys: pytest.CaptureFixture[str]
         ([str(NESTED), *FLAGS, "--gpu=NVIDIA-L40S-SHARED"], "--gpu: 'NVIDIA-L40S-SHARED' is a time-sliced GPU"),
         ([str(DLI), "--gpu=L40S"], "--gpu: L40S contradicts"),
         (["nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
-        ([str(DLI), "-o", "no/such/folder.yaml"], "--output: cannot write no/such/folder.yaml: No such file"),
+        ([str(DLI), "--out", "no/such/folder.yaml"], "--out: no/such/folder.yaml: No such file"),
         ([], "the following arguments are required: FILE"),
     ],
 )
@@ -140,7 +140,7 @@ def test_the_original_file_of_the_course_makes_the_round_trip(tmp_path: Path) ->
         pytest.skip("../shared/samples/dli/nim.csv is not here")
     output = tmp_path / "profiles.yaml"
 
-    assert main(["import", str(NIM_CSV), "-o", str(output)]) == 0
+    assert main(["import", str(NIM_CSV), "--out", str(output)]) == 0
 
     expected = read_benchmarks(NIM_CSV).profiles
     assert [profile(benchmark) for benchmark in loaded(output.read_text())] == list(expected)

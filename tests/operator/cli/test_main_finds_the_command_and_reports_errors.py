@@ -171,3 +171,17 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
     assert process.stderr == ""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("arguments", [("gpus",), ("models", "-o", "json")])
+def test_a_full_disk_is_told_in_a_line(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "firsttoken_operator.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    assert done.stderr == "firsttoken: the answer cannot be written: No space left on device\n"
+    assert done.returncode == 1

@@ -331,3 +331,36 @@ def test_a_bound_below_a_window_is_named(capsys: pytest.CaptureFixture[str], mon
         "MaxReplicasTooLow: the largest peak of traffic.schedule needs 58 replicas, scaling.maxReplicas is 57;"
         " raise it or declare a lower peak"
     ]
+
+
+def test_files_may_be_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    names = []
+    for document in documents():
+        names += ["-f", str(tmp_path / f"{document['kind']}.yaml")]
+        Path(names[-1]).write_text(yaml.safe_dump(document))
+
+    assert main(["size", "-o", "json", *names]) == 0
+    assert json.loads(capsys.readouterr().out) == sized(capsys)
+
+
+def test_the_same_object_in_two_files_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", "-f", str(CALL_CENTER), "-f", str(CALL_CENTER)]) == 2
+    assert "is also in" in capsys.readouterr().err
+
+
+def test_a_url_is_refused_with_the_way_to_read_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", "-f", "https://example.com/x.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "firsttoken: --filename: https://example.com/x.yaml is a URL;"
+        " pipe it in: curl -fsSL https://example.com/x.yaml | firsttoken ... -f -\n"
+    )
+
+
+@pytest.mark.parametrize("word", ["Poisson", "poisson", "POISSON"])
+def test_words_may_be_written_small(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    assert sized(capsys, "--arrivals", word)["arrivals"] == "Poisson"
+
+
+def test_a_word_that_is_none_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", "-f", str(CALL_CENTER), "--arrivals", "often"]) == 2
+    assert "argument --arrivals: 'often' is not one of Poisson, ClosedLoop" in capsys.readouterr().err

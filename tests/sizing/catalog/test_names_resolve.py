@@ -77,6 +77,39 @@ def test_unknown_model_is_refused_with_the_nearest_names() -> None:
     assert caught.value.field == "model.name"
 
 
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("B200-180GB", "B200-SXM-180GB"),
+        ("MI300", "MI300X-192GB"),
+        ("H200-141", "H200-SXM-141GB"),
+    ],
+)
+def test_a_part_of_a_name_of_a_gpu_suggests_the_whole(name: str, nearest: str) -> None:
+    with pytest.raises(UnknownGPU) as caught:
+        resolve_gpu(name)
+
+    assert caught.value.fix.startswith(f"did you mean {nearest}")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("Llama-3.3-70B", "meta-llama/Llama-3.3-70B-Instruct"), ("gpt-oss", "openai/gpt-oss-20b")]
+)
+def test_a_part_of_a_name_of_a_model_suggests_the_whole(name: str, nearest: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        resolve_model(name)
+
+    assert caught.value.fix.startswith(f"did you mean {nearest}")
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "openai/gpt-5-mini", "claude-3-5-sonnet", "Gemini 2.5"])
+def test_a_model_without_weights_suggests_no_other(name: str) -> None:
+    with pytest.raises(UnknownModel, match="weights are not published") as caught:
+        resolve_model(name)
+
+    assert "did you mean" not in str(caught.value)
+
+
 def test_a_name_like_no_other_is_refused_with_where_to_look() -> None:
     with pytest.raises(UnknownModel, match="lists the known names"):
         resolve_model("zzzzzzzz")

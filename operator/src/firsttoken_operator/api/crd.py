@@ -61,6 +61,7 @@ RESOURCES = (
             Column("Ready", ".status.readyReplicas", "integer", "Replicas that serve."),
             Column("Desired", ".status.desiredReplicas", "integer", "Replicas that firsttoken wants."),
             Column("Max", ".status.replicaLimit", "integer", "Upper bound in force."),
+            Column("Mode", ".spec.scaling.mode", description="Active, Advisory or Paused."),
             Column("SLA", '.status.conditions[?(@.type=="SLAMet")].status', description="Whether the SLA is met."),
             Column("Reason", ".status.lastDecisionReason", description="Reason of the last decision."),
             AGE,

@@ -7,6 +7,7 @@ serves `kubectl apply` and `firsttoken size` alike.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.problems import problems_of, refusal_of, unknown_fields
 
+STDIN = Path("-")
 SUFFIXES = (".yaml", ".yml", ".json")
 CustomResource = InferenceDeployment | GPUPool | BenchmarkProfile
 _MODELS: Mapping[str, type[CustomResource]] = {
@@ -44,20 +46,20 @@ class Documents:
 def load_documents(*paths: Path) -> Documents:
     """Read every YAML document of every file; of a folder, every .yaml, .yml and .json file directly in it.
 
+    `-` is standard input.
     Raises `UnreadableDocument` and `InvalidDocument` (one line: file, object, field, problem, fix), the latter also for
     two objects of the same name.
     """
     found: list[tuple[str, CustomResource]] = []
     for path in paths:
         for file in _files(path):
+            name = "<stdin>" if file == STDIN else str(file)
             try:
-                text = file.read_text(encoding="utf-8")
+                text = sys.stdin.read() if file == STDIN else file.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-                raise UnreadableDocument(
-                    str(file), f"cannot be read ({reason})", "name a YAML file that exists"
-                ) from error
-            found += [(str(file), resource) for resource in _resources(text, str(file))]
+                raise UnreadableDocument(name, f"cannot be read ({reason})", "name a YAML file that exists") from error
+            found += [(name, resource) for resource in _resources(text, name)]
     return _collected(found)
 
 

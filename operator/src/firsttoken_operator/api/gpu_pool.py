@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, camel_case, described, optional
 from firsttoken_operator.api.quantities import Amount, GpuName, LabelValue, above_zero
 from firsttoken_operator.api.status import GPUPoolStatus
@@ -79,7 +80,7 @@ class PricingSpec(ApiModel):
     license_per_gpu_year: Amount | None = optional(
         "Software license of one GPU.", unit="currency per year", absent="counted as 0"
     )
-    currency: str = described("ISO 4217 code of the prices.", default="USD", max_length=3, pattern=r"^[A-Z]{3}$")
+    currency: str = described("ISO 4217 code of the prices.", default="USD", max_length=3, pattern=forms.CURRENCY)
     input_per_million_tokens: Amount | None = optional(
         "Input price of a per-token API to compare with.",
         unit="currency per million tokens",

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from firsttoken_operator.api import forms
 from firsttoken_operator.api.architecture import Architecture
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described, optional
 from firsttoken_operator.api.quantities import GpuName, LongName, ModelName, Name
@@ -215,9 +216,9 @@ class TargetRef(ApiModel):
         "API version of the target.",
         default="apps/v1",
         max_length=317,
-        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$",
+        pattern=forms.API_VERSION,
     )
-    kind: str = described("Kind of the target.", default="Deployment", max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$")
+    kind: str = described("Kind of the target.", default="Deployment", max_length=63, pattern=forms.CAMEL_CASE_WORD)
     name: LongName = described("Name of the target in the same namespace.")
 
 

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from firsttoken_operator.api.base import RULE_ERROR
 from firsttoken_operator.api.errors import InvalidDocument
+from firsttoken_operator.api.forms import FORMS
 
 _TYPES = {
     "int_type": "an integer",
@@ -118,7 +119,8 @@ def _problem(details: ErrorDetails) -> Problem:
         allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         return Problem(field, f"{shown} is not supported", f"use one of {allowed}")
     if kind == "string_pattern_mismatch":
-        return Problem(field, f"{shown} does not match {context['pattern']}", "write it in that form")
+        form = FORMS[context["pattern"]]
+        return Problem(field, f"{shown} is not {form.words}", f"write it as in {form.example}")
     if kind in _TYPES:
         return Problem(field, f"{shown} is not {_TYPES[kind]}", f"write {_TYPES[kind]}")
     if kind in _BOUNDS:

@@ -14,21 +14,19 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Rule, camel_case, refusal
 
-RATE_PATTERN = r"^([0-9]+(\.[0-9]{1,3})?|[0-9]+m)$"
-AMOUNT_PATTERN = r"^[0-9]+(\.[0-9]{1,6})?$"
-SIGNED_AMOUNT_PATTERN = r"^-?[0-9]+(\.[0-9]{1,6})?$"
-QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]{1,9})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
 MAX_DECIMAL_LENGTH = 16
 MAX_INTEGER = 1_000_000_000
 MAX_REQUESTS_PER_SECOND = 1_000_000
 RATE_FIX = 'write requests per second, such as "28.54"'
 
 
-def _checker(pattern: str, example: str) -> Callable[[object], object]:
+def _checker(pattern: str) -> Callable[[object], object]:
     """A validator for a non-negative decimal number that is kept exactly as it was written."""
     compiled = re.compile(pattern)
+    words, example = forms.FORMS[pattern]
 
     def check(value: object) -> object:
         if isinstance(value, float):
@@ -38,7 +36,7 @@ def _checker(pattern: str, example: str) -> Callable[[object], object]:
         if isinstance(value, int) and not 0 <= value <= MAX_INTEGER:
             raise refusal(f"{value} is out of range", f"write a number from 0 to {MAX_INTEGER}")
         if isinstance(value, str) and (len(value) > MAX_DECIMAL_LENGTH or not compiled.match(value)):
-            raise refusal(f"{value!r} does not match {pattern}", f'write an integer or a decimal such as "{example}"')
+            raise refusal(f"{value!r} is not {words}", f'write an integer or a decimal such as "{example}"')
         return value
 
     return check
@@ -54,33 +52,29 @@ def _int_or_string(pattern: str) -> dict[str, Any]:
     }
 
 
-Rate = Annotated[
-    int | str, BeforeValidator(_checker(RATE_PATTERN, "28.54")), WithJsonSchema(_int_or_string(RATE_PATTERN))
-]
+Rate = Annotated[int | str, BeforeValidator(_checker(forms.RATE)), WithJsonSchema(_int_or_string(forms.RATE))]
 """Requests a second, or another ratio: at most three decimals, or thousandths with the suffix m."""
-Amount = Annotated[
-    int | str, BeforeValidator(_checker(AMOUNT_PATTERN, "2.50")), WithJsonSchema(_int_or_string(AMOUNT_PATTERN))
-]
+Amount = Annotated[int | str, BeforeValidator(_checker(forms.AMOUNT)), WithJsonSchema(_int_or_string(forms.AMOUNT))]
 """Money, GPU-hours, percents with decimals: at most six decimals."""
-SignedAmount = Annotated[str, Field(max_length=MAX_DECIMAL_LENGTH, pattern=SIGNED_AMOUNT_PATTERN)]
+SignedAmount = Annotated[str, Field(max_length=MAX_DECIMAL_LENGTH, pattern=forms.SIGNED_AMOUNT)]
 """An amount that may be negative, such as a saving."""
 
-Name = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+Name = Annotated[str, Field(max_length=63, pattern=forms.NAME)]
 """A DNS label: the name of a namespaced object."""
-LongName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+LongName = Annotated[str, Field(max_length=253, pattern=forms.LONG_NAME)]
 """A DNS subdomain: the name of any object."""
-LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
-ReasonWord = Annotated[str, Field(max_length=64, pattern=r"^[A-Z][A-Za-z0-9]*$")]
+LabelValue = Annotated[str, Field(max_length=63, pattern=forms.LABEL_VALUE)]
+ReasonWord = Annotated[str, Field(max_length=64, pattern=forms.CAMEL_CASE_WORD)]
 """One CamelCase word, such as the reason of a condition."""
 ShortText = Annotated[str, Field(max_length=128)]
 Message = Annotated[str, Field(max_length=1024)]
-ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")]
-GpuName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")]
-Quantity = Annotated[str, Field(max_length=32, pattern=QUANTITY_PATTERN)]
+ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=forms.MODEL_NAME)]
+GpuName = Annotated[str, Field(min_length=1, max_length=64, pattern=forms.GPU_NAME)]
+Quantity = Annotated[str, Field(max_length=32, pattern=forms.QUANTITY)]
 """A Kubernetes quantity such as 500m, 16 or 64Gi."""
 Timestamp = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 """RFC 3339 in UTC, as Kubernetes writes it."""
-Date = Annotated[str, Field(max_length=10, pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Date = Annotated[str, Field(max_length=10, pattern=forms.DATE)]
 """A day, as RFC 3339 writes it."""
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
+from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
 from firsttoken_operator.runtimes import RENDERED, RuntimeType
 
-LABEL_KEY_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 OPERATOR_OWNED_ENV = tuple(name for container in RENDERED.values() for name in container.owned)
-_SETTING_PATTERN = "|".join(container.setting_pattern for container in RENDERED.values())
 _USUAL = next(iter(RENDERED.values()))
 _OTHERS = " and ".join(other.value for other in RuntimeType if other not in RENDERED)
 
@@ -40,7 +39,7 @@ class Toleration(ApiModel):
         ),
     )
 
-    key: str = described("Key of the taint.", max_length=317, pattern=LABEL_KEY_PATTERN)
+    key: str = described("Key of the taint.", max_length=317, pattern=forms.LABEL_KEY)
     operator: TolerationOperator = described("How the value is compared.", default=TolerationOperator.EQUAL)
     value: LabelValue | None = optional("Value of the taint.", absent="the empty value")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = optional(
@@ -62,7 +61,7 @@ class SecretKey(ApiModel):
 
     name: LongName = described("Name of the Secret in the same namespace.")
     key: str = described(
-        "Key in the Secret.", default=_USUAL.secret_variable, min_length=1, max_length=253, pattern=r"^[-._A-Za-z0-9]+$"
+        "Key in the Secret.", default=_USUAL.secret_variable, min_length=1, max_length=253, pattern=forms.SECRET_KEY
     )
 
 
@@ -95,7 +94,7 @@ class EngineSetting(ApiModel):
         ),
     )
 
-    name: str = described("Name of a documented NIM_* variable.", max_length=64, pattern=_SETTING_PATTERN)
+    name: str = described("Name of a documented NIM_* variable.", max_length=64, pattern=forms.SETTING)
     value: str = described("Its value; never a secret.", max_length=256)
 
 
@@ -124,7 +123,7 @@ class Runtime(ApiModel):
         "Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3.",
         min_length=1,
         max_length=512,
-        pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$",
+        pattern=forms.IMAGE,
     )
     port: Int = described("Port of the OpenAI-compatible API.", default=_USUAL.port, unit="TCP port", ge=1024, le=65535)
     metrics_port: Int | None = optional(
@@ -134,7 +133,7 @@ class Runtime(ApiModel):
         "Path of the Prometheus metrics; NIM serves /v1/metrics.",
         default=_USUAL.metrics_path,
         max_length=128,
-        pattern=r"^/[-A-Za-z0-9._/]*$",
+        pattern=forms.PATH,
     )
     model_cache: ModelCache | None = optional(
         "Where weights are kept.", absent="each pod downloads the model into its own emptyDir"

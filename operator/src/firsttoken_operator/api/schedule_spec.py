@@ -12,15 +12,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Rule, described, refusal
 from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, RATE_FIX, Rate, above_zero
 
 MAX_WINDOWS = 50
-# NB: every name of the IANA database begins with a capital; what a host adds (localtime, right/...) does not, and would
-# mean another thing on another machine.
-ZONE_PATTERN = r"^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"
-START_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
-END_PATTERN = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
 
 
 class Weekday(StrEnum):
@@ -54,7 +50,7 @@ def _advice(name: str) -> str:
     return f"did you mean {near[0]}?" if near else "use a name of the IANA database such as Europe/Berlin, or UTC"
 
 
-ZoneName = Annotated[str, Field(max_length=64, pattern=ZONE_PATTERN), AfterValidator(_known_zone)]
+ZoneName = Annotated[str, Field(max_length=64, pattern=forms.ZONE), AfterValidator(_known_zone)]
 
 
 class ScheduleWindow(ApiModel):
@@ -89,10 +85,12 @@ class ScheduleWindow(ApiModel):
     start: str = described(
         "When the window begins, HH:MM; the replicas for it are to be ready by then.",
         max_length=5,
-        pattern=START_PATTERN,
+        pattern=forms.HOUR,
     )
     end: str = described(
-        "When it ends, HH:MM or 24:00; one that is before start is on the next day.", max_length=5, pattern=END_PATTERN
+        "When it ends, HH:MM or 24:00; one that is before start is on the next day.",
+        max_length=5,
+        pattern=forms.HOUR_OR_MIDNIGHT,
     )
     peak_requests_per_second: Rate = described(
         'Declared peak while the window is open; quote decimals ("28.54"). Of several open windows the largest counts.',

@@ -9,6 +9,7 @@ else is the subcommand's own.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -32,6 +33,8 @@ COMMANDS = {
     "size": Command("size", "size a deployment offline: replicas, GPUs, servers, latency and cost"),
     "curve": Command("curve", "latency against throughput of every configuration; models side by side"),
     "import": Command("import_", "benchmark results to BenchmarkProfile YAML"),
+    "models": Command("listing", "models that can be named, with what is known of them"),
+    "gpus": Command("listing", "GPUs that can be named, with what is known of them"),
     "traffic": Command("traffic", "from calls a year, people and words to spec.traffic"),
     "simulate": Command("simulate", "discrete-event simulation of one replica or a fleet, with the batch over time"),
     "replay": Command("replay", "recorded traffic against scaling policies: SLA attainment and GPU-hours of each"),
@@ -44,14 +47,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(arguments)
-    except SystemExit as stop:  # argparse: --help, --version, or an argument that it refused
-        return stop.code if isinstance(stop.code, int) else BAD_INPUT
+        try:
+            status = _run(arguments)
+        except SystemExit as stop:  # argparse: --help, --version, or an argument that it refused
+            status = stop.code if isinstance(stop.code, int) else BAD_INPUT
+        # NB: that the disk is full is found when the last of the answer is written.
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) has left. Python flushes stdout once more on its way out, so give it somewhere to go.
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        # Python flushes stdout once more on its way out, so give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # NB: where the reader (`| head`) has left there is nothing to tell.
+        if error.errno != errno.EPIPE:
+            print(f"{_program()}: the answer cannot be written: {error.strerror}", file=sys.stderr)
         return 1
 
 

@@ -10,13 +10,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from firsttoken_operator.cli.output import add_file, emit
 from firsttoken_sizing.errors import InvalidInput
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `import`."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="result of a benchmark tool (JSON or CSV)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="YAML file to write (default: stdout)")
+    add_file(parser)
     declared = parser.add_argument_group(
         "what the files do not say", "Most tools record neither GPU nor parallelism nor precision; nothing is guessed."
     )
@@ -54,20 +55,10 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInput("FILE", "no run could be used", "see the reasons above, and measure again")
     documents = [benchmark_document(profile) for profile in result.profiles]
     text = yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True)
-    _write(text, args.output)
+    emit(text.encode(), args.out)
     points, profiles = sum(len(profile.points) for profile in result.profiles), len(result.profiles)
     print(
         f"imported {points} points as {profiles} BenchmarkProfile(s), left out {len(result.refused)} run(s)",
         file=sys.stderr,
     )
     return 0
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput("--output", f"cannot write {output}: {error.strerror}", "name a file that can be") from error

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table", "json", "html")) -> None:
     """Add `-o` and `--out`."""
     parser.add_argument("-o", "--output", choices=formats, default="table", help="default: table")
+    add_file(parser)
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """Add `--out`."""
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
 
 

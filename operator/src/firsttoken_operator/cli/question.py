@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.convert import sizing_request
-from firsttoken_operator.api.documents import Documents, load_documents, parse_documents
+from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.cli.flags import declared
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Arrivals, Percentile
@@ -38,9 +40,10 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f",
         "--filename",
-        required=True,
+        action="append",
         metavar="FILE",
-        help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them; - reads standard input",
+        help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them, or a folder of such files;"
+        " - reads standard input; may be repeated",
     )
     parser.add_argument(
         "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
@@ -50,30 +53,52 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `-f`, `--benchmarks`, `--arrivals` and `--percentile`."""
     add_files(parser)
-    parser.add_argument(
-        "--arrivals",
-        type=Arrivals,
-        choices=list(Arrivals),
-        metavar="{Poisson,ClosedLoop}",
-        help="instead of spec.sizing.arrivals",
-    )
-    parser.add_argument(
-        "--percentile",
-        type=Percentile,
-        choices=list(Percentile),
-        metavar="{Mean,P50,P90,P95,P99}",
-        help="instead of the percentile of every limit",
-    )
+    add_word(parser, "--arrivals", Arrivals, "instead of spec.sizing.arrivals")
+    add_word(parser, "--percentile", Percentile, "instead of the percentile of every limit")
+
+
+def add_word(parser: argparse.ArgumentParser, argument: str, words: type[StrEnum], explanation: str) -> None:
+    """Add an argument that is one of a few words, in capitals or not."""
+
+    def word(text: str) -> StrEnum:
+        for known in words:
+            if known.casefold() == text.casefold():
+                return known
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(words)}")
+
+    parser.add_argument(argument, type=word, metavar=f"{{{','.join(words)}}}", help=explanation)
 
 
 def read(args: argparse.Namespace) -> Sources:
     """Read the files that the arguments name. Raises `InvalidInput` where there is no InferenceDeployment."""
-    name: str = args.filename
-    documents = parse_documents(sys.stdin.read()) if name == "-" else load_documents(Path(name))
-    if not documents.deployments:
-        raise InvalidInput("--filename", f"{name} has no InferenceDeployment", "add one")
+    documents = declared(args) or _loaded(args)
     more = load_documents(args.benchmarks).benchmarks if args.benchmarks is not None else ()
     return Sources(documents, (*documents.benchmarks, *more))
+
+
+def _loaded(args: argparse.Namespace) -> Documents:
+    if args.filename is None:
+        raise InvalidInput("--filename", "is missing", "name a file: -f FILE")
+    for name in args.filename:
+        if "://" in name:
+            raise InvalidInput("--filename", f"{name} is a URL", f"pipe it in: curl -fsSL {name} | firsttoken ... -f -")
+    documents = load_documents(*map(Path, args.filename))
+    if not documents.deployments:
+        raise InvalidInput("--filename", f"{_files_of(args)} has no InferenceDeployment", "add one")
+    return documents
+
+
+def _files_of(args: argparse.Namespace) -> str:
+    """The names after `-f`, as a refusal says them."""
+    return ", ".join(args.filename)
+
+
+def only_one(args: argparse.Namespace, deployments: Sequence[InferenceDeployment], argument: str) -> None:
+    """Refuse files with more than one deployment, where an argument is for one."""
+    if len(deployments) > 1:
+        raise InvalidInput(
+            argument, f"{_files_of(args)} has {len(deployments)} InferenceDeployments", "name a file with one of them"
+        )
 
 
 def title(deployment: InferenceDeployment) -> str:

@@ -20,7 +20,7 @@ from firsttoken_lab.replay.setting import setting_of
 from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.output import add_output, emit, emit_tables
-from firsttoken_operator.cli.question import add_files, check_number, check_seed, read, title
+from firsttoken_operator.cli.question import add_files, check_number, check_seed, only_one, read, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
@@ -85,10 +85,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     sources = read(args)
     deployments = sources.documents.deployments
-    if len(deployments) > 1:
-        raise InvalidInput(
-            "--filename", f"{args.filename} has {len(deployments)} InferenceDeployments", "name a file with one of them"
-        )
+    only_one(args, deployments, "--filename")
     (deployment,) = deployments
     setting = setting_of(deployment, sources.documents.pools, sources.benchmarks)
     if isinstance(setting, str):

@@ -15,7 +15,16 @@ from pathlib import Path
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.output import add_output, emit, emit_tables, write
-from firsttoken_operator.cli.question import Sources, add_files, check_number, check_seed, read, title
+from firsttoken_operator.cli.question import (
+    Sources,
+    add_files,
+    add_word,
+    check_number,
+    check_seed,
+    only_one,
+    read,
+    title,
+)
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_model
@@ -29,7 +38,6 @@ from firsttoken_sizing.simulation.requests import Requests, read_trace
 from firsttoken_sizing.simulation.subject import Subject, subject_of
 from firsttoken_sizing.workload import Arrivals, Batching
 
-_BATCHINGS = {"inflight": Batching.IN_FLIGHT, "chunked": Batching.CHUNKED_PREFILL, "static": Batching.STATIC}
 _SECONDS = 600.0
 _MOST_REPLICAS, _MOST_CONCURRENCY = 10_000, 1_000_000
 _ROUNDS_SHOWN = 3
@@ -39,10 +47,8 @@ _ROUNDS_SHOWN = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken simulate`."""
     add_files(parser)
-    parser.add_argument("--batching", choices=tuple(_BATCHINGS), help="default: as sized")
-    parser.add_argument(
-        "--arrivals", choices=[p.value for p in Process], help="default: as sized (spec.sizing.arrivals)"
-    )
+    add_word(parser, "--batching", Batching, "default: as sized")
+    add_word(parser, "--arrivals", Process, "default: as sized (spec.sizing.arrivals)")
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="requests arrival_s,input_tokens,output_tokens (CSV, plain or gzip)"
     )
@@ -67,11 +73,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     sources = read(args)
     deployments = sources.documents.deployments
-    if len(deployments) > 1 and (args.requests is not None or args.output == "html"):
-        argument = "--requests" if args.requests is not None else "--output"
-        raise InvalidInput(
-            argument, f"{args.filename} has {len(deployments)} InferenceDeployments", "simulate a file with one of them"
-        )
+    if args.requests is not None or args.output == "html":
+        only_one(args, deployments, "--requests" if args.requests is not None else "--output")
     if args.output == "html":
         # NB: without plotly this raises what the command line explains, before the minutes that a simulation may take.
         importlib.import_module("firsttoken_sizing.report.simulation_figure")
@@ -123,7 +126,7 @@ def _check(args: argparse.Namespace) -> None:
             if value is not None:
                 raise InvalidInput(argument, "has no meaning with --trace", "leave one of them out")
     if args.gap_variation is not None and args.arrivals != Process.BURSTY:
-        raise InvalidInput("--gap-variation", "is for bursty arrivals", "add --arrivals bursty")
+        raise InvalidInput("--gap-variation", "is for bursty arrivals", "add --arrivals Bursty")
     if args.rate is not None and args.arrivals == Process.CLOSED:
         raise InvalidInput("--rate", "has no meaning in a closed loop", "use --concurrency")
     if args.concurrency is not None and args.arrivals in (Process.POISSON, Process.BURSTY):
@@ -138,7 +141,7 @@ def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.
     sizing = size(request)
     if sizing.configuration is None or not (sizing.feasible or args.replicas):
         return sizing.reason if sizing.configuration is None else f"{sizing.reason} (or give --replicas)"
-    batching = _BATCHINGS[args.batching] if args.batching else sizing.batching
+    batching = args.batching or sizing.batching
     subject = subject_of(request, sizing.configuration, batching)
     if isinstance(subject, str):
         return subject
@@ -167,7 +170,7 @@ def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.
 def _load(args: argparse.Namespace, sizing: Sizing) -> FleetLoad:
     """The load that was asked for; what was not said is as sized."""
     if args.arrivals is not None:
-        process = Process(args.arrivals)
+        process: Process = args.arrivals
     elif args.concurrency is not None:
         process = Process.CLOSED
     elif args.rate is not None:

@@ -16,6 +16,7 @@ import yaml
 
 from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.cli.flags import add_flags
 from firsttoken_operator.cli.output import write
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
@@ -44,6 +45,7 @@ class SizedDeployment:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken size`."""
     add_arguments(parser)
+    add_flags(parser)
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     parser.add_argument(
         "--plot",

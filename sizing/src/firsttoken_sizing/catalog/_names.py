@@ -46,16 +46,19 @@ class Index(Generic[Entry]):
         return self._by_name.get(fold(name))
 
     def advice(self, name: str, listing: str) -> str:
-        """Advice for a name that is not here: the nearest ones, else where to find them all."""
+        """Advice for a name that is not here: the nearest ones, else the command that lists all."""
         # NB: imported here because difflib is needed for a mistake only and costs as much as the whole look-up.
         from difflib import get_close_matches
 
         wanted = fold(name)
-        # A family name such as `H100` is far from every full name by edit distance: names that continue it first.
+        words = set(wanted.split("-"))
+        # A part of a name such as `H100` or `B200-180GB` is far from every full name by edit distance: names that
+        # continue it, or have all its words, come first.
         near = [known for known in self._by_name if wanted and known.startswith(wanted)]
-        near += get_close_matches(wanted, self._by_name, n=8, cutoff=0.6)
+        near = near or [known for known in self._by_name if words <= set(re.split("[-/]", known))]
+        near = near or get_close_matches(wanted, self._by_name, n=8, cutoff=0.7)
         names = list(dict.fromkeys(self._by_name[key].name for key in near))[:4]
-        return f"did you mean {' or '.join(names)}?" if names else f"{listing} lists the known names"
+        return f"did you mean {' or '.join(names)}?" if names else f"`{listing}` lists the known names"
 
 
 def fold(name: str) -> str:

@@ -83,7 +83,7 @@ def resolve_gpu(name: str, *, field: str = "hardware.gpus") -> Gpu:
         )
     found = _index().find(name)
     if found is None:
-        raise UnknownGPU(field, f"unknown GPU {name!r}", _index().advice(name, "`firsttoken_sizing.catalog.gpus()`"))
+        raise UnknownGPU(field, f"unknown GPU {name!r}", _index().advice(name, "firsttoken gpus"))
     return found
 
 

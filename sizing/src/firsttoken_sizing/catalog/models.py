@@ -14,12 +14,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from firsttoken_sizing.catalog._names import Index, read_entries
+from firsttoken_sizing.catalog._names import Index, fold, read_entries
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
 from firsttoken_sizing.errors import UnknownModel
 
 KV_BYTES_PER_ELEMENT = 2
 """Engines keep the KV cache in 16 bits unless they are told otherwise."""
+
+_HOSTED = ("gpt-3", "gpt-4", "gpt-5", "chatgpt", "o1", "o3", "o4-mini", "claude", "gemini")
+"""Beginnings of names of models whose makers publish no weights."""
 
 
 class Attention(StrEnum):
@@ -131,8 +134,11 @@ def resolve_model(name: str, *, field: str = "model.name") -> Model:
     with the nearest names.
     """
     found = _index().find(name)
+    if found is None and fold(name).rpartition("/")[2].startswith(_HOSTED):
+        problem = f"{name!r} is a model whose weights are not published, so it cannot be deployed"
+        raise UnknownModel(field, problem, "choose one that `firsttoken models` lists")
     if found is None:
-        advice = _index().advice(name, "`firsttoken_sizing.catalog.models()`")
+        advice = _index().advice(name, "firsttoken models")
         raise UnknownModel(field, f"unknown model {name!r}", f"{advice} or give its config.json as model.architecture")
     return found
 

@@ -30,9 +30,9 @@ _CLOSED_LOOP_MARGIN = 1.3
 class Process(StrEnum):
     """Arrivals of requests."""
 
-    POISSON = "poisson"
-    BURSTY = "bursty"
-    CLOSED = "closed"
+    POISSON = "Poisson"
+    BURSTY = "Bursty"
+    CLOSED = "ClosedLoop"
 
 
 @dataclass(frozen=True, slots=True)
