@@ -21,12 +21,13 @@ from rich.console import Console
 
 from policies.cells import Cell
 from policies.contenders import NAMES, missing
+from policies.picture import bars, drawn
 from policies.plan import QUICK_DAYS, QUICK_SCENARIOS, Extent, best_tunings, first_cells, later_cells
 from policies.results import Results
 from policies.running import played
 from policies.scenarios import SCENARIOS
 from policies.summary import Summary
-from policies.tables import ResultTable, tables, what
+from policies.tables import MEANS, ResultTable, tables, what
 from policies.verdict import verdicts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +45,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--days", type=int, metavar="N", help="the first days of each week, of which one warms up")
     parser.add_argument("--traces", type=Path, default=ROOT.parent / "shared/traces", help="folder of the traces")
     parser.add_argument("--out", type=Path, default=ROOT / "artifacts", help="folder of the results")
-    parser.add_argument("--page", type=Path, help=f"write the tables below '{HEADING}' of this page: docs/policy.md")
+    parser.add_argument(
+        "--page", type=Path, help=f"write the tables below '{HEADING}' of this page, docs/policy.md, and its picture"
+    )
     asked = parser.parse_args(given)
     if asked.page is not None and not asked.page.is_file():
         parser.error(f"--page: {asked.page} does not exist")
@@ -118,6 +121,8 @@ def report(found: list[ResultTable], page: Path | None) -> None:
         before, _, _ = page.read_text(encoding="utf-8").partition(f"{HEADING}\n")
         after = "\n".join(table.for_page() for table in found)
         page.write_text(f"{before}{HEADING}\n\n{after}", encoding="utf-8")
+        for table in (table for table in found if table.title == MEANS):
+            page.with_suffix(".svg").write_text(drawn(bars(table.headings, table.rows)), encoding="utf-8")
 
 
 if __name__ == "__main__":

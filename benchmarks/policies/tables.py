@@ -39,6 +39,7 @@ class ResultTable:
         return f"### {self.title}\n\n{table}\n"
 
 
+MEANS = "Mean over the traces"
 _FIGURES = ("inside SLA %", "5 min < 95 in %", "GPU-hours", "over clairvoyant %", "changes", "worst hour %", "seeds")
 
 
@@ -122,7 +123,7 @@ def _means(summary: Summary) -> ResultTable:
         if cells != ["-"] * 4:
             rows.append((name, *cells))
     headings = ("weeks: inside SLA %", "over clairvoyant %", "all recorded: inside SLA %", "over clairvoyant %")
-    return ResultTable("Mean over the traces", ("policy", *headings), tuple(rows))
+    return ResultTable(MEANS, ("policy", *headings), tuple(rows))
 
 
 def _conditions(summary: Summary) -> ResultTable:

@@ -37,3 +37,10 @@ def test_a_page_spells_out_its_short_forms(page: Path) -> None:
 def test_a_short_form_alone_is_noticed() -> None:
     assert unexplained("TP8 within the TTFT") == ["TTFT", "TP"]
     assert unexplained("TTFT, the time to\nfirst token") == []
+
+
+def test_the_first_screen_is_short_and_spells_out_what_it_is_about() -> None:
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("<details>")[0]
+
+    assert len(shown.split()) <= 700
+    assert "time to first token (TTFT" in shown
