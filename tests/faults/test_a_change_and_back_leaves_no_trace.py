@@ -72,7 +72,7 @@ def shown(stage: Stage, name: str) -> dict[str, Any]:
     return {"replicas": stage.replicas(name), "decided": sorted(decided), "status": timeless(stage.status(name))}
 
 
-@pytest.mark.parametrize("most", [2, pytest.param(25, marks=EVERY)])
+@pytest.mark.parametrize("most", [2, pytest.param(8, marks=EVERY)])
 def test_a_fresh_process_says_and_wants_the_same_as_the_one_that_ran_on(stage: Stage, most: int) -> None:
     taken, rounds = [], []
 

@@ -1,0 +1,224 @@
+"""A thousand resources made and deleted within seconds, and resources that come and go without an end.
+
+Every one is sized, the API server is asked for no more than the budget allows, and nothing is kept of what is gone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client as sync_client
+
+from firsttoken_operator.act.backlog import Budget
+from tests.faults.actions import Delay
+from tests.faults.proxy import Entry
+from tests.faults.stage import Stage, staged
+from tests.operator.act.objects import infd
+from tools.cluster import Cluster, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.every_fault, pytest.mark.timeout(1500)]
+
+THOUSAND = 1000
+QUESTIONS = 40
+"""So many different sizes are asked for: those that ask the same are answered together."""
+COLLECTION = ("firsttoken.dev", "v1alpha1", "default", "inferencedeployments")
+BUDGET = Budget()
+WINDOW_SECONDS = 10.0
+PER_RESOURCE = 4
+"""Writes of one resource at most: it was seen, it was sized, and what its target is like."""
+MEBIBYTE = 2**20
+CHURN_SECONDS = 180.0
+MOST_GROWTH_MEBIBYTES_PER_HOUR = 60.0
+"""What a process may seem to grow by: less than 1 KiB for each of the resources that come and go here in an hour."""
+
+
+class Crowd:
+    """Resources of which the targets are not there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._api = sync_client.CustomObjectsApi(cluster.client)
+
+    def make(self, names: Iterable[str]) -> None:
+        """All of them, eight at a time."""
+        self._each(lambda pair: self._api.create_namespaced_custom_object(*COLLECTION, named(*pair)), enumerate(names))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """The same."""
+        self._each(lambda name: self._api.delete_namespaced_custom_object(*COLLECTION, name), names)
+
+    def sized(self) -> int:
+        """How many know their size."""
+        listed = self._api.list_namespaced_custom_object(*COLLECTION)["items"]
+        return sum("replicasForDeclaredPeak" in item.get("status", {}).get("sizing", {}) for item in listed)
+
+    @staticmethod
+    def _each(do: Any, of: Iterable[Any]) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(do, of))
+
+
+def named(number: int, name: str) -> dict[str, Any]:
+    """One of the crowd."""
+    traffic = {"inputTokens": 2000, "outputTokens": 200, "peakRequestsPerSecond": str(100 + number % QUESTIONS)}
+    return infd(name, targetRef={"name": f"of-{name}"}, traffic=traffic)
+
+
+def memory_bytes(stage: Stage) -> int:
+    """What the process has in memory."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{stage.process.child.pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def open_files(stage: Stage) -> int:
+    return len(list(Path(f"/proc/{stage.process.child.pid}/fd").iterdir()))
+
+
+def busiest(entries: list[Entry]) -> int:
+    """The largest number of requests within `WINDOW_SECONDS`."""
+    times, first, most = sorted(entry.began_seconds for entry in entries), 0, 0
+    for last, at in enumerate(times):
+        while at - times[first] > WINDOW_SECONDS:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+def series(stage: Stage, text: str) -> list[str]:
+    """Samples of /metrics that have it."""
+    lines = stage.process.get("metrics")[1].splitlines()
+    return [line for line in lines if text in line and not line.startswith("#")]
+
+
+def forgotten(stage: Stage, word: str) -> bool:
+    """Whether nothing is kept of resources that are gone, as far as the metrics tell."""
+    told = series(stage, "firsttoken_")
+    waiting = [line for line in told if line.startswith(("firsttoken_sizings_waiting", "firsttoken_writes_waiting"))]
+    is_idle = all(float(line.split()[-1]) == 0 for line in waiting)
+    # NB: a process that did not answer in time has told nothing.
+    return bool(waiting) and is_idle and not any(f'name="{word}-' in line for line in told)
+
+
+def storm(stage: Stage, crowd: Crowd, word: str) -> tuple[list[Entry], str]:
+    """A thousand are made, sized and deleted; the requests meanwhile, and how long all that took."""
+    names, before, began = [f"{word}-{i:04}" for i in range(THOUSAND)], len(stage.proxy.log), time.monotonic()
+    crowd.make(names)
+    made = time.monotonic()
+    wait_until(lambda: crowd.sized() >= THOUSAND, 600, "all of them sized", poll_seconds=3)
+    sized = time.monotonic()
+    crowd.delete(names)
+    deleted = time.monotonic()
+    wait_until(lambda: forgotten(stage, word), 120, "nothing kept of them", poll_seconds=1)
+    marks = [began, made, sized, deleted, time.monotonic()]
+    times = [f"{after - before:.0f}" for before, after in itertools.pairwise(marks)]
+    return stage.proxy.since(before), "made, sized, deleted, forgotten in {} s".format(" + ".join(times))
+
+
+def test_every_one_is_sized_and_nothing_is_kept_of_a_thousand_that_are_gone(stage: Stage) -> None:
+    stage.settle()
+    crowd = Crowd(stage.cluster)
+    storm(stage, crowd, "first")
+    kept = memory_bytes(stage)
+    entries, took = storm(stage, crowd, "second")
+    grown = (memory_bytes(stage) - kept) / MEBIBYTE
+    writes = [entry for entry in entries if entry.is_write and "/leases/" not in entry.path]
+    print(f"{took}; {len(writes)} writes, {busiest(writes)} in {WINDOW_SECONDS:.0f} s; {grown:+.1f} MiB")
+
+    assert busiest(writes) <= BUDGET.requests_per_second * WINDOW_SECONDS + BUDGET.burst
+    assert len(writes) <= PER_RESOURCE * THOUSAND
+    assert grown < 20, "the second thousand took memory that the first had not left"
+    stage.assert_alive()
+
+
+def test_one_that_was_there_before_waits_for_none_of_a_thousand(stage: Stage) -> None:
+    stage.settle()
+    stage.declare("before", 2)
+    crowd, names = Crowd(stage.cluster), [f"third-{i:04}" for i in range(THOUSAND)]
+    crowd.make(names)
+    stage.change("before", minReplicas=3)
+    stage.until("before", 3, 30)
+    crowd.delete(names)
+    wait_until(lambda: forgotten(stage, "third"), 120, "nothing kept of them", poll_seconds=1)
+    stage.assert_alive()
+
+
+def test_with_5_seconds_more_for_every_call_a_scale_up_waits_for_no_status_of_hundreds(
+    control_plane: Path, tmp_path: Path
+) -> None:
+    # NB: at the tick of production, whose length is the deadline of a write: reading and writing take 10 s here.
+    with staged(tmp_path, "--tick-seconds", "15") as slow:
+        slow.declare("slow", 2)
+        crowd, names = Crowd(slow.cluster), [f"fourth-{i:03}" for i in range(THOUSAND // 2)]
+        began = time.monotonic()
+        with slow.proxy.injecting(Delay(5.0), watch=False):
+            crowd.make(names)
+            asked = time.monotonic()
+            slow.change("slow", minReplicas=3)
+            slow.until("slow", 3, 90)
+            scaled = time.monotonic()
+            wait_until(lambda: crowd.sized() >= len(names), 600, "all of them told of their size", poll_seconds=3)
+        print(f"scaled after {scaled - asked:.0f} s, all told after {time.monotonic() - began:.0f} s")
+        crowd.delete(names)
+        wait_until(lambda: forgotten(slow, "fourth"), 120, "nothing kept of them", poll_seconds=1)
+        slow.assert_alive()
+
+
+@contextmanager
+def churning(crowd: Crowd) -> Iterator[None]:
+    """One comes and one goes every quarter of a second."""
+    stop = threading.Event()
+
+    def churn() -> None:
+        for number in itertools.count():
+            crowd.make([f"churn-{number}"])
+            if number >= 20:
+                crowd.delete([f"churn-{number - 20}"])
+            if stop.wait(0.25):
+                crowd.delete([f"churn-{last}" for last in range(max(0, number - 19), number + 1)])
+                return
+
+    thread = threading.Thread(target=churn, name="churn", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def test_hours_of_coming_and_going_leave_no_memory_and_no_connection(stage: Stage) -> None:
+    stage.settle()
+    crowd, seen = Crowd(stage.cluster), []
+    with churning(crowd):
+        wait_until(
+            lambda: stage.process.ticks() > 0 and bool(series(stage, 'name="churn-')), 60, "resources that come and go"
+        )
+        time.sleep(CHURN_SECONDS / 3)  # What is allocated once is there by then.
+        began, ticks = time.monotonic(), stage.process.ticks()
+        while time.monotonic() - began < CHURN_SECONDS:
+            seen.append((time.monotonic() - began, memory_bytes(stage) / MEBIBYTE, open_files(stage)))
+            time.sleep(2)
+    per_hour = 3600 * slope([(at, memory) for at, memory, _ in seen])
+    files = [count for *_, count in seen]
+    ticked = stage.process.ticks() - ticks
+    print(f"{ticked} ticks: {seen[-1][1]:.0f} MiB, {per_hour:+.1f} MiB an hour; {min(files)} to {max(files)} files")
+
+    assert per_hour < MOST_GROWTH_MEBIBYTES_PER_HOUR
+    assert max(files[len(files) // 2 :]) <= max(files[: len(files) // 2]) + 5
+    wait_until(lambda: forgotten(stage, "churn"), 60, "nothing kept of them")
+    stage.assert_alive()
+
+
+def slope(points: list[tuple[float, float]]) -> float:
+    """Of the straight line through the points (Theil and Sen: the median of all slopes, which no single jump moves)."""
+    slopes = sorted((b - a) / (t - s) for (s, a), (t, b) in itertools.combinations(points, 2))
+    return slopes[len(slopes) // 2]
