@@ -94,6 +94,8 @@ def _debian(name: str, result: str, packages: Sequence[str], more: Sequence[str]
 def _mmdebstrap() -> Path:
     def build(out: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
+            for name in ("lists/partial", "cache/archives/partial"):  # apt refuses to make them
+                (Path(folder) / name).mkdir(parents=True)
             lists = [f"-oDir::State::lists={folder}/lists", f"-oDir::Cache={folder}/cache", "-oAPT::Sandbox::User=root"]
             # Another list of this machine may be out of reach; what counts is whether the download works.
             with suppress(SetupError):
