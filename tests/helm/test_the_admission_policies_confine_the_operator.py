@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.act.manifests import Rendering, deployment, service
+from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.helm.chart import NAMESPACE, of_kind, render
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+from tests.operator.act.test_rendering_never_touches_replicas import POD_MONITOR_CRD
 from tests.operator.run.process import installed
 from tools.cluster import Cluster, wait_until
 
@@ -23,7 +25,8 @@ pytestmark = pytest.mark.cluster
 
 KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8")
 OPEN = {"firsttoken.dev/scale": "true"}
-TENANT = "system:serviceaccount:team:tenant"
+TENANT = "someone@team.example"
+MOST_PULL_SECRETS: int = Runtime.model_json_schema()["properties"]["imagePullSecrets"]["maxItems"]
 Json = dict[str, Any]
 Attempt = subprocess.CompletedProcess[str]
 
@@ -73,6 +76,8 @@ def rendering(name: str = "chat", namespace: str = "team", *, uid: str = "1-1", 
 @pytest.fixture(scope="module")
 def operator(control_plane: Path) -> Iterator[Operator]:
     with installed(nodes=1) as (cluster, account):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITOR_CRD))
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "podmonitors.monitoring.coreos.com")
         for name, label in (("team", "firsttoken.dev/render=true"), ("wide", "firsttoken.dev/scale=true")):
             cluster.kubectl("create", "namespace", name)
             cluster.kubectl("label", "namespace", name, label)
@@ -136,8 +141,8 @@ def test_what_the_operator_renders_is_taken(operator: Operator) -> None:
         "good", uid=uid, authSecret={"name": "ngc"}, imagePullSecrets=["ngc"], modelCache={"claimName": "weights"},
         runtimeClassName="nvidia",
     )  # fmt: skip
-    allowed(operator.apply(service(made)))
-    allowed(operator.apply(deployment(made)))
+    for manifest in (service(made), pod_monitor(made), deployment(made)):
+        allowed(operator.apply(manifest))
     allowed(operator.scale("good"))
     # Once more, over what is there: an update.
     allowed(operator.apply(deployment(rendering("good", uid=uid, image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4"))))
@@ -152,6 +157,30 @@ def test_a_namespace_that_is_not_open_to_rendering_gets_nothing(operator: Operat
 Harm = Callable[[Json, Json], Any]
 """Changes the pod and its container."""
 
+
+def _container(**fields: Any) -> tuple[Harm, str]:
+    return lambda _, c: c.update(fields), "without privileges"
+
+
+def _pod(**fields: Any) -> tuple[Harm, str]:
+    return lambda p, _: p.update(fields), '"restricted"'
+
+
+def _container_security(**fields: Any) -> tuple[Harm, str]:
+    return lambda _, c: c["securityContext"].update(fields), "without privileges"
+
+
+def _pod_security(**fields: Any) -> tuple[Harm, str]:
+    return lambda p, _: p["securityContext"].update(fields), '"restricted"'
+
+
+def _variable(source: Json) -> tuple[Harm, str]:
+    return lambda _, c: c["env"].append({"name": "LD_PRELOAD", "valueFrom": source}), "without privileges"
+
+
+UNCONFINED = {"type": "Unconfined"}
+ELSEWHERE = {"host": "169.254.169.254", "port": 80}
+CLAIM = {"name": "device", "resourceClaimName": "another-teams"}
 HARMS: dict[str, tuple[Harm, str]] = {
     "privileged": (lambda _, c: c.update(securityContext={"privileged": True}), "without privileges"),
     "escalation": (lambda _, c: c["securityContext"].update(allowPrivilegeEscalation=True), "without privileges"),
@@ -170,8 +199,28 @@ HARMS: dict[str, tuple[Harm, str]] = {
     "account": (lambda p, _: p.update(serviceAccountName="admin"), '"restricted"'),
     "second container": (lambda p, c: p.update(initContainers=[{"name": "a", "image": c["image"]}]), '"restricted"'),
     "node": (lambda p, _: p.update(nodeName="node-0"), '"restricted"'),
+    "SELinux of the pod": _pod_security(seLinuxOptions={"type": "spc_t"}),
+    "SELinux of the container": _container_security(seLinuxOptions={"type": "spc_t"}),
+    "AppArmor of the pod": _pod_security(appArmorProfile=UNCONFINED),
+    "AppArmor of the container": _container_security(appArmorProfile=UNCONFINED),
+    "root's group": _pod_security(supplementalGroups=[0]),
+    "root's group by the primary one": _pod_security(runAsGroup=0),
+    "root's group by the container": _container_security(runAsGroup=0),
+    "root's group by the volumes": _pod_security(fsGroup=0),
+    "no seccomp in the container": _container_security(seccompProfile=UNCONFINED),
+    "command after the start": _container(lifecycle={"postStart": {"exec": {"command": ["sh"]}}}),
+    "command before the end": _container(lifecycle={"preStop": {"exec": {"command": ["sh"]}}}),
+    "request before the end": _container(lifecycle={"preStop": {"httpGet": ELSEWHERE}}),
+    "command as a probe": _container(livenessProbe={"exec": {"command": ["sh"]}}),
+    "probe of another host": _container(readinessProbe={"httpGet": ELSEWHERE}),
+    "connection to another host": _container(startupProbe={"tcpSocket": ELSEWHERE}),
+    "config map": _variable({"configMapKeyRef": {"name": "another-teams", "key": "k"}}),
+    "all of a config map": _container(envFrom=[{"configMapRef": {"name": "another-teams"}}]),
+    "device of another": _pod(resourceClaims=[CLAIM]),
+    "account by its old name": _pod(serviceAccount="admin"),
     "priority": (lambda p, _: p.update(priorityClassName="system-node-critical"), '"restricted"'),
     "image": (lambda _, c: c.update(image="nvcr.io.evil.example/nim:1"), "image nvcr.io.evil.example/nim:1 is not"),
+    "port of a registry as a tag": (lambda _, c: c.update(image="nim:5000/evil/x"), "image nim:5000/evil/x is not"),
     "runtime class": (lambda p, _: p.update(runtimeClassName="kata"), "runtime class kata is not allowed"),
     "toleration": (
         lambda p, _: p["tolerations"].append({"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}),
@@ -189,6 +238,45 @@ def test_a_pod_beyond_what_is_allowed_is_refused(operator: Operator, harm: str) 
     change(pod, pod["containers"][0])
 
     refused(operator.apply(manifest), message)
+
+
+def test_a_profile_of_apparmor_by_annotation_is_refused(operator: Operator) -> None:
+    manifest = deployment(rendering())
+    name = manifest["spec"]["template"]["spec"]["containers"][0]["name"]
+    profile = {f"container.apparmor.security.beta.kubernetes.io/{name}": "unconfined"}
+    manifest["spec"]["template"]["metadata"]["annotations"] = profile
+
+    refused(operator.apply(manifest), '"restricted"')
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"relabelings": [{"targetLabel": "namespace", "replacement": "another"}]},
+        {"relabelings": [{"targetLabel": "__address__", "replacement": "169.254.169.254:80"}]},
+        {"metricRelabelings": [{"targetLabel": "namespace", "replacement": "another"}]},
+        {"params": {"target": ["http://169.254.169.254"]}}, {"scheme": "https"}, {"honorLabels": True},
+        {"proxyUrl": "http://proxy:3128"}, {"bearerTokenSecret": {"name": "ngc", "key": "NGC_API_KEY"}},
+    ],
+    ids=lambda change: "-".join(change),
+)  # fmt: skip
+def test_a_monitor_that_forges_a_label_or_leads_elsewhere_is_refused(operator: Operator, change: Json) -> None:
+    manifest = pod_monitor(rendering())
+    manifest["spec"]["podMetricsEndpoints"][0] |= change
+
+    refused(operator.apply(manifest), "PodMonitors of its own pods")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"namespaceSelector": {"any": True}}, {"podTargetLabels": ["namespace"]}, {"scrapeClass": "with-credentials"}],
+    ids=lambda change: "-".join(change),
+)
+def test_a_monitor_of_other_pods_or_with_a_tenants_labels_is_refused(operator: Operator, change: Json) -> None:
+    manifest = pod_monitor(rendering())
+    manifest["spec"] |= change
+
+    refused(operator.apply(manifest), "PodMonitors of its own pods")
 
 
 def test_a_service_that_leads_out_of_the_cluster_is_refused(operator: Operator) -> None:
@@ -220,29 +308,62 @@ def test_in_its_own_namespace_it_keeps_its_own_objects_only(operator: Operator) 
             refused(attempt, "its Lease and its sizings and no other object")
 
 
-def test_a_tenant_names_no_secret_that_it_may_not_read_itself(operator: Operator) -> None:
-    cluster = operator.cluster
-    cluster.kubectl("create", "serviceaccount", "tenant", "-n", "team")
-    cluster.kubectl("create", "role", "tenant", "-n", "team", "--verb=get,create,patch",
-                    "--resource=inferencedeployments.firsttoken.dev")  # fmt: skip
-    cluster.kubectl("create", "rolebinding", "tenant", "-n", "team", "--role=tenant", "--serviceaccount=team:tenant")
+class Tenant:
+    """A user who may declare in the namespace `team`."""
 
-    def declare(name: str, **runtime: Any) -> Attempt:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._give("tenant", "--verb=get,create,patch", "--resource=inferencedeployments.firsttoken.dev")
+
+    def declare(self, name: str, **runtime: Any) -> Attempt:
+        """Declare as this user does."""
         stdin = json.dumps(declared(name, **runtime))
-        return cluster.kubectl("apply", "-f", "-", "--as", TENANT, stdin=stdin, check=False)
+        return self.cluster.kubectl("apply", "-f", "-", "--as", TENANT, stdin=stdin, check=False)
 
-    allowed(declare("plain"))
+    def may_read(self, *secrets: str) -> None:
+        """Give the right to read these Secrets; it is in force a little later."""
+        self._give("reader", "--verb=get", "--resource=secrets", *(f"--resource-name={name}" for name in secrets))
+
+    def may_read_nothing(self) -> None:
+        """Take that right away."""
+        self.cluster.kubectl("delete", "role,rolebinding", "reader", "-n", "team", "--ignore-not-found")
+
+    def _give(self, role: str, *rights: str) -> None:
+        self.cluster.kubectl("create", "role", role, "-n", "team", *rights)
+        self.cluster.kubectl("create", "rolebinding", role, "-n", "team", f"--role={role}", f"--user={TENANT}")
+
+
+@pytest.fixture(scope="module")
+def tenant(operator: Operator) -> Tenant:
+    return Tenant(operator.cluster)
+
+
+def test_a_tenant_names_no_secret_that_it_may_not_read_itself(tenant: Tenant) -> None:
+    allowed(tenant.declare("plain"))
     wanted = {"authSecret": {"name": "not-there-yet"}}
-    refused(declare("asks", **wanted), f"{TENANT} may not read Secret not-there-yet")
-    refused(declare("asks", imagePullSecrets=["not-there-yet"]), "may not read one of these Secrets")
-    cluster.kubectl("create", "role", "reader", "-n", "team", "--verb=get", "--resource=secrets",
-                    "--resource-name=not-there-yet")  # fmt: skip
-    cluster.kubectl("create", "rolebinding", "reader", "-n", "team", "--role=reader", "--serviceaccount=team:tenant")
-    wait_until(lambda: declare("asks", **wanted).returncode == 0, 10, "the right in force")
-    cluster.kubectl("delete", "rolebinding", "reader", "-n", "team")
-    wait_until(lambda: declare("again", **wanted).returncode != 0, 10, "the right gone")
-    # What is named already stays: a controller without the right changes the image.
-    allowed(declare("asks", image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4", **wanted))
+    refused(tenant.declare("asks", **wanted), f"{TENANT} may not read Secret not-there-yet")
+    refused(tenant.declare("asks", imagePullSecrets=["not-there-yet"]), "may not read one of these Secrets")
+    tenant.may_read("not-there-yet")
+    wait_until(lambda: tenant.declare("asks", **wanted).returncode == 0, 10, "the right in force")
+    tenant.may_read_nothing()
+    wait_until(lambda: tenant.declare("again", **wanted).returncode != 0, 10, "the right gone")
+    # What is named already stays: a controller without the right changes the image. Another key is not named already.
+    allowed(tenant.declare("asks", image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4", **wanted))
+    another = {"authSecret": {"name": "not-there-yet", "key": "password"}}
+    refused(tenant.declare("asks", **another), f"{TENANT} may not read Secret not-there-yet")
+
+
+def test_as_many_pull_secrets_as_the_api_takes_are_each_judged(tenant: Tenant) -> None:
+    most = [f"pull-{i}" for i in range(MOST_PULL_SECRETS)]
+    stdin = json.dumps(declared("administrators", imagePullSecrets=most))
+    allowed(tenant.cluster.kubectl("apply", "-f", "-", stdin=stdin, check=False))
+    tenant.may_read(*most)
+    wanted = {"imagePullSecrets": most, "authSecret": {"name": most[0]}}
+    wait_until(lambda: tenant.declare("many", **wanted).returncode == 0, 10, "the right in force")
+    for position in range(MOST_PULL_SECRETS):
+        one = [*most[:position], "someone-elses", *most[position + 1 :]]
+        refused(tenant.declare(f"many-{position}", imagePullSecrets=one), "may not read one of these Secrets")
+    tenant.may_read_nothing()
 
 
 def test_the_policies_are_well_typed(operator: Operator) -> None:

@@ -270,6 +270,32 @@ def test_a_network_policy_lets_out_to_the_api_server_and_to_each_prometheus_only
     assert api["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
 
 
+def policies(*values: str) -> set[str]:
+    return {manifest["metadata"]["name"] for manifest in of_kind(render(*values), "ValidatingAdmissionPolicy")}
+
+
+def test_what_a_tenant_names_is_judged_before_rendering_is_turned_on() -> None:
+    more = policies("render.enabled=true") - policies()
+
+    assert f"{NAMESPACE}.firsttoken-tenants" in policies()
+    assert more == {f"{NAMESPACE}.firsttoken-render{which}" for which in ("", "-secrets", "-claims")}
+    assert policies("admissionPolicy.enabled=false") == set()
+
+
+def test_the_policies_of_another_namespaces_release_are_others() -> None:
+    done = run_helm("template", "firsttoken", CHART, "--namespace", "team", "--set", "render.enabled=true")
+    theirs = of_kind(
+        [document for document in yaml.safe_load_all(done.stdout) if document], "ValidatingAdmissionPolicy"
+    )
+    bindings = of_kind(render("render.enabled=true"), "ValidatingAdmissionPolicyBinding")
+
+    assert theirs
+    assert not {policy["metadata"]["name"] for policy in theirs} & policies("render.enabled=true")
+    assert {(binding["metadata"]["name"], binding["spec"]["policyName"]) for binding in bindings} == {
+        (name, name) for name in policies("render.enabled=true")
+    }
+
+
 def test_the_operators_own_metrics_keep_their_namespace() -> None:
     (monitor,) = of_kind(render("podMonitor.enabled=true"), "PodMonitor")
 
