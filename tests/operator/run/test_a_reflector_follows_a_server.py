@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ class Server:
         self.watches: list[list[Event | ClusterError]] = []
         self.pages: list[tuple[int, str]] = []
         self.watched_from: list[str] = []
+        self.takes_watches = False
 
     async def page(
         self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool
@@ -52,8 +54,10 @@ class Server:
         text = json.dumps({"kind": "PodList", "metadata": metadata, "items": self.pods[begin : begin + limit]})
         return text if len(text) <= largest_bytes else None
 
-    async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Event]:
+    async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Event | None]:
         self.watched_from.append(query["resourceVersion"])
+        if self.takes_watches:
+            yield None
         if not self.watches:
             await asyncio.Event().wait()
         for told in self.watches.pop(0):
@@ -74,14 +78,15 @@ class Fed:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.0,) * 5)
+    monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(reflector, "LONGEST_OUTAGE_SECONDS", 120.0)
     monkeypatch.setattr(reflector, "AFTER_A_WATCH_SECONDS", 0.0)
 
 
-async def played(server: Server, watches: int) -> tuple[Fed, Reflector]:
+async def played(server: Server, watches: int, clock: Callable[[], float] = time.monotonic) -> tuple[Fed, Reflector]:
     """Run until so many watches were begun, and the last of them has nothing to tell."""
     fed = Fed()
-    followed = Reflector(server, PODS, "", fed)
+    followed = Reflector(server, PODS, "", fed, clock)
     running = asyncio.create_task(followed.run())
     async with asyncio.timeout(5):
         while len(server.watched_from) < watches:
@@ -173,13 +178,58 @@ async def test_a_server_that_goes_on_refusing_a_watch_is_listed_again() -> None:
     assert len(server.pages) == 2
 
 
-async def test_a_server_that_refuses_for_too_long_ends_it() -> None:
-    server = Server(pod("a"))
-    server.failures = [Rejected("403 Forbidden", 403)] * 6
-    with pytest.raises(Rejected):
-        await Reflector(server, PODS, "", Fed()).run()
+class Clock:
+    """Each look at it is so many seconds after the last one."""
 
-    assert server.failures == []
+    def __init__(self, step_seconds: float) -> None:
+        self.step_seconds, self.looks = step_seconds, 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.looks * self.step_seconds
+
+
+@pytest.mark.parametrize("step_seconds", [5.0, 30.0], ids=["it refuses", "it hangs"])
+async def test_a_server_that_gives_nothing_for_two_minutes_ends_it(step_seconds: float) -> None:
+    server, clock = Server(pod("a")), Clock(step_seconds)
+    server.failures = [Rejected("403 Forbidden", 403)] * 99
+    with pytest.raises(Rejected):
+        await Reflector(server, PODS, "", Fed(), clock).run()
+
+    assert (clock.looks - 1) * step_seconds == 120
+
+
+@pytest.mark.parametrize("refusal", [Rejected("403", 403), Unavailable("503"), Throttled("429", 0.0), GONE], ids=str)
+async def test_lists_that_are_answered_hide_no_watch_that_is_refused(refusal: Event | ClusterError) -> None:
+    """Or every list would be read anew each second, of a server that has too much to do."""
+    server = Server(pod("a"))
+    server.watches = [[refusal] for _ in range(99)]
+    with pytest.raises(ClusterError):
+        await Reflector(server, PODS, "", Fed(), Clock(5.0)).run()
+
+    assert len(server.watched_from) == 25
+
+
+@pytest.mark.parametrize(("step_seconds", "ends"), [(1.0, True), (30.0, False), (80.0, True)])
+async def test_a_quiet_watch_that_was_open_for_a_while_is_no_failure(step_seconds: float, ends: bool) -> None:
+    """A proxy may cut it each half minute; one that is taken and cut at once, or hangs, is another thing."""
+    server = Server(pod("a"))
+    server.takes_watches, server.watches = True, [[Unavailable("cut")] for _ in range(200)]
+    if ends:
+        with pytest.raises(Unavailable):
+            await Reflector(server, PODS, "", Fed(), Clock(step_seconds)).run()
+    else:
+        await played(server, 200, Clock(step_seconds))
+        assert len(server.pages) == 1
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": {}}, {"metadata": None}], ids=str)
+async def test_an_event_without_a_version_is_no_end(body: Event) -> None:
+    server = Server(pod("a"))
+    server.watches = [[{"type": "MODIFIED", "object": body}]]
+    fed, _ = await played(server, 2)
+
+    assert fed.events == [(None, "a")]
 
 
 async def test_refusals_are_only_counted_in_a_row() -> None:
@@ -212,5 +262,5 @@ async def test_a_page_of_large_objects_is_asked_for_in_smaller_ones(monkeypatch:
     fed, followed = await played(server, 1)
 
     assert [uid for _, uid in fed.events] == [*(f"p{number}" for number in range(9)), "huge"]
-    assert server.pages == [(0, 500), (0, 62), (0, 7), (7, 7), (7, 1), (8, 1), (9, 1)]
+    assert server.pages == [(0, 500), (0, 62), (0, 7), (7, 14), (7, 1), (8, 2), (8, 1), (9, 2), (9, 1)]
     assert followed.listed

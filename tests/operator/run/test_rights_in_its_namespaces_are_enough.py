@@ -50,6 +50,21 @@ def test_it_scales_and_renders_without_a_cluster_role_and_says_what_is_denied(
         process.kill()
 
 
+def test_a_namespace_that_is_gone_stops_nothing_in_the_others(operated: tuple[Cluster, Path], tmp_path: Path) -> None:
+    cluster, account = operated
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump({"clusterScoped": False, "namespaces": ["gone", "default"]}))
+    create(cluster, workload(1, "beside"), infd("beside", targetRef={"name": "beside"}, scaling={"minReplicas": 3}))
+    process = Process(tmp_path, account, "--config", str(file))
+    try:
+        wait_until(process.ready, 30, "ready without the namespace that is gone")
+        wait_until(lambda: replicas(cluster, "beside") == 3, 20, "scaled")
+        assert "no rights there: namespaces gone" in process.log.read_text()
+        assert process.end() == 0
+    finally:
+        process.kill()
+
+
 def _conditions(cluster: Cluster, name: str) -> str:
     """What the conditions of a resource say."""
     return json.dumps(get(cluster, "infd", name).get("status", {}).get("conditions", []))

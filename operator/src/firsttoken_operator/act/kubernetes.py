@@ -211,13 +211,17 @@ class KubernetesCluster:
                 text += chunk
                 if len(text) > largest_bytes:
                     return None
-            return text.decode()
+            try:
+                return text.decode()
+            except UnicodeDecodeError as error:
+                raise Unavailable(f"GET {path}: the list is not UTF-8") from error
 
-    async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Json]:
-        """The events since `resourceVersion` as they come, until the server ends the watch."""
+    async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Json | None]:
+        """None when the server takes the watch, then events since `resourceVersion` as they come, until it ends it."""
         query = {"watch": "true", "allowWatchBookmarks": "true", **query}
         accept = _METADATA.format("") if metadata_only else _WHOLE
         async with self._answer("GET", path, query, accept=accept, seconds=math.inf) as response:
+            yield None
             lines = aiter(response.content)
             while True:
                 try:

@@ -45,6 +45,7 @@ async def list_each(page: Page, query: Mapping[str, str], take: Callable[[Json],
             limit = max(1, limit // 8)
             continue
         metadata = read_list(text, take)["metadata"]
+        limit = min(PAGE, 2 * limit)
         if not metadata.get("continue"):
             return metadata  # type: ignore[no-any-return]
         asked["continue"] = metadata["continue"]

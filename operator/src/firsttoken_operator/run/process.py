@@ -17,7 +17,9 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
 
 import kopf
 from kubernetes.aio import client
@@ -40,6 +42,7 @@ from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.namespaces import readable, until_readable
 from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
@@ -84,6 +87,9 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
         kinds = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
+        namespaces = await readable(cluster, kinds[0], settings.namespaces) or settings.namespaces
+        unreadable = tuple(name for name in settings.namespaces if name not in namespaces)
+        settings = settings.model_copy(update={"namespaces": namespaces})
         sync = CacheSync(cluster, parts.store, kinds, settings.namespaces)
         reflectors = [
             Reflector(watching, kind, namespace, sync.feed)
@@ -91,13 +97,14 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
             if not kind.is_ours
             for namespace in ((settings.namespaces or ("",)) if kind.namespaced else ("",))
         ]
+        rights = partial(until_readable, cluster, kinds[0], unreadable) if unreadable else None
         switch = WriteSwitch(cluster, settings.writes_switch) if settings.writes_switch else None
         store = SizingStore(cluster, parts.writes, settings.sizing_store) if settings.sizing_store else None
         if store is not None:
             parts.sizer.restore(await store.load())
         wall = cluster.wall_seconds
         parts.metrics.clock_ahead.set_function(cluster.ahead_seconds)
-        return await _run(settings, kubeconfig, parts, kinds, sync, reflectors, switch, elector, store, wall)
+        return await _run(settings, kubeconfig, parts, kinds, sync, reflectors, rights, switch, elector, store, wall)
     finally:
         await health.stop()
         parts.histories.close()
@@ -167,6 +174,7 @@ async def _run(
     kinds: tuple[Watched, ...],
     sync: CacheSync,
     reflectors: Sequence[Reflector],
+    rights: Callable[[], Coroutine[Any, Any, None]] | None,
     switch: WriteSwitch | None,
     elector: Elector | None,
     store: SizingStore | None,
@@ -194,6 +202,8 @@ async def _run(
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
     beside += [asyncio.create_task(r.run(), name=f"watch of {r.kind.plural}") for r in reflectors]
+    if rights is not None:
+        beside.append(asyncio.create_task(rights(), name="the wait for rights"))
     if switch is not None:
         beside.append(asyncio.create_task(switch.poll_forever(settings.timing.tick_seconds / 2), name="switch"))
     if elector is not None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, Throttled, Unavailable
-from firsttoken_operator.act.kubernetes import KubernetesCluster
+from firsttoken_operator.act.kubernetes import WATCH_SILENCE_SECONDS, KubernetesCluster
 from firsttoken_operator.act.objects import Json, list_each
 from firsttoken_operator.run.watches import Watched
 
@@ -24,15 +26,26 @@ Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
 
 RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
 """How long to wait before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
+LONGEST_OUTAGE_SECONDS = sum(RETRY_SECONDS)
+"""A server that refuses or hangs for longer would leave a frozen cache."""
 FAILURES_BEFORE_LIST = 3
 """A connection that broke is taken up where it was; a server that then still refuses may know that place no more."""
+LIVED_SECONDS = 5.0
+"""A watch that was open for so long was no failure, though nothing was told and it broke in the end."""
 AFTER_A_WATCH_SECONDS = 0.5
 
 
 class Reflector:
     """Feeds what a server has of one kind, in one namespace or (empty) in all, for as long as it runs."""
 
-    def __init__(self, cluster: KubernetesCluster, kind: Watched, namespace: str, feed: Feed) -> None:
+    def __init__(
+        self,
+        cluster: KubernetesCluster,
+        kind: Watched,
+        namespace: str,
+        feed: Feed,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.kind = kind
         self.listed = False
         """Whether everything has been fed that there was at some time since the start."""
@@ -43,7 +56,12 @@ class Reflector:
         self._uids: set[str] = set()
         self._version = ""
         """Up to where the history is fed; empty: it has to be listed."""
+        self._clock = clock
         self._failures = 0
+        """In a row: since anything was told, or a watch lived for a while."""
+        self._failing_since_seconds = 0.0
+        self._opened_seconds = math.inf
+        """Since when the server has had the present watch; inf: it has none."""
 
     async def run(self) -> None:
         """Feed for ever. Raises `ClusterError` when the server has refused for too long: better than a frozen cache."""
@@ -52,17 +70,29 @@ class Reflector:
                 if not self._version:
                     await self._list()
                 await self._watch()
+                self._failures = 0
                 await asyncio.sleep(AFTER_A_WATCH_SECONDS)
             except ClusterError as error:
-                if self._failures == len(RETRY_SECONDS):
-                    raise
-                asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0
-                pause = max(RETRY_SECONDS[self._failures], asked)
-                self._failures += 1
-                if not isinstance(error, Unavailable) or self._failures >= FAILURES_BEFORE_LIST:
-                    self._version = ""
-                logger.info("a watch is taken up again in %.0f s: %s", pause, error)
-                await asyncio.sleep(pause)
+                await asyncio.sleep(self._pause_seconds(error))
+
+    def _pause_seconds(self, error: ClusterError) -> float:
+        """How long to wait after a failure. Raises it where it is one too many."""
+        now = self._clock()
+        # NB: a proxy may cut what is quiet for half a minute. A watch that is silent for longer is one that hangs.
+        if LIVED_SECONDS <= now - self._opened_seconds < WATCH_SILENCE_SECONDS:
+            self._failures = 0
+        self._opened_seconds = math.inf
+        if not self._failures:
+            self._failing_since_seconds = now
+        elif now - self._failing_since_seconds >= LONGEST_OUTAGE_SECONDS:
+            raise error
+        asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0
+        pause_seconds = max(RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)], asked)
+        self._failures += 1
+        if not isinstance(error, Unavailable) or self._failures >= FAILURES_BEFORE_LIST:
+            self._version = ""
+        logger.info("a watch is taken up again in %.0f s: %s", pause_seconds, error)
+        return pause_seconds
 
     async def _list(self) -> None:
         found: set[str] = set()
@@ -75,17 +105,24 @@ class Reflector:
         metadata = await list_each(page, self._query, take)
         for uid in self._uids - found:
             self._take("DELETED", {"metadata": {"uid": uid}})
-        self._version, self.listed, self._failures = metadata["resourceVersion"], True, 0
+        self._version, self.listed = metadata["resourceVersion"], True
 
     async def _watch(self) -> None:
         query = self._query | {"resourceVersion": self._version}
+        self._opened_seconds = math.inf
         async for event in self._cluster.watch(self._path, query, metadata_only=self.kind.metadata_only):
+            if event is None:
+                self._opened_seconds = self._clock()
+                continue
             told, body = event.get("type"), event.get("object") or {}
             if told == "ERROR":
                 # NB: 410 where the history is compacted; what else it may be, a list is the way out of it.
                 self._version = ""
                 raise Unavailable(f"the watch of {self._path} ended with {body.get('code')} {body.get('message')}")
-            self._version = body["metadata"]["resourceVersion"]
+            try:
+                self._version = body["metadata"]["resourceVersion"]
+            except (LookupError, TypeError) as error:
+                raise Unavailable(f"an event of {self._path} is not readable") from error
             self._failures = 0
             if told in ("ADDED", "MODIFIED", "DELETED"):
                 self._take(told, body)
