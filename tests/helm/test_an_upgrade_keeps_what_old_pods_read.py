@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helm.chart import CHART, NAMESPACE
-from tools.cluster import Cluster, helm
+from tools.cluster import Cluster, helm, wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -36,10 +36,25 @@ def configurations(cluster: Cluster) -> dict[str, str]:
     return {item["metadata"]["name"]: item["data"]["config.yaml"] for item in json.loads(found)["items"]}
 
 
-def test_what_old_pods_mount_goes_one_upgrade_later_and_with_the_release(cluster: Cluster) -> None:
+def rolled_out(cluster: Cluster) -> None:
+    """Wait until no pod of an earlier revision is left."""
+    cluster.kubectl("rollout", "status", "deployment/firsttoken", "-n", NAMESPACE, "--timeout=60s", timeout_seconds=70)
+
+
+@pytest.fixture(autouse=True)
+def released(cluster: Cluster) -> Iterator[None]:
     run_helm(cluster, "install", "firsttoken", CHART, "--create-namespace")
+    rolled_out(cluster)
+    yield
+    run_helm(cluster, "uninstall", "firsttoken")
+    assert configurations(cluster) == {}
+    cluster.kubectl("wait", "--for=delete", "replicasets", "--all", "-n", NAMESPACE)
+
+
+def test_what_old_pods_mount_goes_one_upgrade_later_and_with_the_release(cluster: Cluster) -> None:
     first = configurations(cluster)
     run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=20")
+    rolled_out(cluster)
     second = configurations(cluster)
     run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=30")
     third = configurations(cluster)
@@ -50,5 +65,23 @@ def test_what_old_pods_mount_goes_one_upgrade_later_and_with_the_release(cluster
     assert not first.keys() & third.keys()
     run_helm(cluster, "rollback", "firsttoken", "1")
     assert first.items() <= configurations(cluster).items()
-    run_helm(cluster, "uninstall", "firsttoken")
-    assert configurations(cluster) == {}
+
+
+def test_what_still_serves_after_an_upgrade_that_got_stuck_is_kept_by_the_next(cluster: Cluster) -> None:
+    first = configurations(cluster)
+    nowhere = ("--set", "nodeSelector.there=none")
+    run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=20", *nowhere)
+    wait_until(lambda: "Pending" in pod_phases(cluster), 30, "the upgrade is stuck")
+    run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=30", *nowhere)
+
+    assert pod_phases(cluster).count("Running") == 2
+    assert first.items() < configurations(cluster).items()
+    run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=30")
+    rolled_out(cluster)
+    run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=40")
+    assert not first.keys() & configurations(cluster).keys()
+
+
+def pod_phases(cluster: Cluster) -> list[str]:
+    found = cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json").stdout
+    return [pod["status"]["phase"] for pod in json.loads(found)["items"]]

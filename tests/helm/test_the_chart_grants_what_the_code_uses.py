@@ -159,6 +159,10 @@ def test_with_namespaces_workloads_are_readable_in_these_only() -> None:
     assert bound == {"team-a", "team-b"}
 
 
+def test_where_the_administrator_gives_the_rights_the_chart_gives_none() -> None:
+    assert not [manifest["kind"] for manifest in render(RENDERED, "rbac.create=false") if "Role" in manifest["kind"]]
+
+
 @pytest.fixture(scope="module")
 def cluster(control_plane: Path) -> Iterator[Cluster]:
     with Cluster(nodes=1) as running:

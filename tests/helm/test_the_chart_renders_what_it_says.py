@@ -158,6 +158,7 @@ def test_a_changed_configuration_has_a_name_of_its_own_and_starts_a_new_pod() ->
     assert len(mounted(f"fullnameOverride={'x' * 63}")) <= 63
 
 
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 KNOBS = (
     "commonLabels.team=ml", "annotations.a=b", "topologySpreadConstraints[0].maxSkew=1",
     "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
@@ -280,6 +281,37 @@ def test_what_a_tenant_names_is_judged_before_rendering_is_turned_on() -> None:
     assert f"{NAMESPACE}.firsttoken-tenants" in policies()
     assert more == {f"{NAMESPACE}.firsttoken-render{which}" for which in ("", "-secrets", "-claims")}
     assert policies("admissionPolicy.enabled=false") == set()
+
+
+def test_rendering_without_the_policies_is_chosen_and_never_slipped_into() -> None:
+    unconfined = ("render.enabled=true", "admissionPolicy.enabled=false")
+    done = run_helm("template", "firsttoken", CHART, *(part for value in unconfined for part in ("--set", value)))
+
+    assert done.returncode != 0
+    assert "render.withoutPolicies" in done.stderr
+    assert policies(*unconfined, "render.withoutPolicies=true") == set()
+
+
+def test_without_the_policies_the_notes_say_which_values_mean_nothing() -> None:
+    def notes(*values: str) -> str:
+        sets = [part for value in values for part in ("--set", value)]
+        return run_helm("install", "firsttoken", CHART, "--dry-run=client", *sets).stdout.partition("NOTES:")[2]
+
+    unconfined = notes("admissionPolicy.enabled=false")
+    assert "WARNING" not in notes()
+    assert "scale.requireLabel means nothing" in unconfined
+    assert "any pod" not in unconfined
+    more = notes("admissionPolicy.enabled=false", "render.enabled=true", "render.withoutPolicies=true")
+    assert "any pod" in more
+
+
+@pytest.mark.parametrize(
+    "value", [name for name, default in VALUES.items() if isinstance(default, dict)] + ["render.allowed"]
+)
+def test_a_section_that_is_taken_away_is_no_crash(value: str) -> None:
+    done = run_helm("template", "firsttoken", CHART, "--set", "render.enabled=true", "--set", f"{value}=null")
+
+    assert done.returncode == 0 or "don't meet the specifications of the schema" in done.stderr, done.stderr
 
 
 def test_the_policies_of_another_namespaces_release_are_others() -> None:
