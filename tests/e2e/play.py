@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from demo.record import Record, ReplicaEvent
 from demo.scenario import Phase, Scenario
 from demo.stage import EXAMPLE, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.watching import TargetWatch
+from tests.faults.proxy import FaultProxy
 from tools.cluster import Cluster
 
 LONG_SECONDS = 1800.0
@@ -28,6 +29,8 @@ class Play:
     identity: Path
     record: Record
     began: float = 0.0
+    metrics_proxy: FaultProxy | None = None
+    """What stands between the operator and Prometheus."""
 
     @property
     def now(self) -> float:
@@ -74,15 +77,19 @@ def play(
     example: Path = EXAMPLE,
     runtime: str = "nim",
     scaling: Mapping[str, int] | None = None,
+    metrics_through: Callable[[str], FaultProxy] | None = None,
 ) -> Iterator[Play]:
     """Cluster, stage, operator and fleet, with `initial_load` running and the metrics of `runtime`.
 
-    `scaling` overrides fields of `spec.scaling`.
+    `scaling` overrides fields of `spec.scaling`; `metrics_through` puts something before Prometheus.
     """
     options = prometheus_options(scenario)
     cold_start_seconds = scenario.scaled(scenario.cold_start_seconds)
-    with Cluster(nodes=scenario.servers, ready_delay_seconds=cold_start_seconds, prometheus=options) as cluster:
-        place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
+    with (
+        Cluster(nodes=scenario.servers, ready_delay_seconds=cold_start_seconds, prometheus=options) as cluster,
+        metrics_through(cluster.prometheus_url) if metrics_through else nullcontext() as proxy,
+    ):
+        place = Place(cluster.kubeconfig, proxy.url if proxy else cluster.prometheus_url, cluster.folder)
         with Stage(place, scenario, example=example) as stage:
             stage.set_up()
             if scaling:
@@ -99,6 +106,6 @@ def play(
             began = time.monotonic() - stats["elapsedSeconds"]
             watching.start_clock(began)
             try:
-                yield Play(cluster, stage, identity, record, began)
+                yield Play(cluster, stage, identity, record, began, proxy)
             finally:
                 watching.stop()

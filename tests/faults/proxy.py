@@ -33,7 +33,9 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 NOT_PASSED_ON = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "accept-encoding"}
 )
-"""Headers of one hop; and answers come uncompressed, so that actions can read them."""
+"""Headers of one hop."""
+UNCOMPRESSED = ("Accept-Encoding", "identity")
+"""So that actions can read the answers."""
 TLS_CLOSING_SECONDS = 0.25
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of 0 s: closing sends RST instead of FIN."""
@@ -83,8 +85,8 @@ class Exchange:
         url = URL(self._upstream + self.request.raw_path, encoded=True)
         self.entry.forwarded = True
         self._upstream_response = await self._session.request(
-            self.entry.method, url, headers=_end_to_end(self.request.headers), data=self.entry.body or None,
-            allow_redirects=False,
+            self.entry.method, url, headers=[*_end_to_end(self.request.headers).items(), UNCOMPRESSED],
+            data=self.entry.body or None, allow_redirects=False,
         )  # fmt: skip
         return self._upstream_response
 
