@@ -34,12 +34,12 @@ def test_columns_and_the_last_scaling_are_on_the_object(runtime: str) -> None:
         )
 
         header, row = p.stage.kubectl("get", "infd", "-A").splitlines()
-        columns = ["NAMESPACE", "NAME", "MODEL", "READY", "DESIRED", "MAX", "SLA", "REASON", "AGE"]
+        columns = ["NAMESPACE", "NAME", "MODEL", "READY", "DESIRED", "MAX", "MODE", "SLA", "REASON", "AGE"]
         assert header.split() == columns
         shown = dict(zip(columns, row.split(), strict=True))
         assert (shown["NAMESPACE"], shown["NAME"]) == ("call-center", "support-rag")
         assert int(shown["DESIRED"]) == p.record.replicas_at(p.now)
-        assert shown["MAX"] == "59"
+        assert (shown["MAX"], shown["MODE"]) == ("59", "Active")
 
         decision = p.stage.status()["decisions"][0]
         described = p.stage.kubectl("-n", "call-center", "describe", "infd", "support-rag")

@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.rounding import ceiling, floor
 
@@ -159,6 +157,9 @@ def peak_by_percentile(average_requests_per_second: float, percentile: float) ->
     average = _positive("average requests per second", average_requests_per_second)
     if not 50 <= percentile < 100:
         raise InvalidInput("peak percentile", f"{percentile:g} is not in [50, 100)", "use a percentile such as 95")
+    # NB: imported here, because only this question needs it.
+    import numpy as np
+
     # Probabilities relative to the likeliest number, from which they fall on both sides: nothing under- or overflows.
     likeliest = math.floor(average)
     reach = math.ceil(10 * math.sqrt(average)) + 100

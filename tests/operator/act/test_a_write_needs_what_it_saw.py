@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from firsttoken_operator.act import kubernetes
+from firsttoken_operator.act import objects
 from firsttoken_operator.act.errors import Conflict, NotFound, Rejected, Unavailable, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
@@ -147,7 +147,7 @@ async def test_kinds_are_discovered(api: KubernetesCluster) -> None:
 
 
 async def test_uids_are_listed_in_pages(api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes, "PAGE", 1)
+    monkeypatch.setattr(objects, "PAGE", 1)
     listed = await api.uids("/apis/firsttoken.dev/v1alpha1/inferencedeployments", "")
     named = [ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, n) for n in ("scaled", "recreated")]
 

@@ -181,18 +181,19 @@ def test_kubectl_get_shows_the_state_of_every_deployment(cluster):
         cluster.kubectl("delete", "infd", name)
 
     header, row = after
-    assert header.split() == ["NAME", "MODEL", "READY", "DESIRED", "MAX", "SLA", "REASON", "AGE"]
+    assert header.split() == ["NAME", "MODEL", "READY", "DESIRED", "MAX", "MODE", "SLA", "REASON", "AGE"]
     assert row.split()[:-1] == [
         name,
         "meta-llama/Meta-Llama-3-8B-Instruct",
         "37",
         "39",
         "59",
+        "Active",
         "True",
         "DemandAboveCapacity",
     ]
     # Nothing is claimed before the operator has looked: no zero, no False.
-    assert before[1].split()[:-1] == [name, "meta-llama/Meta-Llama-3-8B-Instruct"]
+    assert before[1].split()[:-1] == [name, "meta-llama/Meta-Llama-3-8B-Instruct", "Active"]
 
 
 def test_kubectl_get_shows_who_holds_a_pool(cluster):

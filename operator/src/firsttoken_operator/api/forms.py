@@ -61,7 +61,7 @@ FORMS: Mapping[str, Form] = {
     SECRET_KEY: Form("a key of letters, digits, -, _ and .", "api-key"),
     SETTING: Form("a setting of the engine", next(iter(next(iter(RENDERED.values())).defaults))),
     IMAGE: Form("a container image", "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"),
-    PATH: Form("a path that begins with /", "/v1/metrics"),
+    PATH: Form("a path that begins with /", "/metrics"),
     MODEL_NAME: Form("a model name of letters, digits, ., _, - and /", "meta-llama/Meta-Llama-3-8B-Instruct"),
     GPU_NAME: Form("a GPU name of letters, digits, ., _, - and spaces", "H100-SXM-80GB"),
 }
