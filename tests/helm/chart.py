@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,17 @@ def run_helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def render(*values: str) -> list[dict[str, Any]]:
     """The manifests of a release called `firsttoken` with `--set` values."""
+    # NB: the parser in C, where PyYAML has it: the definitions are 250 KB, and a hundred tests read them.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [document for document in yaml.load_all(_rendered(values), loader) if document]
+
+
+@cache
+def _rendered(values: tuple[str, ...]) -> str:
     sets = [argument for value in values for argument in ("--set", value)]
     done = run_helm("template", "firsttoken", CHART, "--namespace", NAMESPACE, *sets)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return done.stdout
 
 
 def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.docs.pages import ROOT
@@ -12,6 +13,7 @@ from tests.helm.chart import CRDS, run_helm
 from tools.release import artifacts, project_version
 
 
+@pytest.mark.slow
 def test_the_chart_and_the_definitions_are_packed_and_summed(tmp_path: Path) -> None:
     chart, definitions, sums = artifacts(ROOT, tmp_path)
     listed = dict(reversed(line.split("  ")) for line in sums.read_text().splitlines())

@@ -104,6 +104,7 @@ async def followed(lists, watches, monkeypatch, *, asked=None):
     return reports
 
 
+@pytest.mark.slow
 async def test_events_change_the_set_one_by_one(monkeypatch):
     events = [
         an_event("ADDED", a_pod("b", ready=False)),

@@ -90,6 +90,7 @@ def test_a_usual_event_and_what_is_none_are_passed_on_as_they_are(line: bytes) -
     assert bounded_event(line) is line
 
 
+@pytest.mark.slow
 def test_one_object_of_a_page_is_in_memory_beside_its_text() -> None:
     def one_by_one() -> Iterator[str]:
         for number in range(20):

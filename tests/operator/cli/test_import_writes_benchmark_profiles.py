@@ -135,6 +135,7 @@ def test_a_profile_that_the_schema_does_not_hold_is_one_line(
     assert "meta-llama-3-8b-instruct-h100-sxm-80gb-fp8-tp1-2000-200" in line
 
 
+@pytest.mark.slow
 def test_the_original_file_of_the_course_makes_the_round_trip(tmp_path: Path) -> None:
     if not NIM_CSV.is_file():
         pytest.skip("../shared/samples/dli/nim.csv is not here")

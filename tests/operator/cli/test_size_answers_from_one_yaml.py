@@ -199,6 +199,7 @@ def test_plot_writes_a_page_beside_the_answer(capsys: pytest.CaptureFixture[str]
         assert f"call-center/support-rag, {reading}: TTFT P95 as sized" in page.replace("\\u002f", "/")
 
 
+@pytest.mark.slow
 def test_plot_writes_an_image_where_the_name_says_so(tmp_path: Path) -> None:
     file = tmp_path / "size.png"
 

@@ -103,6 +103,7 @@ async def test_a_scale_write_that_fails_once_is_told_and_forgotten() -> None:
     assert (denied.replicas(), denied.condition("ScalingActive")[:2]) == (5, ("True", "Active"))
 
 
+@pytest.mark.slow
 async def test_a_status_that_is_denied_for_an_hour_stays_to_be_written(caplog: pytest.LogCaptureFixture) -> None:
     denied = Denied("replace_status", lambda attempt: Rejected(f"PATCH: 403 forbidden ({attempt})", 403))
     with caplog.at_level(logging.WARNING):
@@ -151,6 +152,7 @@ async def test_a_status_that_the_schema_refuses_says_so_in_its_conditions() -> N
     assert denied.cluster.objects[RESOURCE]["status"]["decisions"][0]["to"] == 5
 
 
+@pytest.mark.slow
 async def test_events_that_are_denied_are_not_repeated() -> None:
     denied = Denied("create", webhook)
     await denied.ticks(HOUR)

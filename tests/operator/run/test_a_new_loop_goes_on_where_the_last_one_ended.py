@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.loop import Loop, Parts
@@ -41,6 +43,7 @@ def process_that_finds(
     return looped(cluster, store, settings, sizer=sizer)
 
 
+@pytest.mark.slow
 async def test_what_was_learned_survives_the_restart_and_goes_with_the_sizing() -> None:
     first = await tick_of_a_new_process({})
     learned = first | {"calibration": {"state": "Learned", "serviceFactorPercent": 81}}

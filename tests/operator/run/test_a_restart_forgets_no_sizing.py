@@ -215,6 +215,7 @@ async def test_what_is_broken_is_sized_again_and_spoils_no_other(spoil: Any, siz
     await rest(sizers[1])
 
 
+@pytest.mark.slow
 async def test_only_what_changed_is_written_and_what_is_gone_is_left_out(sizers: list[Sizer]) -> None:
     documents = [infd(f"r{n}", traffic=load(40 + n)) for n in range(4)]
     store, cluster = stored(*documents), Keeping()

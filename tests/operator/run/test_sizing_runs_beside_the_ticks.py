@@ -99,6 +99,7 @@ async def test_one_that_is_edited_at_every_tick_starves_no_other_and_is_sized_it
     assert (peak(found["r-0"]) or 0.0) > 101
 
 
+@pytest.mark.slow
 async def test_what_was_asked_the_same_is_sized_once(sizer: Sizer, monkeypatch: pytest.MonkeyPatch) -> None:
     store = stored(*(infd(f"r{n}", traffic=load(40 + n // 10)) for n in range(30)))
     with held(monkeypatch) as gate:
@@ -110,6 +111,7 @@ async def test_what_was_asked_the_same_is_sized_once(sizer: Sizer, monkeypatch: 
     assert len(gate.asked) == 3
 
 
+@pytest.mark.slow
 async def test_sizing_is_done_again_only_when_something_changed(sizer: Sizer, monkeypatch: pytest.MonkeyPatch) -> None:
     document = infd("good")
     store = stored(document)

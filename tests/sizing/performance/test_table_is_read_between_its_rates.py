@@ -48,6 +48,7 @@ def test_every_number_is_on_the_straight_line_between_two_rates(
     assert found.kv_percent == pytest.approx(float(np.interp(rate, read.rates, read.kv_percent)))
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1e4), st.floats(0.5, 1.0), st.integers(1, 40))
 def test_replicas_are_the_fewest_that_are_enough(rate: float, factor: float, sized_replicas: int) -> None:
     shared = table([1.0, 4.0], sized_replicas=sized_replicas)

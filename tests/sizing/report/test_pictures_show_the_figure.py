@@ -106,6 +106,7 @@ def test_several_panels_share_one_legend_entry_a_name() -> None:
     assert [t["showlegend"] for t in traces if t["name"] == CURVE.name] == [True, False]
 
 
+@pytest.mark.slow
 def test_the_image_grows_with_panels_and_notes_and_is_the_same_every_time() -> None:
     one = png_image(FIGURE)
     two = png_image(replace(FIGURE, panels=(PANEL, PANEL)))
