@@ -86,7 +86,6 @@ def test_every_alert_says_what_to_check_and_to_fix() -> None:
         assert "**Fix**" in entry, entry.splitlines()[0]
 
 
-@pytest.mark.slow
 def test_every_warning_of_the_log_has_an_entry() -> None:
     assert sorted(row[0] for row in table(RUNBOOK, "## Warnings and errors in the log")) == sorted(set(log_messages()))
 
