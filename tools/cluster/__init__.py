@@ -14,7 +14,7 @@ from tools.cluster.emulation import GpuServers
 from tools.cluster.local_cluster import Cluster
 from tools.cluster.ports import PortLease, lease_port
 from tools.cluster.process import Component, ComponentFailedError
-from tools.cluster.progress import SetupError, report, run_with_progress
+from tools.cluster.progress import SetupError, exit_status, report, run_with_progress
 from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import helm, kubectl
 from tools.cluster.waiting import wait_until
@@ -31,6 +31,7 @@ __all__ = [
     "cache_root",
     "cached",
     "control_plane",
+    "exit_status",
     "helm",
     "kubectl",
     "lease_port",

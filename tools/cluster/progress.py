@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 TICK_SECONDS = 5.0
@@ -62,6 +62,16 @@ def run_with_progress(
             raise SetupError(f"{what}: {command[0]} exited with code {code}\n" + "\n".join(lines))
     report(f"  {what}: done in {time.monotonic() - started:.1f} s")
     return printed
+
+
+def exit_status(make: Callable[[], None]) -> int:
+    """0 where `make` made what it makes; 1 where it could not, which is said in one line on standard error."""
+    try:
+        make()
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def report(line: str) -> None:

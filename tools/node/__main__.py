@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import sys
 
-from tools.cluster import SetupError, report
+from tools.cluster import exit_status, report
 from tools.cluster.build import node_programs
 from tools.image import debian
 from tools.image.build import image
 
 
-def main() -> int:
+def make() -> None:
     """Build and fetch what is missing; print where it is."""
     if reason := debian.missing():
         report(f"no image and no node on this machine: {reason}")
-        return 0
-    try:
-        print(f"node: {node_programs()}")
-        print(f"machine: {debian.machine()}")
-        print(f"image: {image().archive}")
-    except SetupError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return
+    print(f"node: {node_programs()}")
+    print(f"machine: {debian.machine()}")
+    print(f"image: {image().archive}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(make))

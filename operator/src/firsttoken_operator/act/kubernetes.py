@@ -190,15 +190,22 @@ class KubernetesCluster:
 
     async def uids(self, path: str, field_selector: str) -> set[str]:
         """Uid of every object of a collection, read in pages and without bodies."""
-        return {metadata["uid"] for metadata in await self._listed(path, fieldSelector=field_selector)}
+        found: set[str] = set()
+        await self._each(path, lambda metadata: found.add(metadata["uid"]), fieldSelector=field_selector)
+        return found
 
     async def metadata(self, api_version: str, kind: str, namespace: str, labels: str) -> dict[ObjectRef, Json]:
         """Metadata of every object with these labels, in one namespace or (empty) in all."""
         path = ObjectRef(api_version, kind, namespace, "").collection()
-        return {
-            ObjectRef(api_version, kind, metadata["namespace"], metadata["name"]): metadata
-            for metadata in await self._listed(path, labelSelector=labels)
-        }
+        found: dict[ObjectRef, Json] = {}
+
+        def take(metadata: Json) -> None:
+            # NB: who wrote which field is read by none, and is the larger part.
+            metadata.pop("managedFields", None)
+            found[ObjectRef(api_version, kind, metadata["namespace"], metadata["name"])] = metadata
+
+        await self._each(path, take, labelSelector=labels)
+        return found
 
     async def page(
         self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool = False
@@ -232,17 +239,10 @@ class KubernetesCluster:
                     raise Unavailable(f"GET {path}: an event is longer than is read") from error
                 yield _document("GET", path, line)
 
-    async def _listed(self, path: str, **selectors: str) -> list[Json]:
-        """Metadata of every object of a collection, without who wrote which field."""
-        found: list[Json] = []
-
-        def take(body: Json) -> None:
-            body["metadata"].pop("managedFields", None)
-            found.append(body["metadata"])
-
+    async def _each(self, path: str, take: Callable[[Json], None], **selectors: str) -> None:
+        """Hand on the metadata of every object of a collection."""
         query = {name: selector for name, selector in selectors.items() if selector}
-        await list_each(partial(self.page, path, metadata_only=True), query, take)
-        return found
+        await list_each(partial(self.page, path, metadata_only=True), query, lambda body: take(body["metadata"]))
 
     async def _apply(self, path: str, body: Json, manager: str) -> Json:
         return await self._patch(path, body, "apply-patch+yaml", manager, force="true")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +23,21 @@ class Flag:
     field: str
     metavar: str
     explanation: str
+    read: Callable[[str], Any] = str
     required: bool = True
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")
 
 
 FLAGS = (
     Flag("--model", "model.name", "NAME", "such as meta-llama/Llama-3.1-8B-Instruct; firsttoken models lists them"),
-    Flag("--gpu", "hardware.gpus", "NAME", "such as H100-SXM-80GB; firsttoken gpus lists them"),
-    Flag("--input-tokens", "traffic.inputTokens", "N", "mean tokens of a prompt"),
-    Flag("--output-tokens", "traffic.outputTokens", "N", "mean tokens of an answer"),
+    Flag("--gpu", "hardware.gpus", "NAME", "such as H100-SXM-80GB; firsttoken gpus lists them", _names),
+    Flag("--input-tokens", "traffic.inputTokens", "N", "mean tokens of a prompt", int),
+    Flag("--output-tokens", "traffic.outputTokens", "N", "mean tokens of an answer", int),
     Flag("--rps", "traffic.peakRequestsPerSecond", "R", "requests a second at the peak"),
-    Flag("--ttft", "sla.timeToFirstToken.milliseconds", "MS", "limit on the time to first token (TTFT), P95"),
+    Flag("--ttft", "sla.timeToFirstToken.milliseconds", "MS", "limit on the time to first token (TTFT), P95", int),
     Flag("--precision", "model.precision", "NAME", "such as FP8; default: chosen by the sizing", required=False),
 )
 
@@ -61,20 +67,12 @@ def declared(args: argparse.Namespace) -> Documents | None:
         part = spec
         for key in path:
             part = part.setdefault(key, {})
-        part[last] = _value(flag, text)
+        try:
+            part[last] = flag.read(text)
+        except ValueError:
+            raise InvalidInput(flag.name, f"{text!r} is not a whole number", "write one such as 300") from None
     name = given[FLAGS[0]].rpartition("/")[2].lower().replace(".", "-").replace("_", "-")
     spec["sla"]["timeToFirstToken"]["percentile"] = "P95"
     spec["targetRef"] = {"name": name}
     document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
     return parse_documents(yaml.safe_dump(document), file="command line")
-
-
-def _value(flag: Flag, text: str) -> Any:
-    if flag.name == "--gpu":
-        return text.split(",")
-    if flag.metavar in ("N", "MS"):
-        try:
-            return int(text)
-        except ValueError:
-            raise InvalidInput(flag.name, f"{text!r} is not a whole number", "write one such as 300") from None
-    return text

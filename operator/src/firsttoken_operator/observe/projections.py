@@ -109,7 +109,7 @@ class AutoscalerView:
 def project_pod(body: Body) -> PodView:
     """A pod; one that is not owned by a controller has an empty `owner_uid`."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    conditions = _conditions(status)
     scheduled = conditions.get("PodScheduled") or {}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     waiting = [((entry.get("state") or {}).get("waiting") or {}).get("reason", "") for entry in containers]
@@ -165,7 +165,7 @@ def project_node(body: Body) -> NodeView:
     """A node."""
     metadata, status = body["metadata"], body.get("status") or {}
     reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
-    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    conditions = _conditions(status)
     ready = conditions.get("Ready") or {}
     return NodeView(
         name=metadata.get("name", ""),
@@ -191,10 +191,15 @@ def project_autoscaler(body: Body) -> AutoscalerView:
 
 def _refused(status: Body) -> str:
     """What the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            return str(condition.get("message") or condition.get("reason"))[:MOST_REFUSED_CHARACTERS]
-    return ""
+    failure = _conditions(status).get("ReplicaFailure") or {}
+    if failure.get("status") != "True":
+        return ""
+    return str(failure.get("message") or failure.get("reason"))[:MOST_REFUSED_CHARACTERS]
+
+
+def _conditions(status: Body) -> dict[Any, Body]:
+    """Conditions by their type."""
+    return {condition.get("type"): condition for condition in status.get("conditions") or ()}
 
 
 def _replicas_writer(metadata: Body) -> str:

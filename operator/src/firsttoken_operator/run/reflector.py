@@ -66,6 +66,7 @@ class Reflector:
     async def run(self) -> None:
         """Feed for ever. Raises `ClusterError` when the server has refused for too long: better than a frozen cache."""
         while True:
+            self._opened_seconds = math.inf
             try:
                 if not self._version:
                     await self._list()
@@ -81,7 +82,6 @@ class Reflector:
         # NB: a proxy may cut what is quiet for half a minute. A watch that is silent for longer is one that hangs.
         if LIVED_SECONDS <= now - self._opened_seconds < WATCH_SILENCE_SECONDS:
             self._failures = 0
-        self._opened_seconds = math.inf
         if not self._failures:
             self._failing_since_seconds = now
         elif now - self._failing_since_seconds >= LONGEST_OUTAGE_SECONDS:
@@ -109,7 +109,6 @@ class Reflector:
 
     async def _watch(self) -> None:
         query = self._query | {"resourceVersion": self._version}
-        self._opened_seconds = math.inf
         async for event in self._cluster.watch(self._path, query, metadata_only=self.kind.metadata_only):
             if event is None:
                 self._opened_seconds = self._clock()
