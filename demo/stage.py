@@ -24,7 +24,16 @@ from demo.scenario import Expectation, Phase, Scenario
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_sizing import Sizing, size
-from tools.cluster import Component, PortLease, PrometheusOptions, helm, kubectl, lease_port, wait_until
+from tools.cluster import (
+    Component,
+    PortLease,
+    PrometheusOptions,
+    helm,
+    kubectl,
+    lease_port,
+    wait_until,
+    wait_until_established,
+)
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "call-center.yaml"
@@ -117,7 +126,7 @@ class Stage:
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": labels}} for n in sorted(names)
         ]
         self.apply([*namespaces, *parts])
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        wait_until_established(self.kubectl)
         if self.deployment.spec.target_ref is not None:
             self.apply([self._target_manifest()])
         self.kubectl("apply", "-f", str(self.example))

@@ -112,7 +112,8 @@ def through(proxy: FaultProxy, account: Path, file: Path) -> Path:
 @contextmanager
 def staged(folder: Path, *arguments: str) -> Iterator[Stage]:
     """A stage with a running operator and no resources. `arguments` are for the operator."""
-    with installed() as (cluster, account), FaultProxy(cluster.api_url, cluster.ca) as proxy:
+    # NB: room for the pod that each of the faults of a module asks for.
+    with installed(nodes=8) as (cluster, account), FaultProxy(cluster.api_url, cluster.ca) as proxy:
         kubeconfig = through(proxy, account, folder / "kubeconfig")
         stage = Stage(cluster, proxy, folder, kubeconfig, Process(folder, kubeconfig, *arguments), arguments)
         ended = threading.Event()

@@ -100,7 +100,7 @@ def test_definitions_that_are_removed_and_come_back_leave_the_deployments_alone(
     assert stage.replicas("kept") == size
     assert not stage.scale_writes("kept", before)
     stage.cluster.kubectl("apply", "--server-side", "-f", CRDS)
-    stage.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    stage.cluster.wait_until_established()
     stage.settle()
     stage.declare("later", 2)
     assert stage.replicas("kept") == size

@@ -6,6 +6,7 @@ A thread changes a resource all the time, so that whoever may write does so at e
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 import time
@@ -19,6 +20,7 @@ import pytest
 from firsttoken_operator.run.election import LEASE_SECONDS, RENEW_DEADLINE_SECONDS
 from tests.faults.actions import Hang, Reset
 from tests.faults.proxy import Entry, FaultProxy
+from tests.faults.skew import TWENTY_MINUTES, ahead
 from tests.faults.stage import through
 from tests.helm.chart import NAMESPACE
 from tests.operator.act.objects import infd, workload
@@ -38,13 +40,14 @@ class Operator:
     def __init__(self, folder: Path, account: Path, proxy: FaultProxy, *arguments: str) -> None:
         self.folder, self.proxy, self.arguments = folder, proxy, arguments
         self.kubeconfig = through(proxy, account, folder / "kubeconfig")
+        self.environment: dict[str, str] = {}
         self.began_seconds = 0.0
         self.process = self.start()
 
     def start(self) -> Process:
         """Start it, or start it again."""
         self.began_seconds = time.monotonic()
-        self.process = Process(self.folder, self.kubeconfig, *self.arguments)
+        self.process = Process(self.folder, self.kubeconfig, *self.arguments, **self.environment)
         return self.process
 
     def leads(self) -> bool:
@@ -259,6 +262,34 @@ def test_a_lease_that_cannot_be_renewed_for_a_while_stops_all_writes_in_time(pai
 
     assert leader.leads()
     assert not other.tried()
+
+
+@EVERY
+def test_clocks_that_are_40_minutes_apart_make_no_second_leader(pair: Pair) -> None:
+    try:
+        for each, seconds in zip(pair.settle(), (TWENTY_MINUTES, -TWENTY_MINUTES), strict=True):
+            each.process.kill()
+            each.environment = ahead(each.folder, seconds)
+            each.start()
+        leader, other = pair.settle()
+        for each in (leader, other):
+            clock = float(each.environment["CLOCK_AHEAD_SECONDS"])
+            (said,) = re.findall(r"^firsttoken_clock_ahead_seconds (\S+)", each.process.get("metrics")[1], re.MULTILINE)
+            assert float(said) == pytest.approx(-clock, abs=5.0)
+        pair.assert_scales(leader)
+        time.sleep(LEASE_SECONDS + 5.0)
+        assert leader.leads()
+        assert not other.tried()
+        killed = time.monotonic()
+        leader.process.kill()
+        first_write(other, killed, AFTER_KILL_SECONDS)
+
+        assert_in_turn(leader, other)
+        pair.assert_scales(other)
+    finally:
+        for each in pair.operators:
+            each.process.kill()
+            each.environment = {}
 
 
 def test_one_of_the_version_before_knows_no_lease_and_is_no_rival_for_long(pair: Pair) -> None:

@@ -77,7 +77,7 @@ def rendering(name: str = "chat", namespace: str = "team", *, uid: str = "1-1", 
 def operator(control_plane: Path) -> Iterator[Operator]:
     with installed(nodes=1) as (cluster, account):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITOR_CRD))
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "podmonitors.monitoring.coreos.com")
+        cluster.wait_until_established()
         for name, label in (("team", "firsttoken.dev/render=true"), ("wide", "firsttoken.dev/scale=true")):
             cluster.kubectl("create", "namespace", name)
             cluster.kubectl("label", "namespace", name, label)

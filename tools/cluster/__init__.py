@@ -17,7 +17,7 @@ from tools.cluster.process import Component, ComponentFailedError
 from tools.cluster.progress import SetupError, exit_status, report, run_with_progress
 from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import helm, kubectl
-from tools.cluster.waiting import wait_until
+from tools.cluster.waiting import wait_until, wait_until_established
 
 __all__ = [
     "Cluster",
@@ -38,4 +38,5 @@ __all__ = [
     "report",
     "run_with_progress",
     "wait_until",
+    "wait_until_established",
 ]

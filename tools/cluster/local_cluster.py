@@ -27,7 +27,7 @@ from tools.cluster.ports import PortLease, lease_port
 from tools.cluster.process import Component, ComponentFailedError
 from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import kubectl
-from tools.cluster.waiting import wait_until
+from tools.cluster.waiting import wait_until, wait_until_established
 
 START_SECONDS = 60.0
 START_ATTEMPTS = 3
@@ -141,6 +141,10 @@ class Cluster:
             command = " ".join(map(str, arguments))
             raise AssertionError(f"kubectl {command} exited with code {done.returncode}: {done.stderr.strip()}")
         return done
+
+    def wait_until_established(self) -> None:
+        """Wait until every custom resource definition is served."""
+        wait_until_established(lambda *arguments: self.kubectl(*arguments).stdout)
 
     def environment(self, kubeconfig: Path | None = None) -> dict[str, str]:
         """Environment of this process with KUBECONFIG set, for kubectl, Helm and the operator."""

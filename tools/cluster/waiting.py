@@ -23,3 +23,21 @@ def wait_until(predicate: Callable[[], T], seconds: float, what: str, *, poll_se
         if time.monotonic() >= deadline:
             raise TimeoutError(f"{what}: not within {seconds:g} s; last seen: {value!r}")
         time.sleep(poll_seconds)
+
+
+ESTABLISHED = '{range .items[*]}{.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
+
+
+def wait_until_established(kubectl: Callable[..., str], seconds: float = 30.0) -> None:
+    """Wait until the API server serves every custom resource definition that it has, of which there is at least one.
+
+    `kubectl` runs kubectl and returns its output.
+
+    NB: `kubectl wait` ends with an error where a definition is so new that it has no status.
+    """
+
+    def is_established() -> bool:
+        said = kubectl("get", "crd", "-o", f"jsonpath={ESTABLISHED}").splitlines()
+        return set(said) == {"True"}
+
+    wait_until(is_established, seconds, "every custom resource definition established")

@@ -18,7 +18,7 @@ CRDS = Path(__file__).parents[3] / "crds"
 def cluster(control_plane: Path) -> Iterator[Cluster]:
     with Cluster(nodes=2) as running:
         running.kubectl("apply", "--server-side", "-f", CRDS)
-        running.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        running.wait_until_established()
         yield running
 
 

@@ -133,7 +133,7 @@ async def test_a_pod_monitor_comes_with_its_definition_and_goes_without_a_word(
     operated: Operated, cluster: Cluster
 ) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITOR_CRD))
-    cluster.kubectl("wait", "--for=condition=Established", "crd/podmonitors.monitoring.coreos.com")
+    cluster.wait_until_established()
     while (told := await operated.tick()) is None:
         await asyncio.sleep(0.2)  # The API server asks for a second of silence while it makes room for the kind.
     made = list(operated.api.applied)

@@ -161,7 +161,7 @@ async def test_a_pod_monitor_is_made_where_its_definition_is_installed(
     live = await api.create(nim("monitored"))
     await renderer.render(rendering(live), 1)
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITOR_CRD))
-    cluster.kubectl("wait", "--for=condition=Established", "crd/podmonitors.monitoring.coreos.com")
+    cluster.wait_until_established()
     await renderer.render(rendering(live), 1)
     monitor = await api.read(ObjectRef("monitoring.coreos.com/v1", "PodMonitor", NAMESPACE, "monitored"))
 

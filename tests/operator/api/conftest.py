@@ -16,5 +16,5 @@ CRDS = Path(__file__).parents[3] / "crds"
 def cluster(control_plane: Path) -> Iterator[Cluster]:
     with Cluster(nodes=1) as cluster:
         cluster.kubectl("apply", "--server-side", "-f", CRDS)
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        cluster.wait_until_established()
         yield cluster

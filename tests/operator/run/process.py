@@ -90,7 +90,7 @@ def installed(*values: str, nodes: int = 2) -> Iterator[tuple[Cluster, Path]]:
         every = render("render.enabled=true", "render.allowed.images={nvcr.io/nim/,nim}", *values)
         manifests = [manifest for manifest in every if manifest["kind"] in _APPLIED]
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
-        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        cluster.wait_until_established()
         yield cluster, cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
@@ -158,3 +162,47 @@ def test_a_check_reads_the_file_and_starts_nothing(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().out == "the configuration is usable; Prometheus servers: edge\n"
     file.write_text("prometheus: 1")
     assert command.run(parse("--config", str(file), "--check")) == 2
+
+
+def kubeconfig(folder: Path, *, authority: Path | None = None, token_file: Path | None = None) -> Path:
+    cluster = {"server": "https://127.0.0.1:1"} | ({"certificate-authority": str(authority)} if authority else {})
+    user = {"tokenFile": str(token_file)} if token_file else {"token": "x"}
+    return write(folder, yaml.safe_dump({
+        "clusters": [{"name": "it", "cluster": cluster}], "users": [{"name": "it", "user": user}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}], "current-context": "it",
+    }))  # fmt: skip
+
+
+def started(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status of a process, and the last line of what it says."""
+    command = [sys.executable, "-m", "firsttoken_operator.cli", "operator", "--host", "127.0.0.1", *arguments]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return ended.returncode, ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_file_of_the_kubeconfig_that_cannot_be_read_is_named_and_not_the_port(tmp_path: Path) -> None:
+    none, other = tmp_path / "none", tmp_path / "other.pem"
+    other.write_text("no certificate")
+    told = {
+        none: started(tmp_path, "--kubeconfig", str(kubeconfig(tmp_path, token_file=none))),
+        other: started(tmp_path, "--kubeconfig", str(kubeconfig(tmp_path, authority=other))),
+        tmp_path: started(tmp_path, "--kubeconfig", str(tmp_path)),
+    }
+
+    for file, (status, line) in told.items():
+        assert status == 2
+        assert line.startswith("firsttoken operator: no cluster to work on: ")
+        assert str(file) in line
+        assert line.endswith("; set --kubeconfig")
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, line = started(tmp_path, "--kubeconfig", str(kubeconfig(tmp_path)), "--port", str(port))
+
+    assert status == 2
+    assert line.startswith(f"firsttoken operator: port {port}: ")
+    assert line.endswith("address already in use; set --host or --port")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -325,12 +326,20 @@ async def load_configuration(kubeconfig: str | None) -> client.Configuration:
     Raises `kubernetes.aio.config.ConfigException` where neither is usable.
     """
     configuration = client.Configuration()
-    if kubeconfig:
-        await config.load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=kubeconfig, client_configuration=configuration, persist_config=False
-        )
-    else:
-        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    try:
+        if kubeconfig:
+            await config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig, client_configuration=configuration, persist_config=False
+            )
+        else:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise config.ConfigException(str(error)) from error
+    try:
+        # NB: the client would read it, too, and not say what it is.
+        ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    except OSError as error:
+        raise config.ConfigException(f"certificate-authority {configuration.ssl_ca_cert}: {error}") from error
     return configuration
 
 

@@ -78,21 +78,16 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         settings = load(args.config, overrides(args))
+        if args.check:
+            print(f"the configuration is usable; Prometheus servers: {', '.join(settings.prometheus) or 'none'}")
+            return 0
+        logs.configure(settings.log_level)
+        return asyncio.run(run_operator(settings, args.kubeconfig))
     except SettingsError as error:
         print(f"firsttoken operator: {error}", file=sys.stderr)
-        return 2
-    if args.check:
-        print(f"the configuration is usable; Prometheus servers: {', '.join(settings.prometheus) or 'none'}")
-        return 0
-    logs.configure(settings.log_level)
-    try:
-        return asyncio.run(run_operator(settings, args.kubeconfig))
     except ConfigException as error:
         print(f"firsttoken operator: no cluster to work on: {error}; set --kubeconfig", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"firsttoken operator: port {settings.port}: {error.strerror}; set --port", file=sys.stderr)
-        return 2
+    return 2
 
 
 def overrides(args: argparse.Namespace) -> dict[str, Any]:

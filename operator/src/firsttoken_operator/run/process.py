@@ -45,7 +45,7 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.namespaces import readable, until_readable
 from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.rendering import Rendered
-from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.settings import Settings, SettingsError
 from firsttoken_operator.run.sizer import Sizer
 from firsttoken_operator.run.sizing_store import SAVE_TICKS, SizingStore
 from firsttoken_operator.run.switch import WriteSwitch
@@ -66,7 +66,7 @@ LEAST_DEADLINE_SECONDS = 10.0
 async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     """Run until SIGTERM or SIGINT (exit status 0), or until a part fails (1).
 
-    Raises `kubernetes.aio.config.ConfigException` without usable credentials, OSError where the port is taken.
+    Raises `kubernetes.aio.config.ConfigException` without usable credentials, `SettingsError` where the port is taken.
     """
     configuration = await load_configuration(kubeconfig)
     # NB: with connections of its own: writes that hang must not keep the Lease from being renewed.
@@ -83,7 +83,11 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     role = (lambda: elector.says) if elector else lambda: "ok"
     health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic, role)
     try:
-        port = await health.start(settings.host, settings.port)
+        try:
+            port = await health.start(settings.host, settings.port)
+        except OSError as error:
+            text = f"port {settings.port}: {error.strerror}; set --host or --port"
+            raise SettingsError(text) from error
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster)
         kinds = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
