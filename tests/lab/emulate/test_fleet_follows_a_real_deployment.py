@@ -107,7 +107,9 @@ async def test_starting_pods_are_down_targets_that_spoil_no_health_and_are_scrap
     settings = MeasureSettings(window_seconds=4.0, scrape_interval_seconds=SCRAPE_SECONDS)
 
     async def look():
-        reading = await collect(source, window_seconds=settings.window_seconds)
+        reading = await collect(
+            source, window_seconds=settings.window_seconds, recent_seconds=settings.longest_gap_seconds
+        )
         uid, store = observed(cluster)
         return (
             reading.up,

@@ -56,6 +56,19 @@ def first_change(fleet: Fleet, mtr: Metrics, seconds: float, **target_changes: o
     return None
 
 
+def test_nothing_is_given_back_at_a_tick_at_which_the_last_scrape_failed() -> None:
+    low = metrics(10.0)
+    lowered_seconds = first_change(settled(), low, 1800)
+    assert lowered_seconds is not None
+    fleet = settled()
+    fleet.run(low, lowered_seconds - TICK_SECONDS)
+    held = fleet.tick(replace(low, overdue=True))
+
+    assert (held.changes, held.limited_by) == (False, Reason.STABILIZING)
+    assert held.metrics_health is Reason.PRESENT
+    assert fleet.tick(low).to_replicas < 40
+
+
 def test_nothing_is_given_back_before_the_whole_window_was_low() -> None:
     fleet = settled()
 

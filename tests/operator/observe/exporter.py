@@ -5,6 +5,7 @@ Counters are a function of the time since the exporter began, so that rates are 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -30,6 +31,9 @@ class ExportedPod:
     kv_metric: str = "gpu_cache_usage_perc"
     running: float = 3.0
     answers: bool = True
+    refusals: int = 0
+    """How many of the next scrapes fail, each after `refusal_seconds`."""
+    refusal_seconds: float = 0.0
 
     def render(self, seconds: float) -> str:
         lines: list[str] = []
@@ -90,6 +94,8 @@ class ExportedGateway:
 
     requests_per_second: dict[str, float]
     answers: bool = True
+    refusals: int = 0
+    refusal_seconds: float = 0.0
 
     def render(self, seconds: float) -> str:
         return "".join(
@@ -121,7 +127,9 @@ class Exporter:
                 self.send_header("Content-Type", "application/json" if kind == "targets" else "text/plain")
                 self.send_header("Content-Length", str(len(content or b"")))
                 self.end_headers()
-                self.wfile.write(content or b"")
+                # One that was late is not waited for.
+                with contextlib.suppress(BrokenPipeError):
+                    self.wfile.write(content or b"")
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -152,4 +160,8 @@ class Exporter:
 
     def metrics(self, name: str) -> bytes | None:
         pod = self.gateway if name == GATEWAY else self.pods[name]
+        if pod.refusals:
+            pod.refusals -= 1
+            time.sleep(pod.refusal_seconds)
+            return None
         return pod.render(time.monotonic() - self.began).encode() if pod.answers else None

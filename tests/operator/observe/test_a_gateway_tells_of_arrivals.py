@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -65,7 +66,7 @@ async def test_a_namespace_whose_series_are_not_read_has_no_arrivals(
         async def query(self, promql: str) -> Vector:
             return Vector(samples, overflowing=frozenset(overflowing))
 
-    reading = await gateway.ask(Source(), GatewayCounter("m", label, "deployment"), 60.0)
+    reading = await gateway.ask(Source(), GatewayCounter("m", label, "deployment"), SETTINGS)
     said = arrivals(reading)
 
     assert (reason(said) if isinstance(said, Missing) else None) is expected
@@ -132,7 +133,7 @@ async def test_one_query_asks_for_all_backends() -> None:
     ]
     source = Once(Vector(tuple(parts)))
 
-    reading = await gateway.ask(source, COUNTER, 4.5)
+    reading = await gateway.ask(source, COUNTER, replace(SETTINGS, window_seconds=4.5))
 
     assert len(source.asked) == 1
     assert "[4500ms]" in source.asked[0]
@@ -143,20 +144,20 @@ async def test_one_query_asks_for_all_backends() -> None:
 async def test_a_source_without_a_gateway_is_not_asked() -> None:
     source = Once(Vector(()))
 
-    assert reason(arrivals(await gateway.ask(source, None, 60.0))) is Reason.SOURCE_NOT_CONFIGURED
+    assert reason(arrivals(await gateway.ask(source, None, SETTINGS))) is Reason.SOURCE_NOT_CONFIGURED
     assert source.asked == []
 
 
 async def test_a_query_that_fails_is_the_reason() -> None:
     source = Once(Missing(Reason.SERVER_ERROR, "HTTP 503"))
 
-    assert reason(arrivals(await gateway.ask(source, COUNTER, 60.0))) is Reason.SERVER_ERROR
+    assert reason(arrivals(await gateway.ask(source, COUNTER, SETTINGS))) is Reason.SERVER_ERROR
 
 
 def test_a_value_of_the_selector_cannot_leave_its_quotes() -> None:
     counter = GatewayCounter("m", "namespace", "deployment", {"job": 'a"} or up{x="\\'})
 
-    assert 'job="a\\"} or up{x=\\"\\\\"' in counter.query(60.0)
+    assert 'job="a\\"} or up{x=\\"\\\\"' in counter.query(60.0, 38.0)
 
 
 PARTS = [

@@ -97,11 +97,13 @@ async def test_it_is_missing_alone() -> None:
         async def query(self, promql: str) -> Vector | Missing:
             if promql == UP_QUERY:
                 return Vector((Sample({"namespace": "quiet", "pod": "p"}, 1.0, 0.0),))
-            overflowing = frozenset({"loud"}) if promql == VLLM.query(Signal.TTFT_BUCKETS, 60.0) else frozenset[str]()
+            overflowing = (
+                frozenset({"loud"}) if promql == VLLM.query(Signal.TTFT_BUCKETS, 60.0, 38.0) else frozenset[str]()
+            )
             labels = {"namespace": "quiet", "pod": "p", "le": "+Inf"}
             return Vector((Sample(labels, 1.0, 0.0),), overflowing=overflowing)
 
-    reading = await collect(Source(), window_seconds=60.0)
+    reading = await collect(Source(), window_seconds=60.0, recent_seconds=38.0)
     quiet, loud = (
         measure(reading, [LivePod(namespace, "p", 3600.0)], None, MeasureSettings(60.0, 15.0))
         for namespace in ("quiet", "loud")

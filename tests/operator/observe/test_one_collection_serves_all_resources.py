@@ -12,7 +12,7 @@ from firsttoken_operator.families import NIM1, UP_QUERY, VLLM, Signal, TokenPart
 from firsttoken_operator.observe.collect import collect
 from firsttoken_operator.observe.source import Sample, Vector
 
-WINDOW_SECONDS = 4.5
+WINDOW_SECONDS, RECENT_SECONDS = 4.5, 3.0
 POD = {"namespace": "ns", "pod": "a"}
 
 
@@ -34,17 +34,17 @@ def one(value: float, **labels: str) -> Vector:
 
 
 def nim(signal: Signal) -> str:
-    return NIM1.query(signal, WINDOW_SECONDS)
+    return NIM1.query(signal, WINDOW_SECONDS, RECENT_SECONDS)
 
 
 def vllm(signal: Signal) -> str:
-    return VLLM.query(signal, WINDOW_SECONDS)
+    return VLLM.query(signal, WINDOW_SECONDS, RECENT_SECONDS)
 
 
 async def test_a_cluster_without_series_costs_only_the_detection() -> None:
     source = Script({})
 
-    reading = await collect(source, window_seconds=WINDOW_SECONDS)
+    reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
     assert len(source.asked) == 7
     assert (reading.pods, reading.up, reading.failures) == ({}, {}, ())
@@ -55,7 +55,7 @@ async def test_the_number_of_queries_does_not_depend_on_the_number_of_pods(pods:
     many = Vector(tuple(Sample({"namespace": "ns", "pod": f"p{index}"}, 1.0, 0.0) for index in range(pods)))
     source = Script({nim(Signal.AGE): many})
 
-    reading = await collect(source, window_seconds=WINDOW_SECONDS)
+    reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
     assert len(source.asked) == len(set(source.asked)) == 7 + 10
     assert len(reading.pods) == pods
@@ -64,9 +64,9 @@ async def test_the_number_of_queries_does_not_depend_on_the_number_of_pods(pods:
 async def test_a_window_with_a_fraction_is_written_in_milliseconds() -> None:
     source = Script({})
 
-    await collect(source, window_seconds=WINDOW_SECONDS)
+    await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
-    assert not any("WINDOW" in query for query in source.asked)
+    assert not any(word in query for word in ("WINDOW", "RECENT") for query in source.asked)
     assert sum("[4500ms]" in query for query in source.asked) == 2
     assert sum("offset 4500ms" in query for query in source.asked) == 2
 
@@ -79,7 +79,7 @@ async def test_a_pod_that_exposes_two_families_belongs_to_the_first() -> None:
         }
     )  # fmt: skip
 
-    reading = await collect(source, window_seconds=WINDOW_SECONDS)
+    reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
     assert reading.pods["ns", "a"].family == "vLLM"
     assert reading.pods["ns", "a"].values == {Signal.AGE: 1.0, Signal.RUNNING: 10.0}
@@ -101,7 +101,7 @@ async def test_answers_are_joined_by_pod_and_numbers_are_left_as_they_came() -> 
         }
     )
 
-    reading = await collect(source, window_seconds=WINDOW_SECONDS)
+    reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
     pod = reading.pods["ns", "a"]
     assert reading.up == {("ns", "a"): 1.0}
@@ -120,7 +120,7 @@ async def test_failures_and_warnings_are_told_apart_and_do_not_hide_the_rest() -
         }
     )
 
-    reading = await collect(source, window_seconds=WINDOW_SECONDS)
+    reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
     assert reading.pods["ns", "a"].values == {Signal.AGE: 0.5, Signal.RUNNING: 3.0}
     assert {(failure.signal, failure.reason) for failure in reading.failures} == {

@@ -81,11 +81,22 @@ def test_a_pod_without_current_samples_makes_the_rest_a_lower_bound(bad: object)
     assert "p3" in metrics.detail
 
 
-def test_a_pod_whose_last_scrape_failed_is_not_believed() -> None:
-    metrics = measured(reading(sample(), sample(), up={1: 0.0}))
+@pytest.mark.parametrize("silent", [{"age": None}, {"age": 53.1}, {"samples": 2.0}])
+def test_a_pod_whose_scrapes_fail_is_not_believed(silent: dict[str, float | None]) -> None:
+    metrics = measured(reading(sample(), sample(**silent), up={1: 0.0}))
 
     assert metrics.health is Reason.PARTIAL
     assert value(metrics.arrivals) == 4.0
+
+
+@pytest.mark.parametrize(("age", "up"), [(25.0, 0.0), (53.0, 0.0), (25.0, 1.0), (5.0, 0.0)])
+def test_one_scrape_that_failed_is_no_loss_and_is_known(age: float, up: float) -> None:
+    metrics = measured(reading(sample(), sample(age=age, samples=3), up={1: up}))
+
+    assert metrics.health is Reason.PRESENT
+    assert metrics.overdue
+    assert (value(metrics.arrivals), coverage(metrics.arrivals)) == (8.0, 1.0)
+    assert not measured(reading(sample(), sample())).overdue
 
 
 def test_a_window_that_is_not_filled_is_recovering_and_too_low() -> None:
@@ -99,7 +110,7 @@ def test_three_of_four_scrapes_fill_a_window() -> None:
     assert measured(reading(sample(samples=3))).health is Reason.PRESENT
 
 
-@pytest.mark.parametrize("start_age", [None, 21.0, 99.0, math.nan])
+@pytest.mark.parametrize("start_age", [None, 6.0, 114.0, math.nan])
 def test_a_window_without_a_sample_at_its_start_is_recovering(start_age: float | None) -> None:
     assert measured(reading(sample(start_age=start_age))).health is Reason.RECOVERING
 

@@ -45,6 +45,11 @@ def metrics_untrusted(step: Reduction) -> Reason | None:
     return None if metrics.may_lower else metrics.health
 
 
+def scrape_overdue(step: Reduction) -> Reason | None:
+    """A rate without its newest scrape reads low; the next one tells within seconds."""
+    return Reason.STABILIZING if step.case.resource.metrics.overdue else None
+
+
 def window_not_watched(step: Reduction) -> Reason | None:
     """Less than a whole window of good samples since the start or the last doubtful one."""
     case = step.case
@@ -181,6 +186,7 @@ PACE: tuple[Rule, ...] = (change_not_measured,)
 
 PRECONDITIONS: tuple[Rule, ...] = (
     metrics_untrusted,
+    scrape_overdue,
     window_not_watched,
     change_not_measured,
     rollout_running,

@@ -226,6 +226,8 @@ class Metrics:
     """Mean output of the requests, tokens."""
     gateway_arrivals: Measurement = NO_GATEWAY
     """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
+    overdue: bool = False
+    """The newest scrape of a pod failed or is late: rates read low until the next one."""
 
     @property
     def may_raise(self) -> bool:

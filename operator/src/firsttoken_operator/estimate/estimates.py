@@ -57,7 +57,7 @@ def estimate(
     demand = demands.demand(at.memory.demand, at.metrics, resource.policy)
     if demand is None:
         return Estimates(at.memory, None, None)
-    learned = (_with_arrivals, _with_speed, _with_misses) if at.metrics.may_lower else ()
+    learned = (_with_arrivals, _with_speed, _with_misses) if at.metrics.may_lower and not at.metrics.overdue else ()
     for learn in (_with_queue, *learned):
         at = replace(at, memory=learn(at, demand))
     forecast = expected(at)

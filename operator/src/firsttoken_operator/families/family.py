@@ -17,6 +17,7 @@ from firsttoken_operator.families.promql import (
     age,
     fullest,
     rate,
+    recent,
     samples,
     selector,
     slope,
@@ -105,9 +106,9 @@ class MetricFamily:
         """Series in which the family publishes a metric."""
         return next(series for series in self.page if series.metric is metric)
 
-    def query(self, signal: Signal, window_seconds: float) -> str:
-        """The PromQL of one signal."""
-        return windowed(_templates(self)[signal], window_seconds)
+    def query(self, signal: Signal, window_seconds: float, recent_seconds: float) -> str:
+        """The PromQL of one signal; samples are current for `recent_seconds`."""
+        return windowed(_templates(self)[signal], window_seconds, recent_seconds)
 
 
 def gauge(metric: Metric, name: str) -> Series:
@@ -145,9 +146,9 @@ def _templates(family: MetricFamily) -> Mapping[Signal, str]:
         Signal.TTFT_BUCKETS: summed(rate(f"{ttft}_bucket", BOUND), dimensions, by="le"),
         Signal.TTFT_SUM: summed(rate(f"{ttft}_sum"), dimensions),
         Signal.ENDED: told_apart("outcome", ended.items()),
-        Signal.WAITING: summed(selector(waiting), dimensions),
+        Signal.WAITING: summed(recent(selector(waiting)), dimensions),
         Signal.WAITING_SLOPE: summed(slope(waiting), dimensions),
-        Signal.RUNNING: summed(selector(running), dimensions),
+        Signal.RUNNING: summed(recent(selector(running)), dimensions),
         Signal.RUNNING_SLOPE: summed(slope(running), dimensions),
         Signal.KV_USAGE: fullest(family.kv_usage),
         Signal.TOKENS: told_apart("part", parts.items()),

@@ -7,7 +7,7 @@ certain. Names, labels and buckets: docs/design/runtimes.md 1.1.
 """
 
 from firsttoken_operator.families.family import Metric, MetricFamily, counter, gauge, histogram, token_bounds
-from firsttoken_operator.families.promql import rate, selector
+from firsttoken_operator.families.promql import rate, recent, selector
 from firsttoken_operator.families.signals import FAILED, SERVED, TokenPart
 
 _TTFT_SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -40,7 +40,7 @@ NIM1 = MetricFamily(
     dimensions="model_name",
     ended={SERVED: rate(_SUCCEEDED), FAILED: rate(_FAILURES)},
     ended_dimensions="model_name",
-    kv_usage=selector(_KV_USAGE),
+    kv_usage=recent(selector(_KV_USAGE)),
     tokens={
         TokenPart.PROMPT_TOKENS: f"{_PROMPT}_sum",
         TokenPart.PROMPTS: f"{_PROMPT}_count",

@@ -1,4 +1,4 @@
-"""The PromQL that live queries are made of; `WINDOW` stands where the rate window goes.
+"""The PromQL that live queries are made of; `WINDOW` and `RECENT` stand where the spans go (`windowed`).
 
 Queries are grouped over the whole cluster by (namespace, pod), so their number does not depend on the number of
 resources; an inner `max by` folds duplicate scrapes of one pod (two jobs, a Prometheus pair) into one. No text of a
@@ -13,9 +13,25 @@ BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
 """Matcher of bounds that can be numbers: `le` is a label of a tenant's too, and may be a megabyte long."""
 
 
-def windowed(template: str, window_seconds: float) -> str:
-    """A template with its window."""
-    return template.replace("WINDOW", duration(window_seconds))
+HIDDEN_SHARE = 0.6
+"""Of the time for which samples are current: how long ago scrapes may have begun to fail. The sample before that is a
+scrape older."""
+LOOKS = 4
+"""Into that time: more than one a scrape, so that no sample is passed over."""
+
+
+def windowed(template: str, window_seconds: float, recent_seconds: float) -> str:
+    """A template with its window, and how old a sample may be and still be current."""
+    window, hidden_seconds = duration(window_seconds), HIDDEN_SHARE * recent_seconds
+    ranges = {
+        "[WINDOW]": f"[{window}]",
+        " offset WINDOW": f" offset {window}",
+        "[RECENT]": f"[{duration(recent_seconds)}]",
+        "[RECENT:LOOKS]": f"[{duration(hidden_seconds)}:{duration(hidden_seconds / LOOKS)}]",
+    }
+    for name, text in ranges.items():
+        template = template.replace(name, text)
+    return template
 
 
 def duration(seconds: float) -> str:
@@ -53,14 +69,28 @@ def told_apart(label: str, vectors: Iterable[tuple[str, str]]) -> str:
     return " or ".join(f'label_replace({vector}, "{label}", "{value}", "pod", ".*")' for value, vector in vectors)
 
 
+def recent(series: str) -> str:
+    """The newest value of a gauge, also of a pod whose last scrape failed: that alone ends its series at once."""
+    return f"last_over_time({series}[RECENT])"
+
+
+def since_newest(series: str, offset: str = "") -> str:
+    """Seconds since the newest sample, by Prometheus' own clock (immune to skew against ours).
+
+    NB: a scrape that failed hides the samples before it from `timestamp`, and `timestamp` of `last_over_time` is now.
+    """
+    earlier = f"max_over_time(timestamp({series})[RECENT:LOOKS]{offset})"
+    return f"time() - (timestamp({series}{offset}) or {earlier})"
+
+
 def age(metric: str) -> str:
-    """Seconds since the newest sample of a pod, by Prometheus' own clock (immune to skew against ours)."""
-    return f"min by (namespace, pod) (time() - timestamp({selector(metric)}))"
+    """Seconds since the newest sample of a pod."""
+    return f"min by (namespace, pod) ({since_newest(selector(metric))})"
 
 
 def start_age(metric: str) -> str:
     """Seconds from now back to the newest sample before the window: without one, rates are of a part of the window."""
-    return f"min by (namespace, pod) (time() - timestamp({selector(metric)} offset WINDOW))"
+    return f"min by (namespace, pod) ({since_newest(selector(metric), ' offset WINDOW')})"
 
 
 def samples(metric: str) -> str:

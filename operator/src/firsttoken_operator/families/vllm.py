@@ -10,7 +10,7 @@ Names, labels and buckets: docs/design/runtimes.md 1.4 (vLLM 0.33).
 """
 
 from firsttoken_operator.families.family import Metric, MetricFamily, counter, gauge, histogram
-from firsttoken_operator.families.promql import rate, selector
+from firsttoken_operator.families.promql import rate, recent, selector
 from firsttoken_operator.families.signals import FAILED, REJECTED, SERVED, TokenPart
 
 _TTFT_SECONDS = (
@@ -81,7 +81,7 @@ VLLM = MetricFamily(
         REJECTED: rate("vllm:admission_rejections_total"),
     },
     ended_dimensions="engine, model_name, finished_reason, reason",
-    kv_usage=f"{selector(_KV_USAGE)} or {selector(_KV_USAGE_BEFORE_RENAMING)}",
+    kv_usage=f"{recent(selector(_KV_USAGE))} or {recent(selector(_KV_USAGE_BEFORE_RENAMING))}",
     tokens={
         TokenPart.PROMPT_TOKENS: _PROMPT_TOKENS,
         TokenPart.PROMPTS: f"{_TTFT}_count",

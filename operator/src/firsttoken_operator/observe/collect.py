@@ -79,21 +79,26 @@ def unavailable(reason: Reason, detail: str) -> SourceReading:
 
 
 async def collect(
-    source: MetricsSource, *, window_seconds: float, families: tuple[MetricFamily, ...] = FAMILIES
+    source: MetricsSource,
+    *,
+    window_seconds: float,
+    recent_seconds: float,
+    families: tuple[MetricFamily, ...] = FAMILIES,
 ) -> SourceReading:
     """Ask a source everything that one tick needs. Never raises for a failing source."""
     joined = _Joined()
+    times = window_seconds, recent_seconds
     detection = [(family, signal) for family in families for signal in DETECTION]
     up, *answers = await asyncio.gather(
         source.query(UP_QUERY),
-        *(source.query(family.query(signal, window_seconds)) for family, signal in detection),
+        *(source.query(family.query(signal, *times)) for family, signal in detection),
     )
     joined.take_up(up)
     for (family, signal), answer in zip(detection, answers, strict=True):
         joined.take(family, signal, answer)
     found = [family for family in families if family.name in joined.found]
     rest = [(family, signal) for family in found for signal in Signal if signal not in DETECTION]
-    answers = await asyncio.gather(*(source.query(family.query(signal, window_seconds)) for family, signal in rest))
+    answers = await asyncio.gather(*(source.query(family.query(signal, *times)) for family, signal in rest))
     for (family, signal), answer in zip(rest, answers, strict=True):
         joined.take(family, signal, answer)
     return joined.reading(family.name for family in families)

@@ -41,6 +41,16 @@ class MeasureSettings:
         return 2.5 * self.scrape_interval_seconds + self.margin_seconds
 
     @cached_property
+    def longest_gap_seconds(self) -> float:
+        """Between samples of a pod that answers, where two scrapes in a row failed: a busy engine is slow to answer."""
+        return self.maximum_age_seconds + self.scrape_interval_seconds
+
+    @cached_property
+    def overdue_age_seconds(self) -> float:
+        """With an older sample the last scrape failed, or did not come."""
+        return 1.5 * self.scrape_interval_seconds + self.margin_seconds
+
+    @cached_property
     def expected_samples(self) -> float:
         """Samples of a full window."""
         return self.window_seconds / self.scrape_interval_seconds
@@ -72,7 +82,7 @@ class Trust(IntEnum):
     """What a pod's samples are worth; higher is better."""
 
     LOST = 0
-    """No sample now or in the window, or its last scrape failed."""
+    """No sample now or in the window, or its scrapes fail."""
     STALE = 1
     """There are samples, none of them current."""
     SHORT = 2
@@ -88,6 +98,8 @@ class SeenPod:
     sample: PodSample
     trust: Trust
     up: bool
+    overdue: bool
+    """Its newest scrape failed or is late: the numbers are of before."""
     warming: bool
     filled: float
     """Share of the window that its samples cover, 0..1."""
@@ -129,6 +141,7 @@ def _seen(reading: SourceReading, pod: LivePod, oldest_seconds: float, settings:
     key = (pod.namespace, pod.name)
     sample = reading.pods.get(key, NOTHING)
     up = reading.up.get(key)
+    age = sample.values.get(Signal.AGE, math.nan)
     count = sample.values.get(Signal.SAMPLES, 0.0)
     count = count if math.isfinite(count) and count > 0 else 0.0
     return SeenPod(
@@ -136,6 +149,7 @@ def _seen(reading: SourceReading, pod: LivePod, oldest_seconds: float, settings:
         sample=sample,
         trust=_trust(sample, up, count, settings),
         up=up == 1,
+        overdue=up == 0 or abs(age) > settings.overdue_age_seconds,
         warming=pod.ready_seconds is not None and pod.ready_seconds < settings.warm_up_seconds,
         filled=min(1.0, count / settings.expected_samples),
         served=_service_seconds(pod, settings) / oldest_seconds if oldest_seconds else 1.0,
@@ -145,10 +159,12 @@ def _seen(reading: SourceReading, pod: LivePod, oldest_seconds: float, settings:
 def _trust(sample: PodSample, up: float | None, count: float, settings: MeasureSettings) -> Trust:
     age = sample.values.get(Signal.AGE)
     # NB: an age that is NaN fails the comparison; one below zero means Prometheus was given samples of the future.
+    start = sample.values.get(Signal.START_AGE, math.inf) - settings.window_seconds
+    is_filled = abs(start) <= settings.longest_gap_seconds and count >= settings.complete_samples
     if age is not None and up != 0 and abs(age) <= settings.maximum_age_seconds:
-        start = sample.values.get(Signal.START_AGE, math.inf) - settings.window_seconds
-        began_before = abs(start) <= settings.maximum_age_seconds
-        return Trust.COMPLETE if began_before and count >= settings.complete_samples else Trust.SHORT
+        return Trust.COMPLETE if is_filled else Trust.SHORT
+    if age is not None and up == 0 and is_filled and abs(age) <= settings.longest_gap_seconds:
+        return Trust.COMPLETE
     if up != 0 and (age is not None or count):
         return Trust.STALE
     return Trust.LOST

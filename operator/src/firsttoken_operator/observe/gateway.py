@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
 from firsttoken_operator.domain.snapshot import NO_GATEWAY
-from firsttoken_operator.families.promql import told_apart, windowed
+from firsttoken_operator.families.promql import since_newest, told_apart, windowed
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.source import MetricsSource
 
@@ -62,7 +62,7 @@ class GatewayCounter:
     name_label: str
     selector: Mapping[str, str] = field(default_factory=dict)
 
-    def query(self, window_seconds: float) -> str:
+    def query(self, window_seconds: float, recent_seconds: float) -> str:
         """The PromQL of all parts, for all backends."""
         # NB: JSON and PromQL escape strings alike.
         matchers = [f'{self.name_label}!=""', *(f"{label}={json.dumps(v)}" for label, v in self.selector.items())]
@@ -70,11 +70,11 @@ class GatewayCounter:
         by = f"by ({self.namespace_label}, {self.name_label})"
         parts = {
             Part.RATE: f"sum {by} (max without ({DUPLICATES}) (rate({series}[WINDOW])))",
-            Part.AGE: f"max {by} (min without ({DUPLICATES}) (time() - timestamp({series})))",
-            Part.START_AGE: f"min {by} (time() - timestamp({series} offset WINDOW))",
+            Part.AGE: f"max {by} (min without ({DUPLICATES}) ({since_newest(series)}))",
+            Part.START_AGE: f"min {by} ({since_newest(series, ' offset WINDOW')})",
             Part.SAMPLES: f"max {by} (count_over_time({series}[WINDOW]))",
         }
-        return windowed(told_apart(PART, parts.items()), window_seconds)
+        return windowed(told_apart(PART, parts.items()), window_seconds, recent_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ class GatewayReading:
     """Namespaces with more series than are read: nothing is known of their backends."""
 
 
-async def ask(source: MetricsSource, counter: GatewayCounter | None, window_seconds: float) -> GatewayReading:
+async def ask(source: MetricsSource, counter: GatewayCounter | None, settings: MeasureSettings) -> GatewayReading:
     """Ask a source for its gateway's counter; None: it has none. Never raises for a failing source."""
     if counter is None:
         return GatewayReading(failure=NO_GATEWAY)
-    answer = await source.query(counter.query(window_seconds))
+    answer = await source.query(counter.query(settings.window_seconds, settings.maximum_age_seconds))
     if isinstance(answer, Missing):
         return GatewayReading(failure=answer)
     if answer.overflowing and counter.namespace_label != NAMESPACE_LABEL:

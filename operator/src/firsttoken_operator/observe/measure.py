@@ -86,6 +86,7 @@ def measure(reading: SourceReading, pods: Iterable[LivePod], limit: Limit | None
         window_seconds=settings.window_seconds,
         input_tokens=Idle() if idle else _as_answered(sums.input_tokens(), reading, current),
         output_tokens=Idle() if idle else _as_answered(sums.output_tokens(), reading, current),
+        overdue=any(pod.overdue for pod in seen if pod.required),
     )
 
 

@@ -108,10 +108,10 @@ class Measuring:
         return measured
 
     async def _read(self, name: str) -> Reading:
-        source, window_seconds = self._sources[name], self._settings.window_seconds
+        source, counter, settings = self._sources[name], self._counters[name], self._settings
+        window, recent = settings.window_seconds, settings.longest_gap_seconds
         return await asyncio.gather(
-            collect(source, window_seconds=window_seconds),
-            gateway.ask(source, self._counters[name], window_seconds),
+            collect(source, window_seconds=window, recent_seconds=recent), gateway.ask(source, counter, settings)
         )
 
     def _unread(self, name: str) -> Reading:
