@@ -173,6 +173,9 @@ class BoundedSession(requests.Session):
         except requests.exceptions.Timeout:
             raise RequestFailed(Reason.SOURCE_UNREACHABLE, "no answer in time") from None
         except (requests.exceptions.RequestException, HTTPError, OSError, ValueError) as error:
+            if type(error) is OSError and error.errno is None:
+                # A file of an authority, a certificate or a key that is not there: named by its path.
+                raise RequestFailed(Reason.SOURCE_MISCONFIGURED, str(error)) from None
             raise RequestFailed(Reason.SOURCE_UNREACHABLE, _cause(error)) from None
         finally:
             self._socket = None
@@ -223,7 +226,9 @@ def _cause(error: BaseException) -> str:
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason}"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower()
-        cause = cause.__cause__ or cause.__context__
+        # NB: urllib3 keeps a refusal of the other side as an argument, and not as a cause.
+        inner = next((argument for argument in cause.args if isinstance(argument, BaseException)), None)
+        cause = cause.__cause__ or cause.__context__ or inner
     return f"connection failed: {type(error).__name__}"
 
 
