@@ -137,7 +137,8 @@ def test_every_label_that_an_alert_selects_by_exists() -> None:
     reasons, outcomes = {reason.value for reason in Reason}, OUTCOMES
     for name, rule in alerts().items():
         for label, values in re.findall(r'(\w+)[=!]~?"([^"]+)"', rule["expr"]):
-            assert set(values.split("|")) <= {"reason": reasons, "outcome": outcomes}[label], name
+            known = {"reason": reasons, "outcome": outcomes, "type": set(ConditionType)}
+            assert set(values.split("|")) <= known[label], name
 
 
 def test_every_field_that_the_page_names_exists() -> None:

@@ -1,4 +1,4 @@
-"""What a platform engineer sees with nothing but kubectl."""
+"""What a platform engineer sees: with nothing but kubectl, and on the dashboards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import pytest
 
 from demo.scenario import Scenario
+from tests.e2e.panels import unanswered
 from tests.e2e.play import play
 from tools.cluster import wait_until
 
@@ -25,6 +26,7 @@ SCALING_SENTENCE = re.compile(
 @pytest.mark.parametrize("runtime", ["nim", "vllm"])
 def test_columns_and_the_last_scaling_are_on_the_object(runtime: str) -> None:
     with play(SCENARIO, runtime=runtime) as p:
+        p.cluster.prometheus.add_target(p.stage.operator_url.removeprefix("http://"), job="operator")
         p.sleep_until(8)
         before = p.record.replicas_at(p.now)
         p.load(150)
@@ -51,6 +53,9 @@ def test_columns_and_the_last_scaling_are_on_the_object(runtime: str) -> None:
         assert 100 < float(last["arrivals"]) < 200
         assert int(last["fewer"]) == int(last["to"]) - 1
         assert float(last["ttft_fewer"]) > float(last["ttft"]) > 0
+
+        chosen = {"namespace": "call-center", "name": "support-rag", "workload": "support-rag"}
+        wait_until(lambda: not unanswered(p.cluster.prometheus, chosen), 60, "an answer to every panel")
 
 
 def test_a_person_who_scales_by_hand_is_followed_once_and_then_left_alone() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from firsttoken_operator.estimate import DEFAULT
 from tests.helm.chart import of_kind, render
 
 pytestmark = pytest.mark.cluster
@@ -26,6 +27,9 @@ FINE = {
     'firsttoken_source_queries_total{source="main",outcome="ok"}': "0+60x600",
     'firsttoken_source_queries_total{source="main",outcome="Throttled"}': "0+1x600",
     'firsttoken_unmet_gpus{namespace="a",name="b"}': "0x600",
+    'firsttoken_condition{namespace="a",name="b",type="SLAMet"}': "1x600",
+    'firsttoken_condition{namespace="a",name="b",type="Calibrated"}': "0x600",
+    'firsttoken_capacity_factor{namespace="a",name="b"}': "0.9x600",
     'firsttoken_slo_requests_total{namespace="a",name="b"}': "0+1000x600",
     'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x600",
     'firsttoken_flaps_total{namespace="a",name="b"}': "0x600",
@@ -43,7 +47,9 @@ ILL: dict[str, dict[str, str]] = {
     "FirsttokenMetricsMissing": {'firsttoken_decisions_total{outcome="held",reason="Missing"}': "0+4x600"},
     "FirsttokenSourceFailing": {'firsttoken_source_queries_total{source="main",outcome="ServerError"}': "0+99x600"},
     "FirsttokenGPUsMissing": {'firsttoken_unmet_gpus{namespace="a",name="b"}': "8x600"},
+    "FirsttokenSLAMissed": {'firsttoken_condition{namespace="a",name="b",type="SLAMet"}': "0x600"},
     "FirsttokenTTFTMissed": {'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+200x600"},
+    "FirsttokenCapacityClamped": {'firsttoken_capacity_factor{namespace="a",name="b"}': "0.5x600"},
     "FirsttokenFlapping": {'firsttoken_flaps_total{namespace="a",name="b"}': "0+1x600"},
     "FirsttokenWritesFailing": {'firsttoken_writes_total{kind="scale",outcome="denied"}': "0+1x600"},
     "FirsttokenWritesPaused": {"firsttoken_writes_paused": "1x600"},
@@ -70,7 +76,10 @@ def fired(alert: str, rule: dict[str, Any]) -> dict[str, Any]:
         "FirsttokenSourceFailing": {"source": "main"},
         "FirsttokenWritesFailing": {"kind": "scale"},
     }
-    of_resource = ("FirsttokenGPUsMissing", "FirsttokenTTFTMissed", "FirsttokenFlapping")
+    of_resource = (
+        "FirsttokenGPUsMissing", "FirsttokenSLAMissed", "FirsttokenTTFTMissed", "FirsttokenCapacityClamped",
+        "FirsttokenFlapping",
+    )  # fmt: skip
     labels = of_rule.get(alert, {"namespace": "a", "name": "b"} if alert in of_resource else {})
     return {"exp_labels": labels | rule["labels"]}
 
@@ -80,6 +89,14 @@ def test_the_rules_are_valid_and_each_has_an_illness(control_plane: Path, rules:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert [rule["alert"] for rule in yaml.safe_load(rules.read_text())["groups"][0]["rules"]] == list(ILL)
+
+
+def test_capacity_is_clamped_where_the_law_says(rules: Path) -> None:
+    (rule,) = (r for r in yaml.safe_load(rules.read_text())["groups"][0]["rules"] if "Clamped" in r["alert"])
+    law = DEFAULT.tail_capacity
+
+    for bound in (f"<= {law.least_factor:g}", f">= {law.most_factor:g}"):
+        assert f"firsttoken_capacity_factor {bound})" in rule["expr"]
 
 
 @pytest.mark.parametrize("ill", [None, *ILL])

@@ -255,6 +255,22 @@ def test_optional_objects_are_optional() -> None:
     assert more - kinds == {"PodMonitor", "NetworkPolicy", "PrometheusRule"}
 
 
+def test_dashboards_are_config_maps_that_grafanas_sidecar_finds() -> None:
+    wanted = ("dashboards.enabled=true", "dashboards.namespace=monitoring", "dashboards.folder=LLM")
+    made = [m for m in of_kind(render(*wanted), "ConfigMap") if m["metadata"]["namespace"] == "monitoring"]
+    files = {file.name: file.read_text() for file in (CHART / "files/dashboards").iterdir()}
+
+    assert {name: text for each in made for name, text in each["data"].items()} == files
+    assert len(files) == 2
+    for each in made:
+        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert each["metadata"]["annotations"] == {"grafana_folder": "LLM"}
+    (plain,) = (m for m in of_kind(render("dashboards.enabled=true"), "ConfigMap") if "fleet.json" in m["data"])
+    assert plain["metadata"]["namespace"] == NAMESPACE
+    assert "annotations" not in plain["metadata"]
+    assert not [m for m in of_kind(render(), "ConfigMap") if "fleet.json" in m["data"]]
+
+
 def test_a_network_policy_lets_out_to_the_api_server_and_to_each_prometheus_only() -> None:
     (policy,) = of_kind(
         render(

@@ -49,7 +49,7 @@ class Prometheus:
         self._lease = lease_port()
         self._config = folder / "prometheus.yaml"
         self._data = folder / "prometheus-data"
-        self._jobs: dict[str, str] = {}
+        self._jobs: dict[str, dict[str, Any]] = {}
         self._scraping = True
         self._component: Component | None = None
 
@@ -100,7 +100,13 @@ class Prometheus:
 
     def add_http_sd(self, url: str, *, job: str = "fleet") -> None:
         """Scrape the targets that `url` lists (Prometheus HTTP service discovery), under the job name `job`."""
-        self._jobs[job] = url
+        refresh = _duration(self._options.discovery_interval_seconds)
+        self._jobs[job] = {"http_sd_configs": [{"url": url, "refresh_interval": refresh}]}
+        self._reload()
+
+    def add_target(self, address: str, *, job: str) -> None:
+        """Scrape one address (host and port) as the job `job`."""
+        self._jobs[job] = {"static_configs": [{"targets": [address]}]}
         self._reload()
 
     def pause_scraping(self) -> None:
@@ -134,11 +140,7 @@ class Prometheus:
 
     def _write_config(self) -> None:
         interval = _duration(self._options.scrape_interval_seconds)
-        refresh = _duration(self._options.discovery_interval_seconds)
-        jobs = [
-            {"job_name": job, "http_sd_configs": [{"url": url, "refresh_interval": refresh}]}
-            for job, url in self._jobs.items()
-        ]
+        jobs = [{"job_name": job} | where for job, where in self._jobs.items()]
         config = {
             "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
             "scrape_configs": jobs if self._scraping else [],

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from firsttoken_operator.act.scorecard import Scorecard, Tally
+from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
 from firsttoken_operator.run.health import LEAST_ALLOWED_SECONDS, HealthServer, Heartbeats
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -140,16 +141,21 @@ NAME = "{'name': 'support-rag', 'namespace': 'call-center'}"
 
 def test_a_decision_is_published_exactly() -> None:
     made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
-    record(made, about, decision(about, 5, 9, unmet_replicas=3))
+    record(made, about, decision(about, 5, 9, unmet_replicas=3, limit=60, late_budgets_spent=1.5, capacity_factor=0.8))
     found = series(made)
 
     assert found[f"firsttoken_desired_replicas{NAME}"] == 9
     assert found[f"firsttoken_ready_replicas{NAME}"] == 5
     assert found[f"firsttoken_sized_replicas{NAME}"] == 40
+    assert found[f"firsttoken_limit_replicas{NAME}"] == 60
     assert found[f"firsttoken_unmet_gpus{NAME}"] == 3
     assert found[f"firsttoken_arrival_requests_per_second{NAME}"] == 20
     assert found[f"firsttoken_observed_ttft_seconds{NAME}"] == pytest.approx(0.1)
-    assert 0.06 < found[f"firsttoken_predicted_ttft_seconds{NAME}"] < 0.3
+    assert found[f"firsttoken_ttft_limit_seconds{NAME}"] == 0.3
+    assert found[f"firsttoken_error_budget_consumption{NAME}"] == 1.5
+    assert found[f"firsttoken_capacity_factor{NAME}"] == 0.8
+    at = [found[f"firsttoken_predicted_ttft{size}_seconds{NAME}"] for size in ("_one_fewer", "", "_one_more")]
+    assert 0.3 > at[0] > at[1] > at[2] > 0.06
     assert found["firsttoken_decisions_total{'outcome': 'up', 'reason': 'DemandAboveCapacity'}"] == 1
 
 
@@ -161,7 +167,10 @@ def test_what_is_not_known_is_no_series_and_no_zero() -> None:
     record(made, blind, held)
     found = series(made)
 
-    for gone in ("arrival_requests_per_second", "observed_ttft_seconds", "predicted_ttft_seconds"):
+    for gone in (
+        "arrival_requests_per_second", "observed_ttft_seconds", "predicted_ttft_seconds",
+        "predicted_ttft_one_fewer_seconds", "predicted_ttft_one_more_seconds",
+    ):  # fmt: skip
         assert f"firsttoken_{gone}{NAME}" not in found
     assert found[f"firsttoken_desired_replicas{NAME}"] == 5
 
@@ -250,6 +259,41 @@ def test_what_was_not_counted_is_no_series() -> None:
         "slo_requests_total",
     ):
         assert f"firsttoken_{gone}" not in names
+
+
+def status(**conditions: str) -> InferenceDeploymentStatus:
+    at = "2026-11-21T12:00:00Z"
+    return InferenceDeploymentStatus.model_validate(
+        {
+            "conditions": [
+                {"type": kind, "status": said, "reason": "Because", "lastTransitionTime": at}
+                for kind, said in conditions.items()
+            ],
+            "decisions": [
+                {"time": at, "from": 9, "to": 5, "reason": "DemandBelowCapacity"},
+                {"time": "2026-11-21T11:00:00Z", "from": 5, "to": 9, "reason": "Backlog"},
+            ],
+        }
+    )
+
+
+def test_conditions_and_the_last_scaling_are_published_as_the_status_has_them() -> None:
+    made, about = OperatorMetrics(), resource(target(5), metrics(20.0))
+    fleet = FleetSnapshot(0, 15, (about,))
+
+    def shown(statuses: dict[str, InferenceDeploymentStatus]) -> dict[str, float]:
+        made.record_statuses(fleet, statuses)
+        return {k: v for k, v in series(made).items() if "condition" in k or "timestamp" in k}
+
+    of = "'name': 'support-rag', 'namespace': 'call-center'"
+    scaling = f"firsttoken_last_scaling_timestamp_seconds{{{of}, 'outcome': 'down', 'reason': 'DemandBelowCapacity'}}"
+    assert shown({about.uid: status(Ready="True", SLAMet="False", Calibrated="Unknown")}) == {
+        f"firsttoken_condition{{{of}, 'type': 'Ready'}}": 1,
+        f"firsttoken_condition{{{of}, 'type': 'SLAMet'}}": 0,
+        scaling: START.timestamp(),
+    }
+    assert shown({about.uid: status(SLAMet="Unknown")}) == {scaling: START.timestamp()}
+    assert shown({}) == {}
 
 
 def test_a_deleted_resource_or_pool_leaves_no_gauge() -> None:

@@ -48,6 +48,8 @@ class Publisher:
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
         self.scorecards: dict[str, Scorecard] = {}
         """What was counted so far, by uid of the resource."""
+        self.statuses: dict[str, InferenceDeploymentStatus] = {}
+        """What was last made of each, written or not."""
 
     def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
         """Let what changed be written. `shown` is the status that the watch shows."""
@@ -88,6 +90,7 @@ class Publisher:
         status: InferenceDeploymentStatus,
         now: datetime,
     ) -> None:
+        self.statuses[resource.uid] = status
         if status == written:
             self._pending.pop(resource.uid, None)
         else:
@@ -133,7 +136,7 @@ class Publisher:
 
     def forget(self, uids: set[str]) -> None:
         """Drop what is known of all resources but these."""
-        for known in (self._pending, self._unconfirmed, self.scorecards):
+        for known in (self._pending, self._unconfirmed, self.scorecards, self.statuses):
             for uid in known.keys() - uids:
                 known.pop(uid)
 

@@ -240,10 +240,13 @@ class Loop:
         """Publish what was decided, which is the leader's to say: an HPA that reads it must find one value."""
         metrics = self._parts.metrics
         if not leads:
-            metrics.record_tick(replace(snapshot, resources=(), pools={}), ())
+            nothing = replace(snapshot, resources=(), pools={})
+            metrics.record_tick(nothing, ())
+            metrics.record_statuses(nothing, {})
             return
         metrics.record_tick(snapshot, decided.decisions)
         metrics.record_scorecards(snapshot, self._parts.publisher.scorecards)
+        metrics.record_statuses(snapshot, self._parts.publisher.statuses)
         metrics.record_failures(len(decided.failed))
 
     def _finish(self, snapshot: FleetSnapshot, due_seconds: float) -> None:
@@ -253,6 +256,7 @@ class Loop:
         parts.metrics.sizings_waiting.set(parts.sizer.waiting)
         parts.metrics.record_writes(parts.writes.outcomes, parts.writes.waiting())
         parts.metrics.cycle.observe(max(0.0, now - due_seconds))
+        parts.metrics.last_tick.set(self._wall())
         uids = {resource.uid for resource in snapshot.resources}
         parts.publisher.forget(uids)
         parts.writes.keep_only(uids | {pool.uid for pool in snapshot.pools.values()} | {sizing_store.UID})

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from firsttoken_operator.act.conditions import instant
 from firsttoken_operator.act.pool_status import pool_figures
 from firsttoken_operator.act.scorecard import NOTHING, Scorecard, Tally
-from firsttoken_operator.domain import Decision, FleetSnapshot, Reason, ResourceSnapshot, Sized, Target
+from firsttoken_operator.api.conditions import ConditionStatus
+from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentStatus
+from firsttoken_operator.domain import Decision, FleetSnapshot, Outcome, Reason, ResourceSnapshot, Sized, Target
+from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.workload import Percentile, Sla
 
 _RESOURCE = ("namespace", "name")
@@ -29,10 +33,20 @@ class OperatorMetrics:
         self.desired = gauge("desired_replicas", "Replicas decided, whether or not the mode lets them be written")
         self.ready = gauge("ready_replicas", "Ready pods of the target")
         self.sized = gauge("sized_replicas", "Replicas sized for the declared peak")
+        self.limit = gauge("limit_replicas", "Upper bound in force")
         self.unmet = gauge("unmet_gpus", "GPUs that a cap withheld")
         self.predicted = gauge("predicted_ttft_seconds", "TTFT at the SLA's percentile at the replicas decided")
+        self.predicted_fewer = gauge("predicted_ttft_one_fewer_seconds", "The same at one replica fewer")
+        self.predicted_more = gauge("predicted_ttft_one_more_seconds", "The same at one replica more")
+        self.ttft_limit = gauge("ttft_limit_seconds", "The SLA's limit on TTFT")
         self.observed = gauge("observed_ttft_seconds", "Upper bound of the measured TTFT at the SLA's percentile")
         self.arrivals = gauge("arrival_requests_per_second", "Requests that arrived, over the rate window")
+        self.capacity_factor = gauge("capacity_factor", "What a replica serves, as a multiple of what was sized")
+        self.budget = gauge("error_budget_consumption", "Late requests of a day as a multiple of those aimed at")
+        self.condition = gauge("condition", "1 where a condition is True, 0 where it is False", (*_RESOURCE, "type"))
+        self.last_scaling = gauge(
+            "last_scaling_timestamp_seconds", "When replicas last changed", (*_RESOURCE, "outcome", "reason")
+        )
         self.attainment = gauge("slo_attainment_ratio", "Share of first tokens inside the TTFT limit, in seven days")
         self.calibration_error = gauge("calibration_error_ratio", "Error of the predicted mean TTFT, in seven days")
         self.saved = gauge("gpu_hours_saved_versus_peak", "GPU-hours below the declared peak's fleet, in seven days")
@@ -45,6 +59,7 @@ class OperatorMetrics:
         self.leader = gauge("leader", "1 while this process may write", ())
         self.writes_paused = gauge("writes_paused", "1 while the switch keeps everything from being written", ())
         self.clock_ahead = gauge("clock_ahead_seconds", "How far the API server's clock is ahead of this machine's", ())
+        self.last_tick = gauge("last_tick_timestamp_seconds", "When a tick of this process completed last", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
         self.decisions = self._counter("decisions", "Decisions taken", ("outcome", "reason"))
         self.queries = self._counter("source_queries", "Queries to a metric source", ("source", "outcome"))
@@ -83,6 +98,23 @@ class OperatorMetrics:
             card = cards.get(resource.uid)
             if card is not None:
                 self._record_scorecard((resource.namespace, resource.name), resource.uid, card)
+
+    def record_statuses(self, snapshot: FleetSnapshot, statuses: Mapping[str, InferenceDeploymentStatus]) -> None:
+        """Publish the conditions and the last scaling of every resource of the snapshot, by uid; no others."""
+        conditions, scalings = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
+        for resource in snapshot.resources:
+            status = statuses.get(resource.uid)
+            if status is None:
+                continue
+            key = (resource.namespace, resource.name)
+            for each in status.conditions:
+                if each.status is not ConditionStatus.UNKNOWN:
+                    conditions[*key, each.type] = each.status is ConditionStatus.TRUE
+            for last in status.decisions[:1]:
+                if (at := instant(last.time)) is not None:
+                    scalings[*key, _outcome(last), last.reason] = at.timestamp()
+        self._replace(self.condition, conditions)
+        self._replace(self.last_scaling, scalings)
 
     def record_failures(self, count: int) -> None:
         """Count resources that could not be decided."""
@@ -124,11 +156,20 @@ class OperatorMetrics:
         if isinstance(target, Target):
             # NB: without a target nothing is decided and the decision has 0 replicas; an HPA must not follow that.
             _set(self.desired, key, decision.to_replicas)
+        _set(self.limit, key, decision.limit)
+        _set(self.capacity_factor, key, decision.capacity_factor)
+        _set(self.budget, key, decision.late_budgets_spent)
         _set(self.unmet, key, decision.unmet_replicas * decision.gpus_per_replica)
         _set(self.arrivals, key, decision.arrival_requests_per_second)
-        predicted = decision.prediction.n if decision.prediction else None
-        milliseconds = predicted.ttft.at(ttft_percentile(sized.sla)) if predicted and isinstance(sized, Sized) else None
-        _set(self.predicted, key, milliseconds / 1000 if milliseconds is not None else None)
+        sla, at = sized.sla if isinstance(sized, Sized) else None, decision.prediction
+        _set(
+            self.ttft_limit,
+            key,
+            sla.time_to_first_token.milliseconds / 1000 if sla and sla.time_to_first_token else None,
+        )
+        _set(self.predicted_fewer, key, _ttft_seconds(at.n_minus_1 if at else None, sla))
+        _set(self.predicted, key, _ttft_seconds(at.n if at else None, sla))
+        _set(self.predicted_more, key, _ttft_seconds(at.n_plus_1 if at else None, sla))
 
     def _record_scorecard(self, key: tuple[str, str], uid: str, card: Scorecard) -> None:
         total, counted = card.total, card.counted
@@ -156,9 +197,10 @@ class OperatorMetrics:
         self._replace(self.pool_gpus, values)
 
     def _per_resource(self) -> tuple[Gauge | Counter, ...]:
-        state = (self.desired, self.ready, self.sized, self.unmet, self.predicted, self.observed, self.arrivals)
-        scorecard = (self.attainment, self.calibration_error, self.saved)
-        return (*state, *scorecard, self.gpu_hours, self.judged, self.late, self.flaps)
+        replicas = (self.desired, self.ready, self.sized, self.limit, self.unmet, self.arrivals)
+        ttft = (self.predicted_fewer, self.predicted, self.predicted_more, self.observed, self.ttft_limit)
+        learned = (self.capacity_factor, self.budget, self.attainment, self.calibration_error, self.saved)
+        return (*replicas, *ttft, *learned, self.gpu_hours, self.judged, self.late, self.flaps)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Gauge:
         return Gauge(f"firsttoken_{name}", text, labels, registry=self.registry)
@@ -173,6 +215,16 @@ class OperatorMetrics:
 def ttft_percentile(sla: Sla) -> Percentile:
     """The statistic of TTFT that is reported: the one the SLA limits, else P95."""
     return sla.time_to_first_token.percentile if sla.time_to_first_token else Percentile.P95
+
+
+def _ttft_seconds(at: Operating | None, sla: Sla | None) -> float | None:
+    """The predicted TTFT of one size at the percentile that is reported; None: not predicted."""
+    milliseconds = at.ttft.at(ttft_percentile(sla)) if at and sla else None
+    return milliseconds / 1000 if milliseconds is not None else None
+
+
+def _outcome(change: DecisionRecord) -> str:
+    return (Outcome.UP if change.to_replicas > change.from_replicas else Outcome.DOWN).value
 
 
 def _set(gauge: Gauge, labels: tuple[str, ...], value: float | None) -> None:
