@@ -283,7 +283,7 @@ def test_conditions_and_the_last_scaling_are_published_as_the_status_has_them() 
 
     def shown(statuses: dict[str, InferenceDeploymentStatus]) -> dict[str, float]:
         made.record_statuses(fleet, statuses)
-        return {k: v for k, v in series(made).items() if "condition" in k or "timestamp" in k}
+        return {k: v for k, v in series(made).items() if "condition" in k or "last_scaling" in k}
 
     of = "'name': 'support-rag', 'namespace': 'call-center'"
     scaling = f"firsttoken_last_scaling_timestamp_seconds{{{of}, 'outcome': 'down', 'reason': 'DemandBelowCapacity'}}"
