@@ -11,19 +11,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
+from demo.declared import INDEPENDENT_USERS, declare
 from demo.live import live_display, render_verdict
 from demo.page import write_page
 from demo.record import Record
-from demo.scenario import Expectation, Scenario
-from demo.stage import ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
+from demo.scenario import BUSY_HOUR, Expectation, Scenario
+from demo.stage import EXAMPLE, ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.verdict import cannot_pass, judge
 from demo.watching import TargetWatch, take_sample
 from tools.cluster import Cluster, SetupError
@@ -38,83 +40,127 @@ def main() -> int:
     """Run the demo; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--freeze", action="store_true", help="run the operator as a dry run: nothing is scaled")
-    parser.add_argument("--fleet-port", type=int, help="port of the emulated fleet, for a Prometheus of your own")
+    parser.add_argument(
+        "--fleet-ports",
+        type=int,
+        nargs=2,
+        metavar="PORT",
+        default=(None, None),
+        help="where a Prometheus of your own looks for the emulated fleets",
+    )
     parser.add_argument("--page", type=Path, default=ARTIFACTS / "demo.html", help="where the HTML page goes")
     arguments = parser.parse_args()
-    console, scenario = Console(), Scenario()
+    console, scenario = Console(), BUSY_HOUR
     arguments.page.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _stage(scenario, console, arguments.fleet_port) as (stage, identity):
-            expected = stage.expectation()
-            record = _play(stage, identity, expected, console, freeze=arguments.freeze)
+        with _runs(scenario, console, arguments.fleet_ports) as (scaled, frozen, identity):
+            expected = scaled.stage.expectation()
+            _play(scaled, frozen, identity, expected, console, freeze=arguments.freeze)
     except FAILURES as error:
         console.print(f"demo: {' '.join(str(error).split())}", style="red")
         return 1
-    criteria = judge(scenario, expected, record)
+    criteria = judge(scenario, expected, scaled.record, frozen.record)
     console.print(render_verdict(criteria))
-    write_page(arguments.page, scenario, expected, record, criteria)
+    write_page(arguments.page, scenario, expected, scaled.record, frozen.record, criteria)
     passed = all(c.passed for c in criteria)
-    console.print(f"{'PASSED' if passed else 'FAILED'}: {record.requests} requests, page in {arguments.page}")
+    late, without = scaled.record.missed, frozen.record.missed
+    console.print(
+        f"{'PASSED' if passed else 'FAILED'}: {late:,} of {scaled.record.requests:,} requests were late,"
+        f" without scaling {without:,}; page in {arguments.page}"
+    )
     return 0 if passed else 1
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One of the two fleets that the same traffic goes to."""
+
+    stage: Stage
+    record: Record = field(default_factory=Record)
+
+    def sample(self, sized: Callable[[float], int]) -> bool:
+        """Take one sample; False where the fleet does not answer."""
+        sample = take_sample(self.stage, sized)
+        if sample is not None:
+            self.record.samples.append(sample)
+            self.record.seconds = min(sample.seconds, self.stage.scenario.duration_seconds)
+        return sample is not None
+
+    def read_truth(self, ttft_sla_milliseconds: float) -> None:
+        """Judge every request by the truth, not by the live figures."""
+        assert self.stage.fleet is not None, "the fleet was started"
+        if self.stage.fleet.running:
+            self.stage.fleet.stop()
+        lines = (self.stage.place.folder / "truth.jsonl").read_text().splitlines()
+        self.record.add_truth([json.loads(line) for line in lines], ttft_sla_milliseconds)
+
+
 @contextmanager
-def _stage(scenario: Scenario, console: Console, fleet_port: int | None) -> Iterator[tuple[Stage, Path]]:
-    """The stage on the user's cluster or on a local one, and the kubeconfig that the operator runs under."""
+def _runs(scenario: Scenario, console: Console, fleet_ports: Sequence[int | None]) -> Iterator[tuple[Run, Run, Path]]:
+    """Both fleets on the user's cluster or on a local one, and the kubeconfig that the operator runs under."""
     kubeconfig, prometheus_url = os.environ.get("KUBECONFIG"), os.environ.get("PROMETHEUS_URL")
     if kubeconfig and prometheus_url:
         place = Place(Path(kubeconfig), prometheus_url, ARTIFACTS)
-        with Stage(place, scenario, fleet_port=fleet_port) as stage:
-            stage.set_up()
-            console.print(f"Prometheus must discover the emulated fleet at {stage.discovery_url}")
-            yield stage, place.kubeconfig
-            console.print("left in the cluster: the custom resource definitions, firsttoken-system, call-center")
+        with _staged(place, scenario, fleet_ports) as (scaled, frozen):
+            urls = " and ".join(run.stage.discovery_url for run in (scaled, frozen))
+            console.print(f"Prometheus must discover the emulated fleets at {urls}")
+            yield scaled, frozen, place.kubeconfig
+            names = (SYSTEM_NAMESPACE, scaled.stage.namespace, frozen.stage.namespace)
+            console.print(f"left in the cluster: the custom resource definitions, {', '.join(names)}")
         return
     options = prometheus_options(scenario)
     console.print("starting a local control plane: API server, scheduler, 8 servers with 8 GPUs each, Prometheus")
     with Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options) as cluster:
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
-        with Stage(place, scenario) as stage:
-            stage.set_up()
-            cluster.add_http_sd(stage.discovery_url)
-            yield stage, cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "firsttoken")
+        with _staged(place, scenario, fleet_ports) as (scaled, frozen):
+            for run in (scaled, frozen):
+                cluster.add_http_sd(run.stage.discovery_url, job=run.stage.namespace)
+            yield scaled, frozen, cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "firsttoken")
 
 
-def _play(stage: Stage, identity: Path, expected: Expectation, console: Console, *, freeze: bool) -> Record:
-    scenario, record = stage.scenario, Record()
-    watching = TargetWatch(stage, record)
-    console.print(f"waiting for {scenario.initial_replicas} replicas to load their model")
-    stage.wait_until_ready(60 + scenario.scaled(scenario.cold_start_seconds))
-    stage.start_operator(identity, advisory=freeze)
-    stage.start_fleet(scenario.phases, scenario.duration_seconds)
-    stats = stage.stats()
-    assert stats is not None, "the fleet was just seen"
-    watching.start_clock(time.monotonic() - stats["elapsedSeconds"])
-    table = stage.sizing().table
+@contextmanager
+def _staged(place: Place, scenario: Scenario, fleet_ports: Sequence[int | None]) -> Iterator[tuple[Run, Run]]:
+    beside = replace(place, folder=place.folder / "frozen")
+    example = declare(EXAMPLE, place.folder / "scaled.yaml", "call-center", INDEPENDENT_USERS)
+    untouched = INDEPENDENT_USERS | {"scaling": {"mode": "Advisory"}}
+    same = declare(EXAMPLE, beside.folder / "frozen.yaml", "call-center-frozen", untouched)
+    with (
+        Stage(place, scenario, example=example, fleet_port=fleet_ports[0]) as scaled,
+        Stage(beside, scenario, example=same, fleet_port=fleet_ports[1]) as frozen,
+    ):
+        scaled.set_up()
+        frozen.declare()
+        yield Run(scaled), Run(frozen)
+
+
+def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, console: Console, *, freeze: bool) -> None:
+    runs, scenario = (scaled, frozen), scaled.stage.scenario
+    watching = [TargetWatch(run.stage, run.record) for run in runs]
+    console.print(f"waiting for {scenario.initial_replicas} replicas of both fleets to load their model")
+    for run in runs:
+        run.stage.wait_until_ready(60 + scenario.scaled(scenario.cold_start_seconds))
+    console.print("starting the operator and the traffic")
+    scaled.stage.start_operator(identity, advisory=freeze)
+    for run in runs:
+        run.stage.begin_fleet(scenario.phases, scenario.duration_seconds)
+    for run, watch in zip(runs, watching, strict=True):
+        run.stage.wait_for_fleet()
+        stats = run.stage.stats()
+        assert stats is not None, "the fleet was just seen"
+        watch.start_clock(time.monotonic() - stats["elapsedSeconds"])
+    table = scaled.stage.sizing().table
     assert table is not None, "an expectation stands on a feasible sizing"
     with live_display(console, scenario, expected) as show:
-        while stage.fleet is not None and stage.fleet.running:
-            sample = take_sample(stage, table.replicas_for)
-            if sample is not None:
-                record.samples.append(sample)
-                record.seconds = min(sample.seconds, scenario.duration_seconds)
-                show(record)
-                if cannot_pass(scenario, record, sample.seconds):
-                    console.print("the burst was not answered: giving up", style="red")
+        while scaled.stage.fleet is not None and scaled.stage.fleet.running:
+            if all(run.sample(table.replicas_for) for run in runs):
+                show(scaled.record, frozen.record)
+                if cannot_pass(scenario, scaled.record, scaled.record.seconds):
+                    console.print("the load was not answered: giving up", style="red")
                     break
             time.sleep(SAMPLE_SECONDS)
-    watching.stop()
-    _read_truth(stage, record)
-    return record
-
-
-def _read_truth(stage: Stage, record: Record) -> None:
-    """The score from the truth of every request, not from the live figures."""
-    assert stage.fleet is not None, "the fleet was started"
-    if stage.fleet.running:
-        stage.fleet.stop()
-    lines = (stage.place.folder / "truth.jsonl").read_text().splitlines()
-    record.add_truth([json.loads(line) for line in lines], stage.expectation().ttft_sla_milliseconds)
+    for run, watch in zip(runs, watching, strict=True):
+        watch.stop()
+        run.read_truth(expected.ttft_sla_milliseconds)
 
 
 if __name__ == "__main__":

@@ -17,61 +17,77 @@ ROWS = 14
 ROW_SECONDS = 5.0
 
 
-COLUMNS = ("second", "requests/s", "sized", "desired", "ready", "TTFT P95", "SLA", "inside SLA", "reason")
+COLUMNS = (
+    "second", "requests/s", "sized", "desired", "ready", "TTFT P95", "SLA", "inside SLA", "reason",
+    "frozen: ready", "TTFT P95", "inside SLA",
+)  # fmt: skip
+TTFT_COLUMNS = (5, 10)
 
 
 @contextmanager
-def live_display(console: Console, scenario: Scenario, expected: Expectation) -> Iterator[Callable[[Record], None]]:
-    """A function that shows the record: a table redrawn on a terminal, else a line every five seconds."""
+def live_display(
+    console: Console, scenario: Scenario, expected: Expectation
+) -> Iterator[Callable[[Record, Record], None]]:
+    """Yield what shows both records: a table redrawn on a terminal, else a line every five seconds."""
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:
-            yield lambda record: live.update(render_table(scenario, expected, record))
+            yield lambda scaled, frozen: live.update(render_table(scenario, expected, scaled, frozen))
         return
     print("  ".join(COLUMNS), flush=True)
     shown: set[float] = set()
 
-    def show(record: Record) -> None:
-        sample = record.samples[-1]
+    def show(scaled: Record, frozen: Record) -> None:
+        sample = scaled.samples[-1]
         slot = sample.seconds // ROW_SECONDS
         if slot not in shown:
             shown.add(slot)
-            print("  ".join(_cells(sample, expected)), flush=True)
+            print("  ".join(_cells(sample, frozen.samples[-1], expected)), flush=True)
 
     yield show
 
 
-def render_table(scenario: Scenario, expected: Expectation, record: Record) -> Table:
+def render_table(scenario: Scenario, expected: Expectation, scaled: Record, frozen: Record) -> Table:
     """The last minute of the run, one row every five seconds, the newest at the bottom."""
     title = (
-        f"{record.seconds:.0f} of {scenario.duration_seconds:.0f} s, every control duration / {scenario.time_scale:g}"
+        f"{scaled.seconds:.0f} of {scenario.duration_seconds:.0f} s, every control duration / {scenario.time_scale:g}"
     )
     table = Table(title=title)
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "reason" else "right")
-    for sample in _rows(record.samples):
-        cells = _cells(sample, expected)
-        ttft = sample.ttft_p95_milliseconds
-        if ttft is not None:
-            color = "green" if ttft <= expected.ttft_sla_milliseconds else "red"
-            cells[COLUMNS.index("TTFT P95")] = f"[{color}]{ttft:.0f} ms[/]"
+    for sample, beside in _rows(scaled.samples, frozen.samples):
+        cells = _cells(sample, beside, expected)
+        for at, shown in zip(TTFT_COLUMNS, (sample, beside), strict=True):
+            ttft = shown.ttft_p95_milliseconds
+            if ttft is not None:
+                cells[at] = f"[{'green' if ttft <= expected.ttft_sla_milliseconds else 'red'}]{cells[at]}[/]"
         table.add_row(*cells)
     return table
 
 
-def _cells(sample: Sample, expected: Expectation) -> list[str]:
-    """One sample in the order of `COLUMNS`."""
-    ttft, attained = sample.ttft_p95_milliseconds, sample.attainment_percent
+def _cells(scaled: Sample, frozen: Sample, expected: Expectation) -> list[str]:
+    """One sample of both in the order of `COLUMNS`."""
     return [
-        f"{sample.seconds:.0f}",
-        f"{sample.offered_requests_per_second:.0f}",
-        str(sample.sized),
-        str(sample.desired),
-        str(sample.ready),
-        "-" if ttft is None else f"{ttft:.0f} ms",
+        f"{scaled.seconds:.0f}",
+        f"{scaled.offered_requests_per_second:.0f}",
+        str(scaled.sized),
+        str(scaled.desired),
+        str(scaled.ready),
+        _milliseconds(scaled.ttft_p95_milliseconds),
         f"{expected.ttft_sla_milliseconds:.0f} ms",
-        "-" if attained is None else f"{attained:.1f} %",
-        sample.reason,
+        _percent(scaled.attainment_percent),
+        scaled.reason,
+        str(frozen.ready),
+        _milliseconds(frozen.ttft_p95_milliseconds),
+        _percent(frozen.attainment_percent),
     ]
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f} ms"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} %"
 
 
 def render_verdict(criteria: Sequence[Criterion]) -> Table:
@@ -84,7 +100,7 @@ def render_verdict(criteria: Sequence[Criterion]) -> Table:
     return table
 
 
-def _rows(samples: Sequence[Sample]) -> list[Sample]:
-    """One sample every five seconds, and always the newest."""
-    newest_of_slot = {sample.seconds // ROW_SECONDS: sample for sample in samples}
+def _rows(scaled: Sequence[Sample], frozen: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """One sample of both every five seconds, and always the newest."""
+    newest_of_slot = {pair[0].seconds // ROW_SECONDS: pair for pair in zip(scaled, frozen, strict=True)}
     return list(newest_of_slot.values())[-ROWS:]

@@ -37,10 +37,17 @@ class Record:
 
     events: list[ReplicaEvent] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    attainment_percent: float | None = None
     requests: int = 0
+    """How many were judged."""
+    missed: int = 0
+    """How many of these failed, or waited longer than the SLA allows."""
     seconds: float = 0.0
     """How long the traffic ran."""
+
+    @property
+    def attainment_percent(self) -> float | None:
+        """Share of the requests that were inside the SLA; None: none was judged."""
+        return 100 * (self.requests - self.missed) / self.requests if self.requests else None
 
     @property
     def lateness_p99_seconds(self) -> float | None:
@@ -64,8 +71,15 @@ class Record:
         return total + replicas * max(0.0, self.seconds - at)
 
     def add_truth(self, requests: Sequence[Mapping[str, Any]], ttft_sla_milliseconds: float) -> None:
-        """Score every request of the fleet's export that ended: a failed one is outside the SLA."""
-        ended = [r for r in requests if r["ok"] is not None]
-        inside = sum(r["ok"] and r["ttft_seconds"] * 1000 <= ttft_sla_milliseconds for r in ended)
-        self.requests = len(ended)
-        self.attainment_percent = 100 * inside / len(ended) if ended else None
+        """Judge the requests of the fleet's export by how long they waited for their first token.
+
+        One that still waits when the traffic ends is late if it has waited for longer than it may; else it is not
+        judged, as it may yet be in time.
+        """
+        for request in requests:
+            ttft_seconds = request["ttft_seconds"]
+            began = ttft_seconds is not None
+            waited_seconds = ttft_seconds if began else self.seconds - request["arrival_seconds"]
+            missed = request["ok"] is False or waited_seconds * 1000 > ttft_sla_milliseconds
+            self.requests += began or missed
+            self.missed += missed

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STEP_SECONDS = 5.0
+"""Between two steps of a load that rises or falls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -18,11 +21,20 @@ class Phase:
     requests_per_second: float
 
 
+def ramp(begin_seconds: float, end_seconds: float, before: float, after: float) -> tuple[Phase, ...]:
+    """Steps from one rate to another, the last of them at the end."""
+    steps = round((end_seconds - begin_seconds) / STEP_SECONDS)
+    return tuple(
+        Phase(begin_seconds + STEP_SECONDS * step, before + (after - before) * step / steps)
+        for step in range(1, steps + 1)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One run of the demo."""
 
-    phases: tuple[Phase, ...] = (Phase(0, 80), Phase(120, 200), Phase(180, 80))
+    phases: tuple[Phase, ...] = (Phase(0, 80),)
     duration_seconds: float = 300.0
     """Wall time of the whole run."""
     time_scale: float = 10.0
@@ -46,9 +58,22 @@ class Scenario:
         return self.scaled(self.tick_seconds)
 
     @property
-    def burst(self) -> Phase:
+    def rise(self) -> Phase:
+        """The phase with which the load begins to change."""
+        return self.phases[1]
+
+    @property
+    def peak(self) -> Phase:
         """The phase with the most load."""
         return max(self.phases, key=lambda p: p.requests_per_second)
+
+
+BUSY_HOUR = Scenario(
+    phases=(Phase(0, 40), *ramp(50, 190, 40, 200), *ramp(215, 245, 200, 40)),
+    cold_start_seconds=90.0,
+    initial_replicas=4,
+)
+"""Five times the load within 23 minutes, four minutes of it, and the way back; in five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +81,6 @@ class Expectation:
     """Sizing of the scenario, by which the run is judged."""
 
     replicas_for_peak: int
-    replicas_for_burst: int
     replica_limit: int
     min_replicas: int
     ttft_sla_milliseconds: float

@@ -44,6 +44,10 @@ INSTALLED_KINDS = {
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }  # fmt: skip
 """What of the chart is applied: all but the operator's own Deployment, which runs here as a process."""
+FLEET_START_SECONDS = 120.0
+"""The first one after an installation compiles the simulation."""
+STOP_SECONDS = 20.0
+"""A fleet writes what happened to every request before it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +124,14 @@ class Stage:
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         parts = [d for d in yaml.safe_load_all(rendered) if d and d["kind"] in INSTALLED_KINDS]
-        names = {SYSTEM_NAMESPACE, self.namespace}
-        labels = {"firsttoken.dev/scale": "true", "firsttoken.dev/render": "true"}
-        namespaces = [
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": labels}} for n in sorted(names)
-        ]
-        self.apply([*namespaces, *parts])
+        self.apply([_namespace(SYSTEM_NAMESPACE), *parts])
         wait_until_established(self.kubectl)
-        if self.deployment.spec.target_ref is not None:
-            self.apply([self._target_manifest()])
+        self.declare()
+
+    def declare(self) -> None:
+        """Apply the custom resources and what they point at."""
+        target = [self._target_manifest()] if self.deployment.spec.target_ref is not None else []
+        self.apply([_namespace(self.namespace), *target])
         self.kubectl("apply", "-f", str(self.example))
 
     def wait_until_ready(self, seconds: float) -> None:
@@ -146,7 +149,6 @@ class Stage:
         peak = sized.replicas
         return Expectation(
             replicas_for_peak=peak,
-            replicas_for_burst=sized.table.replicas_for(self.scenario.burst.requests_per_second),
             replica_limit=-(-peak * (100 + scaling.burst_headroom_percent) // 100),
             min_replicas=scaling.min_replicas,
             ttft_sla_milliseconds=limit.milliseconds if limit is not None else float("inf"),
@@ -191,7 +193,14 @@ class Stage:
     def start_fleet(
         self, phases: tuple[Phase, ...], seconds: float, *, runtime: str = "nim", control: bool = False
     ) -> Component:
-        """Start the emulated fleet, with the metrics of `runtime`, and its traffic."""
+        """Start the emulated fleet, with the metrics of `runtime`, and its traffic; wait until it answers."""
+        self.begin_fleet(phases, seconds, runtime=runtime, control=control)
+        return self.wait_for_fleet()
+
+    def begin_fleet(
+        self, phases: tuple[Phase, ...], seconds: float, *, runtime: str = "nim", control: bool = False
+    ) -> None:
+        """Start the emulated fleet without waiting for it, so that several begin at once."""
         first, *later = phases
         arguments: list[str | Path] = [
             "emulate", "-f", self.example, "--fleet", "--runtime", runtime, "--kubeconfig", self.place.kubeconfig,
@@ -204,14 +213,19 @@ class Stage:
         if control:
             arguments.append("--allow-control")
         self.fleet = self._start("fleet", *arguments)
-        wait_until(lambda: self.stats() is not None, 30, "emulated fleet up")
+
+    def wait_for_fleet(self) -> Component:
+        """Wait until the emulated fleet answers."""
+        assert self.fleet is not None, "it was begun"
+        wait_until(lambda: self.stats() is not None, FLEET_START_SECONDS, "emulated fleet up")
         return self.fleet
 
     def _start(self, name: str, *arguments: str | Path) -> Component:
         argv = [sys.executable, "-m", "firsttoken_operator.cli", *arguments]
         log = self.place.folder / f"{name}.log"
         # NB: a library's proxy settings must not reach the loopback servers here.
-        return Component(name, argv, log, env=os.environ | {"NO_PROXY": "*", "PYTHONUNBUFFERED": "1"})
+        environment = os.environ | {"NO_PROXY": "*", "PYTHONUNBUFFERED": "1"}
+        return Component(name, argv, log, env=environment, grace_seconds=STOP_SECONDS)
 
     # -- what is to be seen -----------------------------------------------------------------------------------------
 
@@ -312,6 +326,11 @@ class Stage:
                 },
             },
         }
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    labels = {"firsttoken.dev/scale": "true", "firsttoken.dev/render": "true"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def _json(url: str) -> dict[str, Any] | None:

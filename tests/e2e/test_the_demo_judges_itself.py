@@ -36,25 +36,28 @@ def test_the_demo_passes_and_leaves_its_page(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert took_seconds < 360, "it promises to take less than 6 minutes"
-    rows = re.findall(r"^\d+  (?:80|200)  (?:16|39)  \d+  \d+  (?:\d+ ms|-)  300 ms", done.stdout, re.MULTILINE)
-    assert len(rows) > 50, "a row every five seconds, without a terminal as well"
+    rows = re.findall(r"^\d+  \d+  \d+  \d+  \d+  (?:\d+ ms|-)  300 ms .*  5  [\d,]+ ms ", done.stdout, re.MULTILINE)
+    assert len(rows) > 50, "a row of both fleets every five seconds, without a terminal as well"
     assert "PASSED" in done.stdout
-    assert "firsttoken demo: passed" in page.read_text()
+    assert "firsttoken demo: <span class=passed>" in page.read_text()
 
 
 @pytest.mark.timeout(600)
 def test_on_a_users_own_cluster_a_frozen_scaler_fails_the_demo(tmp_path: Path) -> None:
-    lease = lease_port()
+    leases = (lease_port(), lease_port())
+    ports = [lease.port for lease in leases]
     with Cluster(prometheus=prometheus_options(Scenario())) as cluster:
-        cluster.add_http_sd(f"http://127.0.0.1:{lease.port}/sd")
+        for port in ports:
+            cluster.add_http_sd(f"http://127.0.0.1:{port}/sd", job=f"fleet-{port}")
         own = {"KUBECONFIG": str(cluster.kubeconfig), "PROMETHEUS_URL": cluster.prometheus_url}
         page = tmp_path / "demo.html"
 
-        done = make_demo(arguments=f"--freeze --fleet-port {lease.port} --page {page}", environment=own)
-    lease.release()
+        done = make_demo(arguments=f"--freeze --fleet-ports {ports[0]} {ports[1]} --page {page}", environment=own)
+    for lease in leases:
+        lease.release()
 
     # make turns the demo's exit status 1 into its own 2.
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Error 1" in done.stderr
     assert "FAILED" in done.stdout
-    assert "firsttoken demo: failed" in page.read_text()
+    assert "firsttoken demo: <span class=failed>" in page.read_text()
