@@ -1,4 +1,4 @@
-"""Scenario of the demo: the load, the cluster and the one time scale that compresses fifty minutes into five.
+"""Scenario of the demo: the load, the cluster and the one time scale that compresses 48 minutes into five.
 
 Every duration below is nominal. `time_scale` divides the tick, every `*Seconds` field of `spec.scaling`, the rate
 window, the scrape and discovery intervals, the ten-minute scale-down rate limit and the cold start; never the times of
@@ -70,6 +70,7 @@ class Scenario:
 
 BUSY_HOUR = Scenario(
     phases=(Phase(0, 40), *ramp(50, 190, 40, 200), *ramp(215, 245, 200, 40)),
+    duration_seconds=285.0,
     cold_start_seconds=90.0,
     initial_replicas=4,
 )

@@ -9,7 +9,7 @@ from itertools import pairwise
 from demo.record import Record
 from demo.scenario import Expectation, Scenario
 
-FIRST_SCALE_UP_TICKS = 10
+FIRST_SCALE_UP_TICKS = 14
 """After the load began to rise. A step of it is one that chance makes too: it takes some ticks to be told from that."""
 ENOUGH_REPLICAS_TICKS = 2
 """After the load is at its peak: what it takes was ordered while it rose."""

@@ -18,27 +18,27 @@ EXPECTED = Expectation(replicas_for_peak=16, replica_limit=24, min_replicas=4, t
 
 
 def samples(ttft_milliseconds: float) -> list[Sample]:
-    return [Sample(float(t), 80.0, 7, 5, 5, ttft_milliseconds, 99.0, 0.05, "Steady") for t in range(0, 300, 10)]
+    return [Sample(float(t), 80.0, 7, 5, 5, ttft_milliseconds, 99.0, 0.05, "Steady") for t in range(0, 285, 10)]
 
 
 def good() -> Record:
-    """A run as it should be: 5 replicas, 17 when the load is at its peak, back to 6."""
+    """A run as it should be: 4 replicas, 17 when the load is at its peak, back to 5."""
     events = [
-        ReplicaEvent(-3.0, 5, 5),
-        ReplicaEvent(20.0, 6, 5),
-        ReplicaEvent(38.0, 6, 6),
-        ReplicaEvent(70.5, 9, 6),
-        ReplicaEvent(90.0, 12, 9),
-        ReplicaEvent(130.0, 17, 12),
+        ReplicaEvent(-3.0, 4, 4),
+        ReplicaEvent(20.0, 5, 4),
+        ReplicaEvent(38.0, 5, 5),
+        ReplicaEvent(70.5, 8, 5),
+        ReplicaEvent(90.0, 11, 8),
+        ReplicaEvent(130.0, 17, 11),
         ReplicaEvent(149.0, 17, 17),
         ReplicaEvent(232.0, 11, 11),
-        ReplicaEvent(255.0, 6, 6),
+        ReplicaEvent(255.0, 5, 5),
     ]
-    return Record(events=events, samples=samples(100.0), requests=31_000, missed=558, seconds=300)
+    return Record(events=events, samples=samples(100.0), requests=31_000, missed=558, seconds=285)
 
 
 def frozen() -> Record:
-    return Record([ReplicaEvent(-3.0, 5, 5)], samples(60_000.0), requests=31_000, missed=18_600, seconds=300)
+    return Record([ReplicaEvent(-3.0, 4, 4)], samples(60_000.0), requests=31_000, missed=18_600, seconds=285)
 
 
 def failed(record: Record, beside: Record) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_good_run_passes() -> None:
 
 
 def late_up(r: Record, _: Record) -> None:
-    r.events[3] = replace(r.events[3], seconds=80.1)
+    r.events[3] = replace(r.events[3], seconds=76.1)
 
 
 def too_few(r: Record, _: Record) -> None:
@@ -58,7 +58,7 @@ def too_few(r: Record, _: Record) -> None:
 
 
 def too_late(r: Record, _: Record) -> None:
-    r.events[6] = replace(r.events[6], seconds=163.1)
+    r.events[6] = replace(r.events[6], seconds=193.1)
 
 
 def never_down(r: Record, _: Record) -> None:
@@ -139,11 +139,11 @@ def test_replica_seconds_count_from_the_moment_a_replica_is_asked_for() -> None:
 
 
 def test_a_run_without_any_scale_up_is_given_up_soon_after_the_rise() -> None:
-    still = Record(events=[ReplicaEvent(0, 5, 5)], seconds=0)
+    still = Record(events=[ReplicaEvent(0, 4, 4)], seconds=0)
 
-    assert not cannot_pass(SCENARIO, still, 81.4)
-    assert cannot_pass(SCENARIO, still, 81.6)
-    assert not cannot_pass(SCENARIO, good(), 81.6)
+    assert not cannot_pass(SCENARIO, still, 77.4)
+    assert cannot_pass(SCENARIO, still, 77.6)
+    assert not cannot_pass(SCENARIO, good(), 77.6)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,6 @@ def test_the_page_stands_alone_and_shows_both_runs(tmp_path: Path) -> None:
     assert "firsttoken demo: <span class=passed>passed" in text
     assert "98.20 %" in text
     assert "<h2>Scaled by firsttoken</h2>" in text
-    assert "<h2>Frozen at 5 replicas</h2>" in text
+    assert "<h2>Frozen at 4 replicas</h2>" in text
     assert "<td>18,600</td>" in text
     assert "<script src=" not in text
