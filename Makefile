@@ -23,7 +23,7 @@ test: lint control-plane node-parts  ## Lint, then every test; PYTEST_ARGS="..."
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 test-faults: control-plane  ## Every fault of the network that tests/faults can make; `make test` plays a part of them
-	$(BIN)/pytest tests/faults --every-fault
+	$(BIN)/pytest tests/faults --every-fault --numprocesses 2 --dist worksteal
 
 # What needs no cluster: the round between two edits. Judges of accuracy and of seeded defects take minutes each and are
 # left to `make test`, which decides.
