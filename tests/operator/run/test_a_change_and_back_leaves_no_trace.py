@@ -29,11 +29,12 @@ REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "ra
 TARGET = ObjectRef("apps/v1", "Deployment", NAMESPACE, "nim")
 SCHEMA = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 FIXED = {"targetRef", "runtime"}
-"""Fields that the API server lets no one change, or that would render."""
+"""Of which every resource has exactly one. What follows from them is no decision, and is shown on a real API server
+(tests/faults): it lets no one change a target, and what `runtime` says is rendered."""
 MOST = 3000
 TEXTS = (
     "1", "0.5", "37", "250", "1500m", "gone", "default", "H100-SXM-80GB", "A100-SXM-80GB", "meta-llama/Llama-3.1-8B",
-    "FP8", "InFlight",
+    "FP8", "InFlight", "/metrics", "NIM_LOG_LEVEL", "nvcr.io/nim/meta/llama3-8b-instruct:1.0.4",
 )  # fmt: skip
 Changes = dict[tuple[str, ...], Any]
 
@@ -63,15 +64,21 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.lists(values(schema["items"]), min_size=schema.get("minItems", 0), max_size=2)
     if schema.get("type") == "object":
         inner = {name: values(each) for name, each in schema.get("properties", {}).items()}
-        return st.fixed_dictionaries({}, optional=inner)
+        needed = {name: inner.pop(name) for name in schema.get("required", ())}
+        return st.fixed_dictionaries(needed, optional=inner)
     allowed = [text for text in TEXTS if re.search(schema.get("pattern", ""), text)]
     return st.sampled_from([*allowed, "\u202e"])
 
 
-LEAVES = leaves(SCHEMA)
-CHANGES = st.lists(st.sampled_from(sorted(LEAVES)), min_size=1, max_size=2, unique=True).flatmap(
-    lambda paths: st.fixed_dictionaries({path: values(LEAVES[path]) for path in paths})
-)
+def changes_of(fields: dict[tuple[str, ...], dict[str, Any]]) -> st.SearchStrategy[Changes]:
+    """One of these fields or two, with other values."""
+    return st.lists(st.sampled_from(sorted(fields)), min_size=1, max_size=2, unique=True).flatmap(
+        lambda paths: st.fixed_dictionaries({path: values(fields[path]) for path in paths})
+    )
+
+
+CHANGES = changes_of(leaves(SCHEMA))
+CHANGES_OF_RUNTIME = changes_of(leaves(SCHEMA["properties"]["runtime"], ("runtime",)))
 
 
 def changed(resource: dict[str, Any], changes: Changes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from firsttoken_operator.domain import (
     Unsized,
 )
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run import rendering
 from firsttoken_operator.run.rendering import RENDERINGS_A_TICK, Rendered
 from tests.operator.act.objects import decision, infd
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
@@ -89,6 +91,17 @@ async def test_a_list_that_fails_puts_nothing_back_and_stops_nothing() -> None:
     results = [await rendered.reconcile(there(snapshot), store, ()) for _ in range(2)]
 
     assert (renderer.asked, results) == ([("a", 6)], [{}, {}])
+
+
+async def test_a_list_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    await rendered.reconcile(there(snapshot), store, ())
+    monkeypatch.setattr(rendering, "STATES_SECONDS", 0.05)
+    monkeypatch.setattr(renderer, "states", lambda renderings: asyncio.sleep(3600))
+
+    async with asyncio.timeout(30):
+        assert await rendered.reconcile(there(snapshot), store, ()) == {}
 
 
 async def test_a_failure_that_goes_on_is_told_once_until_it_is_another() -> None:

@@ -20,7 +20,7 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from tests.operator.act.objects import decision
 from tests.operator.decide.builders import lost, metrics, resource, target
 
-ALLOWED = 3 * 15.0
+ALLOWED = 4 * 15.0
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-TICKS_ALLOWED = 3
-LEAST_ALLOWED_SECONDS = 30.0
-"""A slow tick (an unreachable Prometheus, a busy API server) is no reason for a restart."""
+TICKS_ALLOWED = 4
+LEAST_ALLOWED_SECONDS = 60.0
+"""More than the deadlines of all that a tick waits for, one after the other: where a Prometheus and an API server hang
+at once, a tick ends late, and that is no reason for a restart."""
 SYNC_ALLOWED_SECONDS = 300.0
 """For so long the caches may fill without getting any fuller."""
 
@@ -36,9 +37,14 @@ class Heartbeats:
     due_since: dict[str, float] = field(default_factory=dict)
     """Per resource (namespace/name): its last decision, or when it was first seen."""
 
+    @property
+    def allowed_seconds(self) -> float:
+        """From the end of one tick to the end of the next."""
+        return max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
+
     def problem(self, now_seconds: float) -> str:
         """Why the process should be restarted; empty: it is fine."""
-        allowed = max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
+        allowed = self.allowed_seconds
         if self.last_tick_seconds is not None and now_seconds - self.last_tick_seconds > allowed:
             return f"no complete tick for {now_seconds - self.last_tick_seconds:.0f} s"
         filled = self.sync_progress_seconds

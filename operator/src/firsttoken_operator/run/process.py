@@ -60,7 +60,7 @@ LAST_TICK_SECONDS = 2.0
 """How long the tick under way, and what it has to write, may take to finish after a signal: the rest is the next
 operator's, which begins at once."""
 LEAST_DEADLINE_SECONDS = 10.0
-"""A write may take a tick, which is a third of what liveness allows; or so long, which is a third of that too."""
+"""Of a write, where a tick is shorter."""
 
 
 async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
@@ -119,6 +119,11 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
             await connected.close()
 
 
+def write_deadline_seconds(tick_seconds: float) -> float:
+    """How long a write may take, its wait for a turn included."""
+    return max(tick_seconds, LEAST_DEADLINE_SECONDS)
+
+
 def _elector(settings: Settings, cluster: KubernetesCluster) -> Elector | None:
     if not settings.leader_elect:
         return None
@@ -131,7 +136,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
     timing, limits = settings.timing, settings.api_server
     writes = WriteQueue(
         Budget(limits.requests_per_second, limits.burst),
-        deadline_seconds=max(timing.tick_seconds, LEAST_DEADLINE_SECONDS),
+        deadline_seconds=write_deadline_seconds(timing.tick_seconds),
     )
     recorder = EventRecorder(cluster, writes)
     rendered = Rendered(

@@ -1,0 +1,62 @@
+"""A tick ends by its deadlines, whatever hangs: a restart would not help, and what waits to be decided waits longer.
+
+That writes that hang are given up shows test_writes_have_a_budget, and that lists of rendered objects are
+test_a_new_deployment_takes_no_more_than_its_pool_has.
+"""
+
+from __future__ import annotations
+
+import time
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from firsttoken_operator.families import DETECTION, FAMILIES
+from firsttoken_operator.observe.prometheus import query_deadline_seconds
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.health import Heartbeats
+from firsttoken_operator.run.measuring import Measuring
+from firsttoken_operator.run.process import write_deadline_seconds
+from firsttoken_operator.run.rendering import STATES_SECONDS
+from firsttoken_operator.run.settings import Settings
+from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment
+from tests.operator.observe.fault_server import FaultServer, document, vector
+
+ROUNDS = 2
+"""Of questions to a Prometheus, one after the other: which pods there are, then what they say."""
+DETECTING = [(family, signal) for family in FAMILIES for signal in DETECTION]
+COMPUTING_SHARE = 0.15
+"""Of the allowed time, for what a tick computes while it waits for nothing."""
+
+
+@pytest.mark.parametrize("tick_seconds", [0.5, 1, 5, 10, 12, 15, 17, 20, 30, 60, 300])
+def test_all_that_a_tick_waits_for_is_over_in_time(tick_seconds: float) -> None:
+    questions = ROUNDS * query_deadline_seconds(tick_seconds)
+    longest = questions + STATES_SECONDS + write_deadline_seconds(tick_seconds)
+    allowed = Heartbeats(tick_seconds).allowed_seconds
+
+    # The one before ended at once, so that this one began a whole interval later.
+    assert tick_seconds + longest <= (1 - COMPUTING_SHARE) * allowed
+
+
+async def test_a_source_that_hangs_at_its_second_round_ends_it_by_its_deadline() -> None:
+    store = Store()
+    store.feed("Deployment", None, deployment())
+    store.feed("InferenceDeployment", None, inference_deployment())
+    pods, first_round = document(vector(({"namespace": "call-center", "pod": "nim-1-a"}, "1"))), 1 + len(DETECTING)
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if len(source.requests) > first_round:
+            source.stopping.wait(30)
+        pods(request)
+
+    with FaultServer(answer) as source:
+        settings = Settings.model_validate({"tickSeconds": 2.0, "prometheus": {"default": {"url": source.url}}})
+        measuring = Measuring(settings)
+        began = time.monotonic()
+        await measuring.metrics(store, EPOCH)
+        seconds = time.monotonic() - began
+        measuring.close()
+
+    assert len(source.requests) > first_round, "it came to a second round"
+    assert seconds < ROUNDS * query_deadline_seconds(2.0) + 5.0
