@@ -119,7 +119,7 @@ def staged(folder: Path, *arguments: str) -> Iterator[Stage]:
         ended = threading.Event()
         supervisor = threading.Thread(target=stage.supervise, args=(ended,), name="supervisor")
         try:
-            wait_until(stage.process.ready, 60, "operator ready")
+            wait_until(stage.process.ready, 150, "operator ready")
             supervisor.start()
             yield stage
         finally:

@@ -29,7 +29,7 @@ from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import kubectl
 from tools.cluster.waiting import wait_until, wait_until_established
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 START_ATTEMPTS = 3
 DATA_FOLDERS = ("etcd-data", "prometheus-data", "kubectl-cache")
 TOKEN_SECONDS = 24 * 3600
