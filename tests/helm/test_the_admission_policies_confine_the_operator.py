@@ -37,9 +37,9 @@ class Operator:
     def __init__(self, cluster: Cluster, account: Path) -> None:
         self.cluster, self.account = cluster, account
 
-    def scale(self, name: str, namespace: str = "team") -> Attempt:
+    def scale(self, name: str, namespace: str = "team", replicas: int = 3) -> Attempt:
         """Write replicas as the operator does."""
-        patch = json.dumps({"spec": {"replicas": 3}})
+        patch = json.dumps({"spec": {"replicas": replicas}})
         what = ("patch", "deployment", name, "-n", namespace, "--subresource=scale", "--type=merge", "-p", patch)
         return self.cluster.kubectl(*what, kubeconfig=self.account, check=False)
 
@@ -122,7 +122,8 @@ def test_a_deployment_that_is_not_open_to_scaling_is_not_scaled(operator: Operat
 def test_one_that_is_open_by_its_own_label_or_its_namespaces_is_scaled(
     operator: Operator, name: str, namespace: str
 ) -> None:
-    allowed(operator.scale(name, namespace))
+    for replicas in (3, 1, 0):
+        allowed(operator.scale(name, namespace, replicas))
 
 
 def test_a_foreign_deployment_is_not_patched(operator: Operator) -> None:
@@ -240,13 +241,38 @@ def test_a_pod_beyond_what_is_allowed_is_refused(operator: Operator, harm: str) 
     refused(operator.apply(manifest), message)
 
 
-def test_a_profile_of_apparmor_by_annotation_is_refused(operator: Operator) -> None:
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "container.apparmor.security.beta.kubernetes.io/nim",
+        "container.seccomp.security.alpha.kubernetes.io/nim",
+        "k8s.v1.cni.cncf.io/networks",
+        "sidecar.istio.io/inject",
+        "vault.hashicorp.com/agent-inject-secret-x",
+    ],
+)
+def test_an_annotation_that_could_grant_something_is_refused(operator: Operator, annotation: str) -> None:
     manifest = deployment(rendering())
-    name = manifest["spec"]["template"]["spec"]["containers"][0]["name"]
-    profile = {f"container.apparmor.security.beta.kubernetes.io/{name}": "unconfined"}
-    manifest["spec"]["template"]["metadata"]["annotations"] = profile
+    manifest["spec"]["template"]["metadata"]["annotations"] = {annotation: "unconfined"}
 
     refused(operator.apply(manifest), '"restricted"')
+
+
+def test_what_another_writer_added_is_in_the_way_of_no_write(operator: Operator) -> None:
+    created = operator.cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(declared("shared"))).stdout
+    uid = json.loads(created)["metadata"]["uid"]
+    made = rendering("shared", uid=uid)
+    for manifest in (pod_monitor(made), deployment(made)):
+        allowed(operator.apply(manifest))
+    operator.cluster.kubectl("rollout", "restart", "deployment/shared", "-n", "team")
+    limit = json.dumps({"spec": {"sampleLimit": 5000}})
+    operator.cluster.kubectl("patch", "podmonitor", "shared", "-n", "team", "--type=merge", "-p", limit)
+    changed = rendering("shared", uid=uid, image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4", metricsPath="/other")
+    for manifest in (pod_monitor(changed), deployment(changed)):
+        allowed(operator.apply(manifest))
+    worse = pod_monitor(changed)
+    worse["spec"]["sampleLimit"] = 9000
+    refused(operator.apply(worse), "PodMonitors of its own pods")
 
 
 @pytest.mark.parametrize(
