@@ -60,7 +60,7 @@ def anchors(page: Path) -> set[str]:
 
 def table(page: Path, heading: str) -> list[tuple[str, ...]]:
     """The rows below the header of the first table after a heading; cells without backticks."""
-    text = page.read_text(encoding="utf-8")
+    text = "\n" + page.read_text(encoding="utf-8")
     section = text.split(f"\n{heading}\n", 1)[1]
     section = re.split(r"^#+ ", section, maxsplit=1, flags=re.MULTILINE)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
