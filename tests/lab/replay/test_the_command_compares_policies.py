@@ -78,6 +78,10 @@ def test_a_table_and_a_page_show_the_same_policies(
         assert "clairvoyant" in text
         assert "static-p95" not in text
     assert "firsttoken: hpa: " in table.err
+    html = page.read_text(encoding="utf-8")
+    assert len(html) < 1_500_000
+    verdict = html.index('<p class="verdict">hpa keeps the SLA (95 % inside) with the fewest GPU-hours, ')
+    assert verdict < html.rindex("Plotly.newPlot(")
     for panel in ("Load", "Replicas", "TTFT, P95", "Outside the SLA", "GPU-hours"):
         assert panel in page.read_text(encoding="utf-8")
 

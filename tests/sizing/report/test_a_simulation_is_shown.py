@@ -12,7 +12,7 @@ from rich.console import Console
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table
+from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table, verdict
 from firsttoken_sizing.simulation import Requests, Settings, equal_requests, poisson_arrivals, simulate
 from firsttoken_sizing.simulation.outcome import summarize
 from firsttoken_sizing.simulation.subject import Subject
@@ -68,6 +68,23 @@ def test_the_table_says_which_limit_is_broken() -> None:
     assert "ns/rag" in text.getvalue()
 
 
+def test_the_verdict_says_by_which_statistic_and_with_how_many_replicas() -> None:
+    kept, missed, undeclared = (
+        verdict(simulated(sla))
+        for sla in (
+            Sla(time_to_first_token=Limit(60_000, Percentile.P95)),
+            Sla(time_to_first_token=Limit(1, Percentile.P95), end_to_end=Limit(60_000, Percentile.MEAN)),
+            Sla(),
+        )
+    )
+
+    assert kept.startswith("SLA kept with 1 replica of 1 x H100-SXM-80GB: TTFT P95 is ")
+    assert kept.endswith(" ms, at most 60,000 ms asked.")
+    assert missed.startswith("SLA missed with 1 replica")
+    assert "E2E Mean is " in missed
+    assert undeclared == "1 replica of 1 x H100-SXM-80GB: no limit is declared."
+
+
 def test_every_request_is_a_line_that_adds_up() -> None:
     one = simulated(Sla())
 
@@ -103,8 +120,10 @@ def test_the_page_shows_both_ways_of_batching_and_loads_nothing() -> None:
         for how in (Batching.IN_FLIGHT, Batching.STATIC)
     ]
 
-    page = figure.batch_page("<rag>", panels, 2.0, 12.0, ["a note"])
+    page = figure.batch_page("<rag>", panels, 2.0, 12.0, ["a note"], "SLA kept")
 
+    assert page.index("SLA kept") < page.rindex("Plotly.newPlot(")
+    assert len(page.encode()) < 1_500_000
     assert "&lt;rag&gt;" in page
     assert "a note" in page
     for text in ("InFlight", "Static", "prefill", "decode", "done, slot not free", "waiting"):

@@ -106,6 +106,22 @@ def test_several_panels_share_one_legend_entry_a_name() -> None:
     assert [t["showlegend"] for t in traces if t["name"] == CURVE.name] == [True, False]
 
 
+def test_a_page_is_light_and_fits_a_phone() -> None:
+    page = html_page(FIGURE)
+
+    assert len(page.encode()) < 1_500_000
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert '"responsive": true' in page
+    assert page.index("plotly.js (basic") < page.rindex("Plotly.newPlot(")
+
+
+def test_the_verdict_stands_before_the_chart() -> None:
+    page = html_page(replace(FIGURE, verdict="kept <all>"))
+
+    assert page.index('<p class="verdict">kept &lt;all&gt;</p>') < page.rindex("Plotly.newPlot(")
+    assert 'class="verdict"' not in html_page(FIGURE)
+
+
 @pytest.mark.slow
 def test_the_image_grows_with_panels_and_notes_and_is_the_same_every_time() -> None:
     one = png_image(FIGURE)

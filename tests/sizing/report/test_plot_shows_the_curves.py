@@ -28,8 +28,8 @@ def test_every_sizing_has_its_curves_and_its_point(figure: Figure, sizings: list
     series = {s.name: s for s in ttft.series}
     marks = {m.label: m for m in ttft.marks}
 
-    for name, sizing in sizings:
-        label = f"{name}, {sizing.arrivals.value}: TTFT"
+    for _, sizing in sizings:
+        label = sizing.arrivals.value
         assert sizing.table is not None
         for statistic, column in (("Mean", 0), ("P95", 3)):
             curve = series[f"{label} {statistic}"]
@@ -43,7 +43,7 @@ def test_every_sizing_has_its_curves_and_its_point(figure: Figure, sizings: list
 def test_what_was_not_measured_is_no_point(figure: Figure) -> None:
     labels = {m.label for m in panel(figure, "ITL").marks}
 
-    assert labels == {"support-rag, Poisson: ITL P95 as sized"}
+    assert labels == {"Poisson P95 as sized"}
 
 
 def test_the_limit_is_drawn_once(figure: Figure) -> None:
@@ -57,3 +57,20 @@ def test_an_infeasible_sizing_has_no_curve_and_says_why() -> None:
 
     assert [p.series for p in figure.panels] == [(), (), ()]
     assert any("SingleRequestTTFT" in note for note in figure.notes)
+
+
+def test_one_name_is_in_the_title_and_several_are_in_the_legend(sizings: list[tuple[str, Sizing]]) -> None:
+    one = sizing_figure(sizings)
+    two = sizing_figure([*sizings, ("other", sizings[0][1])])
+
+    assert one.title == "support-rag: latency against the rate of one replica"
+    assert not any("support-rag" in s.name for p in one.panels for s in p.series)
+    assert len({s.name for p in one.panels for s in p.series}) == 4
+    assert {s.name.partition(",")[0] for p in two.panels for s in p.series} == {"support-rag", "other"}
+
+
+def test_a_mean_above_the_p95_is_explained_and_only_then(sizings: list[tuple[str, Sizing]]) -> None:
+    by_load = {sizing.arrivals: sizing_figure([(name, sizing)]) for name, sizing in sizings}
+    explained = {load: any("above the P95" in note for note in f.notes) for load, f in by_load.items()}
+
+    assert explained == {Arrivals.CLOSED_LOOP: True, Arrivals.POISSON: False}

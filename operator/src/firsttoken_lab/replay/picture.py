@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_lab.replay.compare import Comparison, Result, Scene
+from firsttoken_lab.replay.report import verdict
 from firsttoken_lab.replay.score import HOUR_SECONDS, WINDOW_SECONDS, inside_sla, shares, target_percent
 from firsttoken_sizing.report.figure import COLORS, Axis, Dash, Figure, LimitLine, Panel, Series
 from firsttoken_sizing.workload import Percentile
@@ -30,6 +31,7 @@ def comparison_figure(title: str, comparison: Comparison) -> Figure:
     misses = [_misses(result, scene) for result in results]
     spent = [_gpu_hours(result, scene) for result in results]
     return Figure(
+        verdict=verdict(comparison),
         title=f"{title}: {traffic.name} x {traffic.rate_scale:g}",
         panels=(
             Panel(_TIME, Axis("requests/s"), (_load(scene),), title="Load"),

@@ -13,6 +13,29 @@ _DIGITS = 6
 _HEADINGS = ("inside SLA %", "worst hour %", "5 min < 95 in %", "GPU hours", "over least %", "changes")
 
 
+_REFERENCES = frozenset({"static-peak", "static-p95", "clairvoyant"})
+"""Fleets that know the future."""
+
+
+def verdict(comparison: Comparison) -> str:
+    """One line: which policies keep the SLA, and which of them needs the fewest GPU-hours."""
+    target = target_percent(comparison.scene.sla)
+    scores = [result.score for result in comparison.results if result.score.policy not in _REFERENCES]
+    kept = sorted((s for s in scores if s.attainment_percent >= target), key=lambda s: s.gpu_hours)
+    if not scores:
+        return f"Only references were replayed; the SLA asks for {target:g} % inside."
+    if not kept:
+        best = max(scores, key=lambda s: s.attainment_percent)
+        return f"No policy keeps the SLA ({target:g} % inside): {best.policy} comes to {best.attainment_percent:.2f} %."
+    least, *others = kept
+    parts = [f"{least.policy} keeps the SLA ({target:g} % inside) with the fewest GPU-hours, {least.gpu_hours:.1f}"]
+    if others:
+        parts.append(f"also kept by {', '.join(f'{s.policy} {s.gpu_hours:.1f}' for s in others)}")
+    if missed := [s for s in scores if s not in kept]:
+        parts.append(f"missed by {', '.join(f'{s.policy} {s.attainment_percent:.2f} %' for s in missed)}")
+    return f"{'; '.join(parts)}."
+
+
 def comparison_json(comparison: Comparison, seed: int) -> list[dict[str, Any]]:
     """One object a policy."""
     scene = comparison.scene

@@ -39,6 +39,8 @@ COMMANDS = {
     "simulate": Command("simulate", "discrete-event simulation of one replica or a fleet, with the batch over time"),
     "replay": Command("replay", "recorded traffic against scaling policies: SLA attainment and GPU-hours of each"),
     "emulate": Command("emulate", "an engine, or a fleet of them, without GPUs: real metrics, computed latencies"),
+    "explain": Command("explain", "why a deployment of a cluster has its replicas, and what would change that"),
+    "top": Command("top", "the deployments of a cluster: load, replicas, TTFT, GPUs, and why"),
     "operator": Command("operator", "run the operator"),
 }
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from firsttoken_operator.cli.output import add_output, emit
+from firsttoken_operator.cli.output import add_output, columns, emit
 from firsttoken_sizing.catalog import Gpu, Model, gpus, models
 from firsttoken_sizing.errors import InvalidInput
 
@@ -66,11 +66,9 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> str:
-    """One line a name, as kubectl prints a list: none is folded or cut."""
-    columns = [key for key in _HEADINGS if key in rows[0]]
-    cells = [[_HEADINGS[key] for key in columns], *([_cell(row[key]) for key in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "".join(f"{'   '.join(map(str.ljust, line, widths)).rstrip()}\n" for line in cells)
+    keys = [key for key in _HEADINGS if key in rows[0]]
+    cells = [[_HEADINGS[key] for key in keys], *([_cell(row[key]) for key in keys] for row in rows)]
+    return "".join(f"{line}\n" for line in columns(cells))
 
 
 def _cell(value: object) -> str:

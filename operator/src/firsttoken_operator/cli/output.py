@@ -26,6 +26,12 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
 
 
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as kubectl prints a list: one line each, none is folded or cut."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 def emit(content: bytes, file: Path | None) -> None:
     """Write an answer to the file of `--out`, or to standard output."""
     if file is not None:

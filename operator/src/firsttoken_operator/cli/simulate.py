@@ -29,7 +29,7 @@ from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table
+from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table, verdict
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.load import FleetLoad, Process, simulate_load
@@ -250,4 +250,4 @@ def _page(simulated: Simulated) -> str:
         "Static batching: a batch starts when the one before is done, and runs until its longest request is.",
         "In-flight batching: requests join and leave at every step.",
     ]
-    return batch_page(f"{simulated.title}: {simulated.load}", panels, start, start + span, notes)
+    return batch_page(f"{simulated.title}: {simulated.load}", panels, start, start + span, notes, verdict(simulated))

@@ -112,11 +112,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture: panels from top to bottom under one title, and lines of text below it."""
+    """A picture: panels from top to bottom under one title and its verdict, and lines of text below them."""
 
     title: str
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
+    verdict: str = ""
 
 
 def axis_range(axis: Axis, values: Iterable[float]) -> tuple[float, float]:

@@ -1,10 +1,15 @@
-"""A figure as one interactive HTML page that opens without a network. Needs plotly (the extra `plots`)."""
+"""A figure as one interactive HTML page that opens without a network. Needs plotly (the extra `plots`).
+
+The page holds the build of plotly.js with lines and bars only (`browser/`), a quarter of the one that plotly has.
+"""
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections.abc import Iterable
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 import plotly.graph_objects as go
@@ -32,14 +37,27 @@ _GRAY = "#444444"
 _FONT = "system-ui, sans-serif"
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font-family: {font}; margin: 1.5rem; }} p {{ max-width: 60rem; color: {gray}; }}</style></head>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<style>body {{ font-family: {font}; margin: 1.5rem; }} p {{ max-width: 60rem; color: {gray}; }}
+h1 {{ font-size: 1.2rem; overflow-wrap: anywhere; }} p.verdict {{ font-weight: bold; color: black; }}
+@media (max-width: 700px) {{ body {{ margin: 0.7rem; }} }}</style>
+<script>{library}</script></head>
 <body>
-<h1 style="font-size: 1.2rem">{title}</h1>
+<h1>{title}</h1>
+{verdict}
 {chart}
 {notes}
 </body>
 </html>
+"""
+
+
+_ON_A_PHONE = """
+if (window.innerWidth < 700) Plotly.relayout("{plot_id}", {
+  "legend.orientation": "h", "legend.x": 0, "legend.y": -0.05, "legend.yanchor": "top", "legend.font.size": 10,
+  "margin.l": 50, "margin.r": 5,
+  "annotations": document.getElementById("{plot_id}").layout.annotations.map(a => ({...a, font: {...a.font, size: 10}}))
+});
 """
 
 
@@ -55,6 +73,7 @@ def html_page(figure: Figure) -> str:
     # Panel titles at the left, out of the way of the words above a vertical limit.
     chart.update_annotations(x=0, xanchor="left")
     shown: set[str] = set()
+    titled = any(trace.legendgrouptitle.text for panel in figure.panels for trace in _traces(panel))
     for row, panel in enumerate(figure.panels, 1):
         for trace in _traces(panel):
             # NB: one entry in the legend for what several panels show, or it fills the page.
@@ -70,20 +89,31 @@ def html_page(figure: Figure) -> str:
         template="plotly_white",
         font={"family": _FONT},
         margin={"t": 50, "l": 70, "r": 20, "b": 60},
-        legend={"groupclick": "toggleitem"},
+        # NB: entries without a heading stand for their curves in every panel, and take them all along.
+        legend={"groupclick": "toggleitem" if titled else "togglegroup"},
     )
-    return page(figure.title, chart, figure.notes)
+    return page(figure.title, chart, figure.notes, figure.verdict)
 
 
-def page(title: str, chart: go.Figure, notes: Iterable[str]) -> str:
-    """A self-contained page around a chart, with paragraphs below it."""
+def page(title: str, chart: go.Figure, notes: Iterable[str], verdict: str = "") -> str:
+    """A self-contained page around a chart, with a verdict above it and paragraphs below it."""
     return _PAGE.format(
         title=escape(title),
         font=_FONT,
         gray=_GRAY,
-        chart=chart.to_html(include_plotlyjs=True, full_html=False),
+        library=library(),
+        verdict=f'<p class="verdict">{escape(verdict)}</p>' if verdict else "",
+        chart=chart.to_html(
+            include_plotlyjs=False, full_html=False, config={"responsive": True}, post_script=_ON_A_PHONE
+        ),
         notes="\n".join(f"<p>{escape(note)}</p>" for note in notes),
     )
+
+
+def library() -> str:
+    """plotly.js, for a script element of a page."""
+    packed = files("firsttoken_sizing.report").joinpath("browser/plotly-basic.min.js.gz").read_bytes()
+    return gzip.decompress(packed).decode()
 
 
 def _traces(panel: Panel) -> Iterable[go.Scatter]:

@@ -48,6 +48,26 @@ class Simulated:
         return tuple(bounds(self.summary, self.sla))
 
 
+def verdict(simulated: Simulated) -> str:
+    """One line: whether the SLA was kept, by which statistic, and with how many replicas."""
+    key, replicas = simulated.subject.key, simulated.settings.replicas
+    fleet = f"{replicas} {'replica' if replicas == 1 else 'replicas'} of {key.gpus_per_replica} x {key.gpu}"
+    limits = simulated.limits
+    if not limits:
+        return f"{fleet}: no limit is declared."
+    kept = [bound.kept for bound in limits]
+    word = "missed" if False in kept else "not known" if None in kept else "kept"
+    shown = (
+        f"{bound.name} is {_milliseconds(bound.value_milliseconds)}, at most {bound.limit.milliseconds:,g} ms asked"
+        for bound in limits
+    )
+    return f"SLA {word} with {fleet}: {'; '.join(shown)}."
+
+
+def _milliseconds(value: float | None) -> str:
+    return "not known" if value is None else f"{value:,.0f} ms"
+
+
 def simulation_json(simulated: Simulated) -> dict[str, Any]:
     """The document of one simulation. Latencies in milliseconds, rates in requests a second; not known is null."""
     key, settings, summary = simulated.subject.key, simulated.settings, simulated.summary

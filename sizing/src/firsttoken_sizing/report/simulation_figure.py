@@ -37,7 +37,9 @@ class BatchPanel:
     replica: int = 0
 
 
-def batch_page(title: str, panels: Sequence[BatchPanel], start_s: float, end_s: float, notes: Sequence[str]) -> str:
+def batch_page(
+    title: str, panels: Sequence[BatchPanel], start_s: float, end_s: float, notes: Sequence[str], verdict: str = ""
+) -> str:
     """A self-contained page: for each panel its slots, and below them how many run and wait, from `start_s` to `end_s`.
 
     Of more than 64 slots the first ones are drawn, and the title of the panel says so.
@@ -62,7 +64,7 @@ def batch_page(title: str, panels: Sequence[BatchPanel], start_s: float, end_s: 
     figure.update_xaxes(range=[start_s, end_s])
     figure.update_xaxes(title="seconds", row=2 * len(panels), col=1)
     figure.update_layout(barmode="overlay", bargap=0.15, height=100 + sum(heights), template="plotly_white")
-    return page(title, figure, notes)
+    return page(title, figure, notes, verdict)
 
 
 def slots_of(outcome: Outcome, replica: int, start_s: float, end_s: float) -> dict[int, int]:

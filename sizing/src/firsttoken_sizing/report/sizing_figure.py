@@ -17,6 +17,12 @@ from firsttoken_sizing.workload import Limit, Percentile
 
 _RATE = Axis("Requests/s of one replica")
 _LEGEND = "Dotted: mean. Solid: the statistic of the limit (P95 without one). Star: the operating point of the size."
+_SLOW_FEW = (
+    "Where the mean is above the P95, fewer than one request in twenty is so slow that it lifts the mean above it:"
+    " in a closed loop those of the first round, when all clients send at once."
+)
+_MORE = 1.001
+"""By so much the mean is visibly above."""
 
 
 def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
@@ -26,12 +32,14 @@ def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
     limit, a star is the operating point that the size stands on. An infeasible sizing has no curve and is named in the
     notes.
     """
+    names = {name for name, _ in sizings}
     panels = []
     for metric, latency, field in LATENCIES:
         series: list[Series] = []
         marks: list[Mark] = []
         for color, (name, sizing) in enumerate(sizings):
-            label = f"{name}, {sizing.arrivals.value}: {metric}"
+            # NB: the panel has the metric and the title the one name there is, or the legend says both on every line.
+            label = f"{name}, {sizing.arrivals.value}" if len(names) > 1 else sizing.arrivals.value
             limit: Limit | None = getattr(sizing.request.sla, field)
             series += _series(sizing, latency, limit, label, color)
             marks += _chosen(sizing, latency, limit, label, color)
@@ -42,7 +50,21 @@ def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
         )
         panels.append(Panel(_RATE, Axis(f"{metric} (ms)", log=True), tuple(series), tuple(limits), tuple(marks)))
     notes = tuple(f"{name}, {sizing.arrivals.value}: {_answer(sizing)}" for name, sizing in sizings)
-    return Figure("Latency against the rate of one replica", tuple(panels), (_LEGEND, *notes))
+    title = "Latency against the rate of one replica"
+    if len(names) == 1:
+        title = f"{min(names)}: {title[:1].lower()}{title[1:]}"
+    above = any(_has_slow_few(sizing, latency) for _, sizing in sizings for _, latency, _ in LATENCIES)
+    remark = (_SLOW_FEW,) if above else ()
+    return Figure(title, tuple(panels), (_LEGEND, *remark, *notes))
+
+
+def _has_slow_few(sizing: Sizing, latency: str) -> bool:
+    """Whether a mean lies above its P95 anywhere."""
+    if sizing.table is None:
+        return False
+    columns = getattr(sizing.table, latency)
+    mean, p95 = (columns[:, STATISTICS.index(statistic)] for statistic in ("mean", "p95"))
+    return bool((mean > _MORE * p95).any())
 
 
 def _series(sizing: Sizing, latency: str, limit: Limit | None, label: str, color: int) -> Iterable[Series]:
@@ -55,8 +77,8 @@ def _series(sizing: Sizing, latency: str, limit: Limit | None, label: str, color
         known = ~np.isnan(values)
         if known.any():
             yield Series(
-                name=f"{label} {shown.value}",
-                group=label,
+                name=(name := f"{label} {shown.value}"),
+                group=name,
                 x=tuple(table.rates[known].tolist()),
                 y=tuple(values[known].tolist()),
                 color=color,
