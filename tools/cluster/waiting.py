@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -25,19 +26,21 @@ def wait_until(predicate: Callable[[], T], seconds: float, what: str, *, poll_se
         time.sleep(poll_seconds)
 
 
-ESTABLISHED = '{range .items[*]}{.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
-
-
 def wait_until_established(kubectl: Callable[..., str], seconds: float = 30.0) -> None:
     """Wait until the API server serves every custom resource definition that it has, of which there is at least one.
 
     `kubectl` runs kubectl and returns its output.
 
-    NB: `kubectl wait` ends with an error where a definition is so new that it has no status.
+    NB: neither `kubectl wait` nor a JSONPath outlives a definition that is so new that its conditions are null.
     """
 
     def is_established() -> bool:
-        said = kubectl("get", "crd", "-o", f"jsonpath={ESTABLISHED}").splitlines()
-        return set(said) == {"True"}
+        definitions = json.loads(kubectl("get", "crd", "-o", "json"))["items"]
+        return bool(definitions) and all(map(_is_established, definitions))
 
     wait_until(is_established, seconds, "every custom resource definition established")
+
+
+def _is_established(definition: dict[str, Any]) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

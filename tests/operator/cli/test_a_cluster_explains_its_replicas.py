@@ -154,7 +154,7 @@ def served(cluster: Cluster) -> Cluster:
         " install the chart: docs/install.md\n"
     )
     cluster.kubectl("apply", "--server-side", "-f", ROOT / "crds")
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    cluster.wait_until_established()
     cluster.kubectl("create", "namespace", "call-center")
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(example()))
     patch = json.dumps({"status": STATUS})
