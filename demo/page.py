@@ -14,6 +14,7 @@ from plotly.subplots import make_subplots
 from demo.record import Record
 from demo.scenario import Expectation, Scenario
 from demo.verdict import ATTAINMENT_PERCENT, Criterion
+from firsttoken_sizing.report.plotly_page import library
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; color: #1b1f24 }
@@ -41,14 +42,15 @@ def write_page(
     highest = max((s.ttft_p95_milliseconds or 0.0 for r in (scaled, frozen) for s in r.samples), default=0.0)
     charts = [
         _figure(scenario, expected, record, max(2 * expected.ttft_sla_milliseconds, highest)).to_html(
-            full_html=False, include_plotlyjs=first, config={"responsive": True}
+            full_html=False, include_plotlyjs=False, config={"responsive": True}
         )
-        for record, first in ((scaled, True), (frozen, False))
+        for record in (scaled, frozen)
     ]
     path.write_text(
         "<!doctype html><html lang=en><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1"><title>firsttoken demo</title>'
-        f"<style>{STYLE}</style><h1>firsttoken demo: <span class={verdict}>{verdict}</span></h1>"
+        f"<style>{STYLE}</style><script>{library()}</script>"
+        f"<h1>firsttoken demo: <span class={verdict}>{verdict}</span></h1>"
         f"<p>{scaled.requests:,} requests in {scaled.seconds:.0f} s of wall time, every duration of the control loop "
         f"divided by {scenario.time_scale:g}. A replica needs {scenario.scaled(scenario.cold_start_seconds):g} s to "
         "become ready. GPU-hours are of the time that was played.</p>"

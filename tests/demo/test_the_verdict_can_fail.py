@@ -182,3 +182,4 @@ def test_the_page_stands_alone_and_shows_both_runs(tmp_path: Path) -> None:
     assert "<h2>Frozen at 4 replicas</h2>" in text
     assert "<td>18,600</td>" in text
     assert "<script src=" not in text
+    assert page.stat().st_size < 1.5e6
