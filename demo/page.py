@@ -22,7 +22,8 @@ h1 { font-size: 1.6rem } h2 { font-size: 1.2rem } table { border-collapse: colla
 td, th { padding: .3rem .9rem .3rem 0; text-align: left; border-bottom: 1px solid #d8dee4 }
 .figure td, .figure th { text-align: right } .figure td:first-child, .figure th:first-child { text-align: left }
 .passed { color: #1a7f37; font-weight: 600 } .failed { color: #cf222e; font-weight: 600 }
-.runs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem }
+.runs { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1rem }
+@media (max-width: 900px) { .runs { grid-template-columns: minmax(0, 1fr) } }
 .wide { overflow-x: auto }
 """
 GRAY = "#8c959f"
@@ -42,7 +43,7 @@ def write_page(
     highest = max((s.ttft_p95_milliseconds or 0.0 for r in (scaled, frozen) for s in r.samples), default=0.0)
     charts = [
         _figure(scenario, expected, record, max(2 * expected.ttft_sla_milliseconds, highest)).to_html(
-            full_html=False, include_plotlyjs=False, config={"responsive": True}
+            full_html=False, include_plotlyjs=False, config={"responsive": True, "displayModeBar": False}
         )
         for record in (scaled, frozen)
     ]
@@ -99,9 +100,10 @@ def _verdict(criteria: Sequence[Criterion]) -> str:
 
 
 def _figure(scenario: Scenario, expected: Expectation, record: Record, highest_ttft_milliseconds: float) -> go.Figure:
+    sla = expected.ttft_sla_milliseconds
     figure = make_subplots(
         rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.07,
-        subplot_titles=("Requests a second", "Replicas", "TTFT P95 of the last seconds, ms"),
+        subplot_titles=("Requests a second", "Replicas", f"TTFT P95 of the last seconds, ms (SLA: {sla:g})"),
     )  # fmt: skip
     at = [s.seconds for s in record.samples]
     load = [s.offered_requests_per_second for s in record.samples]
@@ -114,7 +116,7 @@ def _figure(scenario: Scenario, expected: Expectation, record: Record, highest_t
         ("ready", "#1a7f37", [e.ready for e in events]),
     ):
         x, line = [e.seconds for e in events], {"color": color, "shape": "hv"}
-        figure.add_trace(go.Scatter(x=x, y=values, name=name, line=line), row=2, col=1)
+        figure.add_trace(go.Scatter(x=x, y=values, name=name, line=line, mode="lines"), row=2, col=1)
     sized = [s.sized for s in record.samples]
     figure.add_trace(
         go.Scatter(x=at, y=sized, name="sized for the load", line={"color": "#bf8700", "dash": "dot"}), row=2, col=1
@@ -123,8 +125,7 @@ def _figure(scenario: Scenario, expected: Expectation, record: Record, highest_t
         figure.add_hline(y=replicas, line_dash="dash", line_color=GRAY, annotation_text=label, row=2, col=1)
     ttft = [s.ttft_p95_milliseconds for s in record.samples]
     figure.add_trace(go.Scatter(x=at, y=ttft, name="TTFT P95", line={"color": "#cf222e"}), row=3, col=1)
-    sla = expected.ttft_sla_milliseconds
-    figure.add_hline(y=sla, line_dash="dash", line_color=GRAY, annotation_text=f"SLA {sla:g} ms", row=3, col=1)
+    figure.add_hline(y=sla, line_dash="dash", line_color=GRAY, row=3, col=1)
     figure.update_layout(
         template="plotly_white", height=760, margin={"t": 40, "b": 40, "l": 50, "r": 10}, legend={"orientation": "h"}
     )
