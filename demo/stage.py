@@ -239,7 +239,7 @@ class Stage:
         """Change the load (`load`) or break the scraping (`fault`) of a fleet that was started with control."""
         url = f"{self.discovery_url.removesuffix('sd')}{path}"
         request = urllib.request.Request(url, data=json.dumps(body).encode(), method="POST")
-        urllib.request.urlopen(request, timeout=5).close()
+        urllib.request.urlopen(request, timeout=30).close()
 
     def operator_ready(self) -> bool:
         """Whether `/readyz` says so."""

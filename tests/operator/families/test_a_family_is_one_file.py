@@ -31,7 +31,7 @@ def test_each_series_is_named_in_the_file_of_its_family() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_family_has_every_signal_and_every_part(family: MetricFamily) -> None:
-    assert all("WINDOW" not in family.query(signal, 60.0) for signal in Signal)
+    assert all("WINDOW" not in family.query(signal, 60.0, 40.0) for signal in Signal)
     assert set(family.tokens) == set(TokenPart)
     assert len({series.metric for series in family.page}) == len(family.page)
 
