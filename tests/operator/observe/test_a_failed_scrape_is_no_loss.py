@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 
 SCRAPE_SECONDS = 2.0
 """Half of one is what a busy machine may add to a gap."""
-SETTINGS = MeasureSettings(window_seconds=6 * SCRAPE_SECONDS, scrape_interval_seconds=SCRAPE_SECONDS)
+SETTINGS = MeasureSettings(window_seconds=9 * SCRAPE_SECONDS, scrape_interval_seconds=SCRAPE_SECONDS)
 TIMES = {"window_seconds": SETTINGS.window_seconds, "recent_seconds": SETTINGS.longest_gap_seconds}
 COUNTER = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
 PODS = {"vllm": ExportedPod("vllm:", 20.0), "nim": ExportedPod("", 20.0)}
@@ -78,7 +78,7 @@ async def until(source: PrometheusSource, wanted: Callable[[Metrics], bool], sec
 
 async def through_a_window(source: PrometheusSource) -> list[Metrics]:
     """Looks from a scrape that fails until its gap has left the window."""
-    looks = await until(source, lambda look: look.overdue, 5)
+    looks = await until(source, lambda look: look.overdue, 10)
     ends = time.monotonic() + SETTINGS.window_seconds + 3 * SCRAPE_SECONDS
     while time.monotonic() < ends:
         looks.append(await look(source))
@@ -89,8 +89,8 @@ async def through_a_window(source: PrometheusSource) -> list[Metrics]:
 @pytest.mark.parametrize(
     ("name", "scrapes", "seconds"),
     [
-        pytest.param("vllm", 2, 0.0, id="two in a row"),
-        pytest.param("nim", 2, 0.0, id="two in a row of the other family"),
+        pytest.param("vllm", 1, 0.0, id="one"),
+        pytest.param("nim", 1, 0.0, id="one of the other family"),
         pytest.param("vllm", 1, 1.2 * SCRAPE_SECONDS, id="one is later than the timeout"),
     ],
 )
