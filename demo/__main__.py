@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from rich.console import Console
 from demo.declared import INDEPENDENT_USERS, declare
 from demo.live import live_display, render_verdict
 from demo.page import write_page
-from demo.record import Record
+from demo.record import Record, Sample
 from demo.scenario import BUSY_HOUR, Expectation, Scenario
 from demo.stage import EXAMPLE, ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
 from demo.verdict import cannot_pass, judge
@@ -78,13 +78,10 @@ class Run:
     stage: Stage
     record: Record = field(default_factory=Record)
 
-    def sample(self, sized: Callable[[float], int]) -> bool:
-        """Take one sample; False where the fleet does not answer."""
-        sample = take_sample(self.stage, sized)
-        if sample is not None:
-            self.record.samples.append(sample)
-            self.record.seconds = min(sample.seconds, self.stage.scenario.duration_seconds)
-        return sample is not None
+    def add(self, sample: Sample) -> None:
+        """Record one sample."""
+        self.record.samples.append(sample)
+        self.record.seconds = min(sample.seconds, self.stage.scenario.duration_seconds)
 
     def read_truth(self, ttft_sla_milliseconds: float) -> None:
         """Judge every request by the truth, not by the live figures."""
@@ -152,7 +149,12 @@ def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, conso
     assert table is not None, "an expectation stands on a feasible sizing"
     with live_display(console, scenario, expected) as show:
         while scaled.stage.fleet is not None and scaled.stage.fleet.running:
-            if all(run.sample(table.replicas_for) for run in runs):
+            samples = [take_sample(run.stage, table.replicas_for) for run in runs]
+            known = [sample for sample in samples if sample is not None]
+            # NB: both or none: the table shows the two side by side.
+            if len(known) == len(runs):
+                for run, sample in zip(runs, known, strict=True):
+                    run.add(sample)
                 show(scaled.record, frozen.record)
                 if cannot_pass(scenario, scaled.record, scaled.record.seconds):
                     console.print("the load was not answered: giving up", style="red")
