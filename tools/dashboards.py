@@ -36,6 +36,10 @@ _HELD = {
 _Chart = timeseries.Panel | stat.Panel | statetimeline.Panel | table.Panel
 
 
+def _over_time(expr: str, letter: str = "A") -> prometheus.Dataquery:
+    return prometheus.Dataquery().expr(expr).ref_id(letter).range().datasource(SOURCE)
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """One panel over the time: its queries by what the legend calls them."""
@@ -59,8 +63,7 @@ class Chart:
             if name.startswith("limit"):
                 panel = panel.override_by_name(name, [dashed, red])
         for letter, (legend, expr) in zip("ABCDEFGH", self.queries.items(), strict=False):
-            query = prometheus.Dataquery().expr(expr).legend_format(legend).ref_id(letter).range().datasource(SOURCE)
-            panel = panel.with_target(query)
+            panel = panel.with_target(_over_time(expr, letter).legend_format(legend))
         return panel
 
 
@@ -80,10 +83,9 @@ class Figure:
         if self.red_above is not None:
             steps.append(models.Threshold(value=self.red_above, color="red"))
         levels = builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
-        query = prometheus.Dataquery().expr(self.query).ref_id("A").range().datasource(SOURCE)
         panel = stat.Panel().span(_STAT_WIDTH).height(4).title(self.title).description(self.about).unit(self.unit)
         panel = panel.reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"])).thresholds(levels)
-        return panel.datasource(SOURCE).with_target(query)
+        return panel.datasource(SOURCE).with_target(_over_time(self.query))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class States:
 
     def build(self) -> _Chart:
         """One bar a condition; a gap is Unknown."""
-        query = prometheus.Dataquery().expr(self.query).legend_format("{{type}}").ref_id("A").range().datasource(SOURCE)
+        query = _over_time(self.query).legend_format("{{type}}")
         panel = statetimeline.Panel().span(_WIDTH).height(8).title(self.title).description(self.about)
         mappings: list[models.ValueMapping] = [models.ValueMap(options=_HELD)]
         return panel.datasource(SOURCE).mappings(mappings).with_target(query)
