@@ -38,6 +38,13 @@ def test_the_chart_starts_two_operators_without_rights_on_the_machine(stage: Sta
     assert "Read-only file system" in written.stderr
 
 
+def test_the_release_tests_itself(stage: Stage) -> None:
+    done = stage.node.helm("test", RELEASE, "--namespace", NAMESPACE, "--logs", "--timeout", "120s")
+
+    assert "Phase:          Succeeded" in done.stdout
+    assert "configuration" in done.stdout
+
+
 def test_traffic_through_the_service_adds_pods(stage: Stage) -> None:
     stage.apply(*example())
     stage.waits_for("sized", lambda: stage.condition("Ready").startswith("True"))
