@@ -133,7 +133,7 @@ DEFECTS = {
         ),
     ),
     "the switch stops nothing": Defect(
-        "act/kubernetes.py",
+        "act/connection.py",
         'if self.withheld and method != "GET":',
         "if False:",
         (f"{RUN}/test_one_switch_stops_all_writes.py::test_no_write_leaves_the_process_while_it_is_set",),

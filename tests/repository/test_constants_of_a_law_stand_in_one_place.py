@@ -1,10 +1,11 @@
 """No numeric constant of a law outside `EstimatorConfig`, or a table of the catalog.
 
 The law is what `decide` and `estimate` compute: there the rule is strict. A number in them is 0, 1, 2, a unit, or
-mathematics that is listed here; every other one is a field of `estimate/config.py` that says where it comes from.
-`domain` holds two that both the law and what it reads from have to agree on. `observe`, `act` and `run` hold time-outs,
-limits of protocols and what is kept, which are no law. Of `firsttoken_sizing`, parameters of a model belong into data
-files or a dataclass of parameters; each constant that stands beside the code is listed here with the reason.
+mathematics that is listed here; every other one is a field of `estimate/config.py` or `estimate/forecast_config.py`
+that says where it comes from. `domain` holds two that both the law and what it reads from have to agree on. `observe`,
+`act` and `run` hold time-outs, limits of protocols and what is kept, which are no law. Of `firsttoken_sizing`,
+parameters of a model belong into data files or a dataclass of parameters; each constant that stands beside the code is
+listed here with the reason.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 OPERATOR = ROOT / "operator/src/firsttoken_operator"
 SIZING = ROOT / "sizing/src/firsttoken_sizing"
-CONFIG = OPERATOR / "estimate/config.py"
-LAW = sorted(file for name in ("decide", "estimate") for file in (OPERATOR / name).rglob("*.py") if file != CONFIG)
+CONFIG = OPERATOR / "estimate/config.py", OPERATOR / "estimate/forecast_config.py"
+LAW = sorted(file for name in ("decide", "estimate") for file in (OPERATOR / name).rglob("*.py") if file not in CONFIG)
 
 TRIVIAL = {0, 1, 2}
 UNITS = {100: "percent", 1000: "milliseconds", 24: "hours of a day", 168: "hours of a week"}
@@ -165,7 +166,7 @@ def test_what_is_explained_is_still_there() -> None:
 def fields() -> dict[str, str]:
     """Fields of the config that hold numbers, with their docstrings."""
     found = {}
-    for group in (node for node in read(CONFIG).body if isinstance(node, ast.ClassDef)):
+    for group in (node for file in CONFIG for node in read(file).body if isinstance(node, ast.ClassDef)):
         for field, after in zip(group.body, [*group.body[1:], ast.Pass()], strict=True):
             if isinstance(field, ast.AnnAssign) and field.value and numbers(field.value):
                 assert isinstance(field.target, ast.Name)

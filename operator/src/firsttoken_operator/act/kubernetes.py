@@ -3,55 +3,34 @@
 Everything is plain JSON. The typed models of the client are not used: they cost memory, and a server-side apply that
 creates a custom object (HTTP 201) comes back from them as None. What is used of the client is its configuration
 (kubeconfig, in-cluster, token rotation, TLS), its connection pool and its authentication.
-
-Every call has a total deadline. Nothing here retries: the caller knows whether repeating is safe. After a request for
-silence (429 with Retry-After) every call is `Throttled` without being sent, until the time has passed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-import aiohttp
 from kubernetes.aio import client, config
 
+from firsttoken_operator.act.connection import WHOLE, Connection, document
 from firsttoken_operator.act.errors import (
-    ClusterError,
-    Conflict,
     NotFound,
-    Rejected,
-    Throttled,
     Unavailable,
-    Withheld,
 )
-from firsttoken_operator.act.objects import Json, list_each, read_document
+from firsttoken_operator.act.objects import Json, list_each
 
-REQUEST_TIMEOUT_SECONDS = 10.0
-SILENCE_SECONDS = 1.0
-"""For so long nothing is sent to a server that throttles without saying for how long."""
-LONGEST_SILENCE_SECONDS = 300.0
-DATE_RESOLUTION_SECONDS = 2.0
-"""Of the header `Date`, and of the way that it comes: less is no other clock."""
 FIELD_MANAGER = "firsttoken"
 """Owns the rendered objects and the status."""
 SCALE_FIELD_MANAGER = "firsttoken-scale"
 """Owns `spec.replicas` of the targets, so that no apply of a rendered object ever touches it."""
 
 LIST_TIMEOUT_SECONDS = 30.0
-WATCH_SILENCE_SECONDS = 70.0
-"""A watch hears a bookmark every minute; where it hears nothing for longer, its connection is dead."""
 _CHUNK_BYTES = 256 * 1024
-_WHOLE = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 
 
@@ -90,44 +69,8 @@ class Scale:
     replicas: int
 
 
-class KubernetesCluster:
-    """The API server. Each method raises `ClusterError`; close it when done.
-
-    `write_seconds` is asked when a write is about to be sent: for how long it may be under way; 0: it is not sent.
-    """
-
-    def __init__(
-        self,
-        api_client: client.ApiClient,
-        *,
-        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-        write_seconds: Callable[[], float] = lambda: math.inf,
-    ) -> None:
-        self._client = api_client
-        self._timeout_seconds = timeout_seconds
-        self._write_seconds = write_seconds
-        self.withheld = ""
-        """Why nothing is written now; empty: writes are sent."""
-        self._clock = clock
-        self._silent_until = 0.0
-        self._dated: tuple[float, float] | None = None
-        """What the last answer said of the server's clock, and when on our monotonic one."""
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()  # type: ignore[no-untyped-call]
-
-    def wall_seconds(self) -> float:
-        """Seconds since the epoch on the clock of the API server, which dates every object; ours before it answered."""
-        if self._dated is None:
-            return time.time()
-        said, at = self._dated
-        return said + self._clock() - at
-
-    def ahead_seconds(self) -> float:
-        """How far that clock is ahead of this machine's."""
-        return self.wall_seconds() - time.time()
+class KubernetesCluster(Connection):
+    """The calls. Each method raises `ClusterError`; close it when done."""
 
     async def read(self, ref: ObjectRef) -> Json:
         """The object as it is now (a consistent read, not from a cache)."""
@@ -212,7 +155,7 @@ class KubernetesCluster:
         self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool = False
     ) -> str | None:
         """One page of a list, as text; None: it is larger than that."""
-        accept = _METADATA.format("List") if metadata_only else _WHOLE
+        accept = _METADATA.format("List") if metadata_only else WHOLE
         async with self._answer("GET", path, query, accept=accept, seconds=LIST_TIMEOUT_SECONDS) as response:
             text = bytearray()
             async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
@@ -227,7 +170,7 @@ class KubernetesCluster:
     async def watch(self, path: str, query: Mapping[str, str], *, metadata_only: bool) -> AsyncIterator[Json | None]:
         """None when the server takes the watch, then events since `resourceVersion` as they come, until it ends it."""
         query = {"watch": "true", "allowWatchBookmarks": "true", **query}
-        accept = _METADATA.format("") if metadata_only else _WHOLE
+        accept = _METADATA.format("") if metadata_only else WHOLE
         async with self._answer("GET", path, query, accept=accept, seconds=math.inf) as response:
             yield None
             lines = aiter(response.content)
@@ -238,7 +181,7 @@ class KubernetesCluster:
                     return
                 except ValueError as error:
                     raise Unavailable(f"GET {path}: an event is longer than is read") from error
-                yield _document("GET", path, line)
+                yield document("GET", path, line)
 
     async def _each(self, path: str, take: Callable[[Json], None], **selectors: str) -> None:
         """Hand on the metadata of every object of a collection."""
@@ -252,72 +195,6 @@ class KubernetesCluster:
         self, path: str, body: Json | list[Json], way: str, manager: str = FIELD_MANAGER, **query: str
     ) -> Json:
         return await self._request("PATCH", path, {"fieldManager": manager, **query}, body, f"application/{way}")
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: Json | list[Json] | None = None,
-        media: str = "",
-        accept: str = _WHOLE,
-    ) -> Json:
-        async with self._answer(method, path, query, body, media, accept, self._timeout_seconds) as response:
-            return _document(method, path, await response.read())
-
-    @contextlib.asynccontextmanager
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: Json | list[Json] | None = None,
-        media: str = "",
-        accept: str = _WHOLE,
-        seconds: float = REQUEST_TIMEOUT_SECONDS,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """What the server answers, where it does not refuse; `seconds` is for all of it, inf: as long as it says more.
-
-        Raises `ClusterError`, also for what befalls the connection while the answer is read.
-        """
-        if self.withheld and method != "GET":
-            raise Withheld(f"{method} {path}: {self.withheld}")
-        silence = self._silent_until - self._clock()
-        if silence > 0:
-            raise Throttled(f"{method} {path}: not sent, the API server asked for silence", silence)
-        headers = {"Accept": accept} | ({"Content-Type": media} if media else {})
-        if method != "GET" and (seconds := min(seconds, self._write_seconds())) <= 0:
-            raise Withheld(f"{method} {path}: another operator may lead")
-        # NB: above its threshold aiohttp rounds a deadline up to the next second.
-        timeout = aiohttp.ClientTimeout(total=seconds, ceil_threshold=math.inf)
-        if seconds == math.inf:
-            timeout = aiohttp.ClientTimeout(sock_connect=self._timeout_seconds, sock_read=WATCH_SILENCE_SECONDS)
-        try:
-            _, url, headers, _, _ = await self._client.param_serialize(
-                method, path + (f"?{urlencode(query)}" if query else ""), header_params=headers,
-                query_params=[], auth_settings=["BearerToken"],
-            )  # fmt: skip
-            sent = await self._client.call_api(method, url, headers, body, _request_timeout=timeout)
-            async with sent.response as response:
-                self._note_date(str(response.headers.get("Date", "")))
-                if response.status >= 400:
-                    raise self._refusal(method, path, response, await response.read())
-                yield response
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unavailable(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
-
-    def _refusal(self, method: str, path: str, response: aiohttp.ClientResponse, answer: bytes) -> ClusterError:
-        refusal = _error(method, path, response.status, answer, response.headers.get("Retry-After"))
-        if isinstance(refusal, Throttled):
-            self._silent_until = max(self._silent_until, self._clock() + refusal.retry_after_seconds)
-        return refusal
-
-    def _note_date(self, header: str) -> None:
-        # NB: whole seconds, and an answer may come out of a proxy's cache: the clock is only ever moved by more.
-        with contextlib.suppress(ValueError):
-            said, now = parsedate_to_datetime(header).timestamp(), self._clock()
-            if self._dated is None or abs(said - self.wall_seconds()) > DATE_RESOLUTION_SECONDS:
-                self._dated = said, now
 
 
 async def load_configuration(kubeconfig: str | None) -> client.Configuration:
@@ -343,37 +220,8 @@ async def load_configuration(kubeconfig: str | None) -> client.Configuration:
     return configuration
 
 
-def _document(method: str, path: str, answer: bytes) -> Json:
-    try:
-        document = read_document(answer.decode())
-    except ValueError as error:
-        raise Unavailable(f"{method} {path}: the answer is not JSON") from error
-    if not isinstance(document, dict):
-        raise Unavailable(f"{method} {path}: the answer is not a JSON object")
-    return document
-
-
 def _scale(document: Json) -> Scale:
     metadata = document["metadata"]
     # NB: the server leaves `spec.replicas` out of the JSON when it is 0.
     replicas = int(document.get("spec", {}).get("replicas", 0))
     return Scale(uid=metadata["uid"], resource_version=metadata["resourceVersion"], replicas=replicas)
-
-
-def _error(method: str, path: str, status: int, answer: bytes, retry_after: str | None) -> ClusterError:
-    try:
-        message = str(json.loads(answer).get("message", ""))
-    except (ValueError, AttributeError):
-        message = ""
-    text = f"{method} {path}: {status} {message or 'no message'}"
-    if status == 404:
-        return NotFound(text)
-    if status == 409:
-        return Conflict(text)
-    if status == 429 or (status == 503 and retry_after):
-        # NB: a date is allowed too; an API server sends seconds.
-        seconds = float(retry_after) if retry_after and retry_after.isdecimal() else SILENCE_SECONDS
-        return Throttled(text, min(seconds, LONGEST_SILENCE_SECONDS))
-    if status >= 500:
-        return Unavailable(text)
-    return Rejected(text, status)

@@ -6,7 +6,7 @@ A write comes back as a watch event, so noise is kept out (docs/design/control.m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from firsttoken_operator.act.conditions import conditions, instant, timestamp
+from firsttoken_operator.act.figures import HYSTERESIS, rounded, steady
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard
 from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
+from firsttoken_operator.act.traffic_status import shown as shown_traffic
 from firsttoken_operator.api.base import ApiModel
-from firsttoken_operator.api.quantities import MAX_INTEGER, decimal, decimal_string, number
+from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string
 from firsttoken_operator.api.status import (
     CalibrationStatus,
     CapacityStatus,
@@ -31,8 +33,6 @@ from firsttoken_operator.api.status import (
     SizingStatus,
     TimingStatus,
     TrafficFigures,
-    TrafficForecast,
-    TrafficStatus,
 )
 from firsttoken_operator.decide import calibration_state, charged_gpus
 from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Unsized
@@ -44,7 +44,6 @@ from firsttoken_sizing.workload import Limit, Sla, Workload
 Status = TypeVar("Status", bound=ApiModel)
 
 KEPT_DECISIONS = 10
-HYSTERESIS = 0.1
 SPEED_HYSTERESIS = 0.02
 LOST_TIME_RESOLUTION = timedelta(minutes=1)
 """An outage that seems to have begun so much earlier or later is the same."""
@@ -90,7 +89,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
     """The whole new status. Equal to `previous` where nothing is worth a write."""
     resource, decision = seen.resource, seen.decision
     target = resource.target if isinstance(resource.target, Target) else None
-    live = _live(previous, decision, resource.metrics.window_seconds)
+    traffic = shown_traffic(previous.traffic, decision, seen.answer.declared, resource.metrics.window_seconds)
     decided = is_change(previous, seen)
     written = seen.result.replicas if seen.result.write is Write.DONE else None
     return InferenceDeploymentStatus(
@@ -101,13 +100,8 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         replica_limit=decision.limit,
         last_decision_reason=decision.reason.value,
         sizing=_sizing(previous, seen),
-        traffic=TrafficStatus(
-            declared=_declared(seen.answer.declared),
-            live=live,
-            forecast=_forecast(previous, decision),
-            drift=_drift(seen.answer.declared, live),
-        ),
-        prediction=_prediction(previous, seen, live),
+        traffic=traffic,
+        prediction=_prediction(previous, seen, traffic.live),
         capacity=CapacityStatus(
             pool=resource.pool,
             charged_gpus=charged_gpus(target) if target else None,
@@ -206,80 +200,6 @@ def configuration(key: ConfigurationKey | None) -> Configuration | None:
     return None if key is None else Configuration.model_validate(key, from_attributes=True)
 
 
-def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None:
-    """What is shown as live against what is declared; it moves only with what is shown."""
-    if workload is None or live is None:
-        return None
-    rates = {"peak": workload.peak_requests_per_second, "average": workload.average_requests_per_second}
-    rate, said = number(live.requests_per_second) or 0.0, []
-    shares = [f"{100 * rate / declared:.0f} % of the declared {name}" for name, declared in rates.items() if declared]
-    if shares and live.requests_per_second is not None:
-        said.append(f"live traffic is {' and '.join(shares)}")
-    lengths = {
-        "inputs": (live.input_tokens, workload.input_tokens),
-        "outputs": (live.output_tokens, workload.output_tokens),
-    }
-    measured = {name: (tokens, declared) for name, (tokens, declared) in lengths.items() if tokens and declared}
-    parts = [f"{name} are {100 * tokens / declared:.0f} %" for name, (tokens, declared) in measured.items()]
-    if parts:
-        said.append(f"{' and '.join(parts)} of the declared length")
-    return "; ".join(said) or None
-
-
-def _forecast(previous: InferenceDeploymentStatus, decision: Decision) -> TrafficForecast | None:
-    rate, method = decision.forecast_requests_per_second, decision.forecast_method or None
-    if rate is None:
-        return None
-    before = previous.traffic.forecast if previous.traffic else None
-    if before is not None and before.method == method:
-        shown = float(decimal(before.requests_per_second))
-        if abs(rate - shown) <= HYSTERESIS * shown:
-            return before
-    return TrafficForecast(requests_per_second=decimal_string(_two_digits(rate)), method=method)
-
-
-def _declared(workload: Workload | None) -> TrafficFigures | None:
-    if workload is None:
-        return None
-    average, peak = workload.average_requests_per_second, workload.peak_requests_per_second
-    return TrafficFigures(
-        average_requests_per_second=decimal_string(average) if average is not None else None,
-        peak_requests_per_second=decimal_string(peak) if peak is not None else None,
-        input_tokens=round(workload.input_tokens),
-        output_tokens=round(workload.output_tokens),
-    )
-
-
-def _live(previous: InferenceDeploymentStatus, decision: Decision, window_seconds: float) -> TrafficFigures | None:
-    rate = decision.arrival_requests_per_second
-    if rate is None:
-        return None
-    shown = (previous.traffic.live if previous.traffic else None) or TrafficFigures()
-    before = number(shown.requests_per_second)
-    # Counts of independent arrivals scatter by their square root (Poisson): less than twice that is no news.
-    noise = 2 * math.sqrt(before / window_seconds) if before is not None and window_seconds > 0 else 0.0
-    moved = before is None or abs(rate - before) > max(HYSTERESIS * before, noise)
-    requests = max(1.0, rate * window_seconds)
-    return TrafficFigures(
-        requests_per_second=decimal_string(_two_digits(rate)) if moved else shown.requests_per_second,
-        input_tokens=_live_tokens(shown.input_tokens, decision.input_tokens, requests),
-        output_tokens=_live_tokens(shown.output_tokens, decision.output_tokens, requests),
-    )
-
-
-def _live_tokens(before: int | None, mean: float | None, requests: float) -> int | None:
-    """A mean length with two digits: the one shown before unless it moved by more than a tenth and more than chance.
-
-    Lengths spread about as much as they are long, so that the mean of so many scatters by its own share 1 / sqrt(n).
-    """
-    return None if mean is None else _steady(before, mean, max(HYSTERESIS, 2 / math.sqrt(requests)), _rounded)
-
-
-def _two_digits(value: float) -> float:
-    """Round to two significant digits (83.2 -> 83, 0.4567 -> 0.46)."""
-    return 0.0 if value <= 0 else round(value, 1 - math.floor(math.log10(value)))
-
-
 def _prediction(
     previous: InferenceDeploymentStatus, seen: Observed, live: TrafficFigures | None
 ) -> PredictionStatus | None:
@@ -322,8 +242,8 @@ def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool
     before = previous.timing or TimingStatus()
     p50, p90 = seen.time_to_ready_seconds or (None, None)
     return TimingStatus(
-        time_to_ready_p50_seconds=_steady(before.time_to_ready_p50_seconds, p50),
-        time_to_ready_p90_seconds=_steady(before.time_to_ready_p90_seconds, p90),
+        time_to_ready_p50_seconds=steady(before.time_to_ready_p50_seconds, p50),
+        time_to_ready_p90_seconds=steady(before.time_to_ready_p90_seconds, p90),
         last_scale_time=timestamp(seen.now) if scaled else before.last_scale_time,
         metrics_lost_time=_lost_time(before.metrics_lost_time, seen),
     )
@@ -339,15 +259,6 @@ def _lost_time(before: str | None, seen: Observed) -> str | None:
     return before if shown and abs(shown - since) <= LOST_TIME_RESOLUTION else timestamp(since)
 
 
-def _steady(
-    before: int | None, now: float | None, hysteresis: float = HYSTERESIS, rounded: Callable[[float], int] = round
-) -> int | None:
-    """The value to show: the one shown before while the new one is within `hysteresis` of it."""
-    if now is None or (before is not None and abs(now - before) <= hysteresis * before):
-        return before
-    return rounded(now)
-
-
 def _calibration(before: CalibrationStatus, decision: Decision) -> CalibrationStatus:
     factor = decision.capacity_factor
     state = calibration_state(factor)
@@ -356,22 +267,17 @@ def _calibration(before: CalibrationStatus, decision: Decision) -> CalibrationSt
     return CalibrationStatus(
         state=state.value,
         service_factor_percent=percent,
-        speed_percent=_steady(before.speed_percent, 100 * decision.replica_speed, SPEED_HYSTERESIS),
-        late_budget_spent_percent=_spent(before.late_budget_spent_percent, decision.late_budgets_spent),
+        speed_percent=steady(before.speed_percent, 100 * decision.replica_speed, SPEED_HYSTERESIS),
+        late_budget_spent_percent=_consumed(before.late_budget_spent_percent, decision.late_budgets_spent),
         # NB: they grow with every tick, which alone is no news.
-        samples=_steady(before.samples, decision.capacity_samples, rounded=_rounded),
+        samples=steady(before.samples, decision.capacity_samples, whole=rounded),
     )
 
 
-def _spent(before: int | None, budgets: float | None) -> int | None:
+def _consumed(before: int | None, budgets: float | None) -> int | None:
     """Rounded up, because after a restart what is written here is what was spent; chance alone is no news."""
     if budgets is None:
         return None
     percent = math.ceil(100 * budgets)
     kept = before is not None and percent <= before and before - percent <= 2 * HYSTERESIS * max(before, 100)
     return before if kept else min(math.ceil(percent * (1 + HYSTERESIS)), MAX_INTEGER)
-
-
-def _rounded(value: float) -> int:
-    """A whole number of two digits."""
-    return min(round(_two_digits(value)), MAX_INTEGER)

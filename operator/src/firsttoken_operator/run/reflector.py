@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from firsttoken_operator.act.connection import WATCH_SILENCE_SECONDS
 from firsttoken_operator.act.errors import ClusterError, Throttled, Unavailable
-from firsttoken_operator.act.kubernetes import WATCH_SILENCE_SECONDS, KubernetesCluster
+from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.act.objects import Json, list_each
 from firsttoken_operator.run.watches import Watched
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import exp, isfinite, sqrt
 
-from firsttoken_operator.estimate.config import ForecastConfig
 from firsttoken_operator.estimate.forecast import level as levels
 from firsttoken_operator.estimate.forecast import noise as noises
 from firsttoken_operator.estimate.forecast import score as scores
@@ -19,6 +18,7 @@ from firsttoken_operator.estimate.forecast.level import LevelState
 from firsttoken_operator.estimate.forecast.score import Method, Pending, ScoreState
 from firsttoken_operator.estimate.forecast.season import SeasonState
 from firsttoken_operator.estimate.forecast.trend import TrendState
+from firsttoken_operator.estimate.forecast_config import ForecastConfig
 
 
 @dataclass(frozen=True, slots=True)

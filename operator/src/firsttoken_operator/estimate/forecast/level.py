@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from firsttoken_operator.estimate.config import ForecastConfig
 from firsttoken_operator.estimate.forecast import noise as noises
 from firsttoken_operator.estimate.forecast.noise import NoiseState
+from firsttoken_operator.estimate.forecast_config import ForecastConfig
 
 ANSCOMBE = 3.0 / 8.0
 """Of the transform that makes the variance of counts one; mathematics, not to be tuned."""

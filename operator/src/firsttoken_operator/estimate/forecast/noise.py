@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp
 
-from firsttoken_operator.estimate.config import NoiseConfig
+from firsttoken_operator.estimate.forecast_config import NoiseConfig
 
 
 @dataclass(frozen=True, slots=True)

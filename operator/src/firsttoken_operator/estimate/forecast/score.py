@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import exp
 
-from firsttoken_operator.estimate.config import ScoreConfig
+from firsttoken_operator.estimate.forecast_config import ScoreConfig
 
 
 class Method(StrEnum):

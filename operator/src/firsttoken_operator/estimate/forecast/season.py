@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import floor, log
 
-from firsttoken_operator.estimate.config import SeasonConfig
+from firsttoken_operator.estimate.forecast_config import SeasonConfig
 
 HOUR = 3600.0
 """Seconds."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, log
 
-from firsttoken_operator.estimate.config import TrendConfig
 from firsttoken_operator.estimate.forecast.level import LevelState
+from firsttoken_operator.estimate.forecast_config import TrendConfig
 
 
 @dataclass(frozen=True, slots=True)

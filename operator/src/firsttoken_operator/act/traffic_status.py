@@ -1,0 +1,92 @@
+"""Traffic as the status shows it: declared, live, expected, and how far the first two differ. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from firsttoken_operator.act.figures import HYSTERESIS, rounded, steady, two_digits
+from firsttoken_operator.api.quantities import decimal, decimal_string, number
+from firsttoken_operator.api.status import TrafficFigures, TrafficForecast, TrafficStatus
+from firsttoken_operator.domain import Decision
+from firsttoken_sizing.workload import Workload
+
+
+def shown(
+    previous: TrafficStatus | None, decision: Decision, declared: Workload | None, window_seconds: float
+) -> TrafficStatus:
+    """What the status says now; a figure that moved less than chance moves it stays as it was."""
+    before = previous or TrafficStatus()
+    live = _live(before.live or TrafficFigures(), decision, window_seconds)
+    return TrafficStatus(
+        declared=_declared(declared),
+        live=live,
+        forecast=_forecast(before.forecast, decision),
+        drift=_drift(declared, live),
+    )
+
+
+def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None:
+    """What is shown as live against what is declared; it moves only with what is shown."""
+    if workload is None or live is None:
+        return None
+    rates = {"peak": workload.peak_requests_per_second, "average": workload.average_requests_per_second}
+    rate, said = number(live.requests_per_second) or 0.0, []
+    shares = [f"{100 * rate / declared:.0f} % of the declared {name}" for name, declared in rates.items() if declared]
+    if shares and live.requests_per_second is not None:
+        said.append(f"live traffic is {' and '.join(shares)}")
+    lengths = {
+        "inputs": (live.input_tokens, workload.input_tokens),
+        "outputs": (live.output_tokens, workload.output_tokens),
+    }
+    measured = {name: (tokens, declared) for name, (tokens, declared) in lengths.items() if tokens and declared}
+    parts = [f"{name} are {100 * tokens / declared:.0f} %" for name, (tokens, declared) in measured.items()]
+    if parts:
+        said.append(f"{' and '.join(parts)} of the declared length")
+    return "; ".join(said) or None
+
+
+def _forecast(before: TrafficForecast | None, decision: Decision) -> TrafficForecast | None:
+    rate, method = decision.forecast_requests_per_second, decision.forecast_method or None
+    if rate is None:
+        return None
+    if before is not None and before.method == method:
+        shown = float(decimal(before.requests_per_second))
+        if abs(rate - shown) <= HYSTERESIS * shown:
+            return before
+    return TrafficForecast(requests_per_second=decimal_string(two_digits(rate)), method=method)
+
+
+def _declared(workload: Workload | None) -> TrafficFigures | None:
+    if workload is None:
+        return None
+    average, peak = workload.average_requests_per_second, workload.peak_requests_per_second
+    return TrafficFigures(
+        average_requests_per_second=decimal_string(average) if average is not None else None,
+        peak_requests_per_second=decimal_string(peak) if peak is not None else None,
+        input_tokens=round(workload.input_tokens),
+        output_tokens=round(workload.output_tokens),
+    )
+
+
+def _live(shown: TrafficFigures, decision: Decision, window_seconds: float) -> TrafficFigures | None:
+    rate = decision.arrival_requests_per_second
+    if rate is None:
+        return None
+    before = number(shown.requests_per_second)
+    # Counts of independent arrivals scatter by their square root (Poisson): less than twice that is no news.
+    noise = 2 * math.sqrt(before / window_seconds) if before is not None and window_seconds > 0 else 0.0
+    moved = before is None or abs(rate - before) > max(HYSTERESIS * before, noise)
+    requests = max(1.0, rate * window_seconds)
+    return TrafficFigures(
+        requests_per_second=decimal_string(two_digits(rate)) if moved else shown.requests_per_second,
+        input_tokens=_live_tokens(shown.input_tokens, decision.input_tokens, requests),
+        output_tokens=_live_tokens(shown.output_tokens, decision.output_tokens, requests),
+    )
+
+
+def _live_tokens(before: int | None, mean: float | None, requests: float) -> int | None:
+    """A mean length with two digits: the one shown before unless it moved by more than a tenth and more than chance.
+
+    Lengths spread about as much as they are long, so that the mean of so many scatters by its own share 1 / sqrt(n).
+    """
+    return None if mean is None else steady(before, mean, max(HYSTERESIS, 2 / math.sqrt(requests)), rounded)
