@@ -21,7 +21,7 @@ from firsttoken_lab.emulate.fleet import Pod
 RETRY_SECONDS = 1.0
 WATCH_SECONDS = 240
 ENDED_PHASES = ("Succeeded", "Failed")
-"""Of a pod whose containers are gone for good, such as an evicted one; its object may stay for long."""
+"""Phases of a pod whose containers are gone for good, such as an evicted one; its object may stay for long."""
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class PodFollower:
         self._changed(self._pods.values())
 
     async def _is_ours(self, manifest: dict[str, Any]) -> bool:
-        """Whether a pod runs, or will run, for the Deployment: pod -> ReplicaSet -> Deployment, and it has not ended.
+        """Tell whether a pod has not ended, and is of the Deployment: pod -> ReplicaSet -> Deployment.
 
         By name, not by uid: a Deployment that is deleted and made again is still the one to follow.
         """

@@ -248,7 +248,7 @@ class Fleet:
             replica.requests[request] = record
 
     def _chosen(self) -> Replica:
-        """Where the next request goes; ties of the least loaded are broken at random, as by several gateways."""
+        """Choose where the next request goes; ties of the least loaded are broken at random, as by several gateways."""
         among = self._accepting
         if self.gateway.routing is Routing.ROUND_ROBIN:
             self._turn += 1

@@ -14,7 +14,7 @@ from firsttoken_lab.emulate.fleet import Fleet
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 
 PUMP_SECONDS = 0.025
-"""How often the fleet catches up with the clock when it is not asked; the floor of its lateness."""
+"""Time after which the fleet catches up with the clock when it is not asked; the floor of its lateness."""
 
 
 async def run_fleet(

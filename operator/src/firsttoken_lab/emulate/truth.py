@@ -54,7 +54,7 @@ class RequestRecord:
 
 
 _LATENCIES = ("ttft_seconds", "itl_seconds", "e2e_seconds")
-"""Of a record, in the order of the limits."""
+"""Latencies of a record, in the order of the limits."""
 
 
 class Truth:
@@ -156,5 +156,5 @@ class Lateness:
 
     @property
     def acceptable(self) -> bool:
-        """Whether p99 is inside the limit."""
+        """True where p99 is inside the limit."""
         return self.percentile(99) <= self.LIMIT_SECONDS

@@ -1,4 +1,4 @@
-"""When a trace happens: the wall clock behind its seconds, and the windows that the resource declares on it.
+"""Calendar of a trace: the wall clock behind its seconds, and the windows that the resource declares on it.
 
 A trace counts its own seconds. Windows of a schedule and the days of a week are on clocks, so a replay needs to know
 when the trace began; where that is not known, it begins with a week.

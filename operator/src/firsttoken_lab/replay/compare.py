@@ -29,7 +29,7 @@ NAMES = (*POLICIES, reference.NAME)
 _ROOM, _MOST_ROOM = 1.5, 4.0
 """The clairvoyant may take so many times the static fleet of the peak: as many as bursts inside a minute need."""
 _ROOMY_LOAD = 0.4
-"""Of a saturated replica: hardly anybody waits."""
+"""Share of a saturated replica's load at which hardly any request waits."""
 _SLOTS_PERCENT, _SPARE_SLOTS = 140, 8
 """Replicas that drain while others start need places of their own."""
 _P95 = 95.0
@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def static_peak_gpu_hours(self) -> float:
-        """What a fleet for the peak takes over the whole traffic."""
+        """GPU-hours that a fleet for the peak takes over the whole traffic."""
         seconds = float(self.traffic.requests.arrival_s[-1])
         return self.context.static_peak * seconds * self.gpus_per_replica / HOUR_SECONDS
 

@@ -1,4 +1,4 @@
-"""What the engine in every pod counts and shows, from the records of the event kernel; compiled where numba is there.
+"""Counters and gauges of the engine in every pod, from the records of the event kernel; compiled where numba is there.
 
 NB: numba looks at this file only for whether its compiled code is stale: nothing from elsewhere in the project may be
 called or read by the functions here, not a constant either.

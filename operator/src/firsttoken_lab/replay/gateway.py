@@ -1,4 +1,4 @@
-"""What a gateway in front of the replicas has seen of each request: what some peers bring along and scale on.
+"""Gateway in front of the replicas: what it has seen of each request, which some peers bring along and scale on.
 
 llm-d's endpoint picker and Dynamo's frontend see every request themselves: when it came, its tokens, its latencies. Our
 policy does not: it reads the metrics of the engines. NB: nothing is counted before a policy asks.
@@ -22,11 +22,11 @@ class Seen:
     started: int
     """Requests that came, answered or not."""
     mean_input_tokens: float | None
-    """Of those that came."""
+    """Mean over those that came."""
     cached_input_share: float | None
-    """Of the input tokens of those that came, 0..1: in a prefix cache already."""
+    """Share of the input tokens of those that came, 0..1: in a prefix cache already."""
     mean_output_tokens: float | None
-    """Of those that were finished."""
+    """Mean over those that were finished."""
     ttft_seconds: NDArray[np.float64]
     """One entry for each first token of the window."""
     tpot_seconds: NDArray[np.float64]
@@ -49,7 +49,7 @@ class Gateway:
         return self
 
     def seen(self, window_seconds: float) -> Seen:
-        """What came, got its first token, or was finished in the window that ends now.
+        """Sum up what came, got its first token, or was finished in the window that ends now.
 
         NB: always ask for the same window; what is older than it is forgotten.
         """

@@ -1,4 +1,4 @@
-"""How many requests of a minute are late with so many replicas, as far as replays of the traffic tell.
+"""Late requests of a minute with so many replicas, as far as replays of the traffic tell.
 
 First from the late shares of a fleet whose load rises slowly, over and over; then from each schedule that is replayed.
 """
@@ -21,7 +21,7 @@ from firsttoken_sizing.workload import Sla
 _LEAST_LOAD, _MOST_LOAD = 0.3, 1.5
 """Load per replica of the schedules that late shares are learned from."""
 _LUCKY_SHARE = 0.01
-"""Who is on time at the highest of these loads."""
+"""Share that is on time at the highest of these loads."""
 _RAMP_MINUTES, _RECOVERY_MINUTES = 45, 5
 """Load rises slowly, because a replica takes in what it cannot serve for a while before it shows; what is left of the
 overload at the end of a ramp is not counted as the low load's."""
@@ -30,8 +30,8 @@ _MOST_RUNS = 10
 _MINUTES_A_CURVE = 200
 """A curve of late shares takes in neighboring fleet sizes until it stands on so many minutes."""
 _LEAST_SCALE, _MOST_SCALE = 0.1, 10.0
-"""What the learned shares may be off by. NB: below a tenth hardly anything would be left to keep a schedule from trying
-sizes that were not tried."""
+"""Factors by which the learned shares may be off. NB: below a tenth hardly anything would be left to keep a schedule
+from trying sizes that were not tried."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -60,7 +60,7 @@ class ExpectedMisses:
         return float(np.isnan(self._seen[self._minutes, schedule - 1]).mean())
 
     def learn(self, schedule: Counts, late: Floats) -> None:
-        """What a replay of this schedule showed: `late` requests of every minute.
+        """Learn what a replay of this schedule showed: `late` requests of every minute.
 
         What is learned is scaled by how much of it came true in the minutes that showed something new. Curves that
         stand on overloads of whole minutes promise several times the late requests that a good schedule has.

@@ -47,7 +47,7 @@ _SIGNALS = (
     *(Signal.WAITING, Signal.RUNNING, Signal.KV_USAGE, Signal.WAITING_SLOPE, Signal.RUNNING_SLOPE),
     *(Signal.FIRST_TOKENS, Signal.TTFT_SUM),
 )
-"""What a pod shows; from the first slope on only of one that was scraped twice or more."""
+"""Signals that a pod shows; from the first slope on only of one that was scraped twice or more."""
 _OUTAGE = unavailable(Reason.SOURCE_UNREACHABLE, "metrics are out")
 
 
@@ -64,11 +64,11 @@ class Observed:
     settings: MeasureSettings
 
     def metrics(self) -> Metrics:
-        """What the operator would make of it."""
+        """Metrics that the operator would make of it."""
         return measure(self.reading(), self._live_pods(), self.limit, self.settings)
 
     def reading(self) -> SourceReading:
-        """What Prometheus would answer, of the pods that live."""
+        """Answer that Prometheus would give, of the pods that live."""
         if self.scrapes is None:
             return _OUTAGE
         end = round(self.now_seconds, MILLISECONDS)
@@ -113,7 +113,7 @@ def _by_first_sample(
 def _answers(
     scrapes: Sequence[Scrape], pods: Sequence[SimulatedPod], begin: float, end: float, start_age: float | None
 ) -> dict[PodKey, PodSample]:
-    """What the queries over (begin, end] find of pods that all these scrapes found."""
+    """Answer the queries over (begin, end] for the pods that all these scrapes found."""
     slots, at_seconds = np.array([pod.slot for pod in pods]), [scrape.at_seconds for scrape in scrapes]
     known = {Signal.AGE: end - at_seconds[-1], Signal.SAMPLES: float(len(scrapes))}
     if start_age is not None:
@@ -132,7 +132,7 @@ def _answers(
 
 
 def _sample(values: dict[Signal, float], rates: list[float]) -> PodSample:
-    """What the series of one pod say that was scraped twice or more."""
+    """Sample one pod that was scraped twice or more from its series."""
     return PodSample(
         VLLM.name,
         values,

@@ -28,25 +28,25 @@ _SECONDS_A_DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a policy plays: the replicas' physics and what is known of them. The same for every policy."""
+    """Stage of a policy: the replicas' physics and what is known of them. The same for every policy."""
 
     step: StepModel
     settings: Settings
-    """Of the fleet; its `replicas` are the most that may live at one time, draining ones included."""
+    """Settings of the fleet; its `replicas` are the most that may live at one time, draining ones included."""
     cold_start: ColdStart = field(default_factory=lambda: ColdStart(180.0))
     scrape_lag_seconds: float = 5.0
-    """How old the newest sample is when a policy looks; less than `scrape_seconds`."""
+    """Age of the newest sample when a policy looks; less than `scrape_seconds`."""
     ttft_limit: Limit | None = None
-    """Where the TTFT buckets are read; None: at the 95th percentile, and nothing is late."""
+    """Limit at which the TTFT buckets are read; None: at the 95th percentile, and nothing is late."""
     failures_per_day: float = 0.0
-    """How often one replica dies, on average."""
+    """Failures of one replica a day, on average."""
     seed: int = 1
     scrape_seconds: float = 15.0
     """Between two scrapes."""
     window_seconds: float = 60.0
     """Range of every rate: four scrapes."""
     metric_outages: tuple[tuple[float, float], ...] = ()
-    """From when to when (seconds, the end excluded) nothing is scraped and no query is answered.
+    """Times from when to when (seconds, the end excluded) nothing is scraped and no query is answered.
     NB: what a gateway counted meanwhile is there at the next scrape."""
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Stage:
                 raise ValueError(f"metric_outages: {begin:g} to {end:g} does not end after it begins")
 
     def is_blind(self, at_seconds: float) -> bool:
-        """Whether metrics are out then."""
+        """True while metrics are out."""
         return any(begin <= at_seconds < end for begin, end in self.metric_outages)
 
 
@@ -79,7 +79,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Played:
-    """What became of the requests and the fleet. Arrays have one entry a request; NaN: never answered."""
+    """Outcome of the requests and the fleet. Arrays have one entry a request; NaN: never answered."""
 
     policy: str
     arrival_seconds: NDArray[np.float64]
@@ -88,7 +88,7 @@ class Played:
     output_tokens: NDArray[np.int64]
     replica_seconds: float
     changes: tuple[tuple[float, int], ...]
-    """When the policy asked for how many replicas, the first at 0."""
+    """Times at which the policy asked for how many replicas, the first at 0."""
     trajectory: Trajectory
 
 

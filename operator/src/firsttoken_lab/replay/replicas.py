@@ -14,12 +14,12 @@ from firsttoken_operator.observe.readiness import KEPT, percentiles
 from firsttoken_sizing.simulation.fleet import Fleet
 
 _LONG_READY_SECONDS = 86400.0
-"""Of the replicas that are there when a replay starts: longer than any rate window."""
+"""Age of the replicas that are there when a replay starts: longer than any rate window."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """How long a replica takes from its creation until it serves: uniform around `seconds`, by `jitter_percent`."""
+    """Time of a replica from its creation until it serves: uniform around `seconds`, by `jitter_percent`."""
 
     seconds: float
     jitter_percent: float = 20.0

@@ -1,4 +1,4 @@
-"""How good a policy was: the share of requests inside the SLA, counted one by one, and the GPU-hours that it took."""
+"""Score of a policy: the share of requests inside the SLA, counted one by one, and the GPU-hours that it took."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def target_percent(sla: Sla) -> float:
 
 
 def inside_sla(played: Played, sla: Sla) -> NDArray[np.bool_]:
-    """Which requests were inside every limit.
+    """Mark the requests that were inside every limit.
 
     A limit on the mean is no property of one request: all of a 5-minute window are inside it where their mean is.
     """

@@ -1,4 +1,4 @@
-"""What the pods of a simulated fleet expose when they are scraped: counters that begin with a pod, and gauges.
+"""Scrapes of a simulated fleet: what its pods expose, counters that begin with a pod, and gauges.
 
 Pods answer from the moment that they are ready until they are gone, draining ones too. All are scraped at one moment.
 """
@@ -31,7 +31,7 @@ class Scrape:
 
     at_seconds: float
     since: Mapping[int, float]
-    """When each of the pods that were scraped, by number, was scraped for the first time."""
+    """Time of the first scrape of each of the pods that were scraped, by number."""
     counters: NDArray[np.float64]
     gauges: NDArray[np.float64]
     waiting_requests: float
@@ -41,7 +41,7 @@ class Scrape:
 
 @cache
 def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What counts and what shows, compiled once for all plays of a process."""
+    """Compile what counts and what shows, once for all plays of a process."""
     # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
     from firsttoken_sizing.simulation.compiled import compiled
 

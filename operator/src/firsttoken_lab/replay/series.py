@@ -21,7 +21,7 @@ from firsttoken_sizing.simulation.requests import opened
 REQUIRED = ("t", "rps")
 _MEANS = ("mean_in", "mean_out")
 _MOST_REQUESTS = 50_000_000
-"""What a laptop's memory holds."""
+"""Requests that a laptop's memory holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Series:
     mean_input_tokens: NDArray[np.float64] | None = None
     mean_output_tokens: NDArray[np.float64] | None = None
     start_epoch_seconds: float | None = None
-    """When second 0 was, since 1970-01-01T00:00 UTC; None: that is not known."""
+    """Time of second 0, since 1970-01-01T00:00 UTC; None: that is not known."""
 
 
 def header(file: Path, field: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""From a resource to a replay: its size, what its replicas are, and the stage on which every policy plays."""
+"""Setting of a replay, made from a resource: its size, its replicas, and the stage on which every policy plays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Setting:
     schedule: Schedule = ()
     """The peaks that are declared for windows of time."""
     on_prem: bool = False
-    """Whether the pool's GPUs are there anyway: a new deployment then begins with those for the peak."""
+    """True where the pool's GPUs are there anyway: a new deployment then begins with those for the peak."""
 
     @property
     def largest_batch(self) -> float:

@@ -22,7 +22,7 @@ FIELD = "--trace"
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """What becomes of a trace on its way to the replay."""
+    """Changes to a trace on its way to the replay."""
 
     rate_scale: float = 1.0
     length_variation: float = 1.0
@@ -34,7 +34,7 @@ class Shaping:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """What is replayed. Arrivals count from the first point of the file."""
+    """Traffic that is replayed. Arrivals count from the first point of the file."""
 
     name: str
     requests: Requests
@@ -42,7 +42,7 @@ class Traffic:
     left_out: int
     """Recorded requests that no replica could hold."""
     start_epoch_seconds: float = MONDAY_EPOCH_SECONDS
-    """When it began, since 1970-01-01T00:00 UTC; a Monday at 00:00 UTC where that is not known."""
+    """Time of its begin, since 1970-01-01T00:00 UTC; a Monday at 00:00 UTC where that is not known."""
 
 
 def read_traffic(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:

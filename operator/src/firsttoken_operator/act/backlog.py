@@ -1,4 +1,4 @@
-"""Which write is next: by priority, within a budget, ever later after failures. Pure: every call is told the time.
+"""Order of the writes: by priority, within a budget, ever later after failures. Pure: every call is told the time.
 
 Scaling comes before rendering, before statuses, before Events. What is not scaling leaves half of the burst and a
 quarter of the places in flight alone, so that a scale write finds room whatever else is to be written.
@@ -17,11 +17,11 @@ from typing import NamedTuple
 LEAST_BACK_OFF_SECONDS = 1.0
 MOST_BACK_OFF_SECONDS = 120.0
 URGENT_BACK_OFF_SECONDS = 10.0
-"""Of replicas that a server which answers again should have at the next tick."""
+"""Longest back-off of writing replicas: a server that answers again should have them at the next tick."""
 
 
 class Priority(IntEnum):
-    """What goes first."""
+    """Order of the writes, the first of these first."""
 
     SCALE = 0
     RENDER = 1
@@ -30,7 +30,7 @@ class Priority(IntEnum):
 
 
 class Key(NamedTuple):
-    """What is written: there is one write at a time for each, and the newest counts."""
+    """Subject of a write: there is one write at a time for each, and the newest counts."""
 
     uid: str
     """The object that it is about."""
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the API server is asked for at most: so many requests a second and at once."""
+    """Budget of the API server's load: at most so many requests a second and at once."""
 
     requests_per_second: float = 50.0
     burst: int = 100
@@ -98,7 +98,7 @@ class Backlog:
         return entry.key
 
     def wait_seconds(self, now: float) -> float | None:
-        """When to ask for the next one again, unless a write is added or ends before; None: only then."""
+        """Time until the next one may be asked for, unless a write is added or ends before; None: only then."""
         waits = [self._later[0][0] - now] if self._later else []
         entry = self._first()
         if entry is not None and self._has_place(entry):
@@ -125,7 +125,7 @@ class Backlog:
             self._push(key, now)
 
     def is_put_off(self, key: Key, now: float) -> bool:
-        """Whether it failed so recently that it is not tried."""
+        """Tell whether it failed so recently that it is not tried."""
         return self._failures.get(key, (0, now))[1] > now
 
     def pause(self, now: float, seconds: float) -> None:
@@ -142,11 +142,11 @@ class Backlog:
         self._failures = {key: failure for key, failure in self._failures.items() if key.uid in uids}
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing runs and nothing waits but what is put off."""
+        """Tell whether nothing runs and nothing waits but what is put off."""
         return not self._running and self._first() is None and not (self._later and self._later[0][0] <= now)
 
     def waiting(self) -> list[Key]:
-        """What is still to be written."""
+        """List what is still to be written."""
         return [*self._waiting]
 
     def _push(self, key: Key, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Which Events a tick gives rise to: what changed since the status that was written before. Pure.
+"""Events of a tick: what changed since the status that was written before. Pure.
 
 The previous state is read from the object itself, so a restart neither repeats an Event nor swallows one.
 """
@@ -20,7 +20,7 @@ _ANNOUNCED_WHEN_FALSE = (ConditionType.SIZING_READY, ConditionType.CAPACITY_AVAI
 
 
 def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
-    """What was done to the replicas, by us or by another writer."""
+    """Tell what was done to the replicas, by us or by another writer."""
     found: list[Event] = []
     if foreign is not None:
         text = f"another writer changed the replicas from {foreign.from_replicas} to {foreign.to_replicas}; adopted"
@@ -32,7 +32,7 @@ def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
 
 
 def transitions(previous: InferenceDeploymentStatus, current: InferenceDeploymentStatus) -> list[Event]:
-    """Which conditions changed in a way that is worth an Event."""
+    """Tell the conditions that changed in a way that is worth an Event."""
     before = {condition.type: condition for condition in previous.conditions}
     found = (_transition(before.get(condition.type), condition) for condition in current.conditions)
     return [event for event in found if event is not None]
@@ -65,7 +65,7 @@ def _metrics_event(before: Condition | None, after: Condition) -> Event | None:
 
 
 def _metrics_reason(condition: Condition) -> Reason:
-    """Which Event a state of MetricsHealthy is announced with when it begins."""
+    """Name the Event that a state of MetricsHealthy is announced with when it begins."""
     if condition.status is ConditionStatus.TRUE:
         return Reason.METRICS_RECOVERED
     return Reason.ERRORS_PRESENT if condition.reason == Reason.ERRORS_PRESENT.value else Reason.METRICS_LOST

@@ -30,10 +30,10 @@ from firsttoken_operator.act.objects import Json, read_document
 
 REQUEST_TIMEOUT_SECONDS = 10.0
 SILENCE_SECONDS = 1.0
-"""For so long nothing is sent to a server that throttles without saying for how long."""
+"""Time for which nothing is sent to a server that throttles without saying for how long."""
 LONGEST_SILENCE_SECONDS = 300.0
 DATE_RESOLUTION_SECONDS = 2.0
-"""Of the header `Date`, and of the way that it comes: less is no other clock."""
+"""Resolution of the header `Date`, and of the way that it comes: less is no other clock."""
 WATCH_SILENCE_SECONDS = 70.0
 """A watch hears a bookmark every minute; where it hears nothing for longer, its connection is dead."""
 WHOLE = "application/json"
@@ -57,11 +57,11 @@ class Connection:
         self._timeout_seconds = timeout_seconds
         self._write_seconds = write_seconds
         self.withheld = ""
-        """Why nothing is written now; empty: writes are sent."""
+        """Reason that nothing is written now; empty: writes are sent."""
         self._clock = clock
         self._silent_until = 0.0
         self._dated: tuple[float, float] | None = None
-        """What the last answer said of the server's clock, and when on our monotonic one."""
+        """Clock of the server as the last answer said it, and when on our monotonic one."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -75,7 +75,7 @@ class Connection:
         return said + self._clock() - at
 
     def ahead_seconds(self) -> float:
-        """How far that clock is ahead of this machine's."""
+        """Time by which that clock is ahead of this machine's."""
         return self.wall_seconds() - time.time()
 
     async def _request(
@@ -101,7 +101,7 @@ class Connection:
         accept: str = WHOLE,
         seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """What the server answers, where it does not refuse; `seconds` is for all of it, inf: as long as it says more.
+        """Send one request, and give its answer; `seconds` is for all of it, inf: as long as the server says more.
 
         Raises `ClusterError`, also for what befalls the connection while the answer is read.
         """

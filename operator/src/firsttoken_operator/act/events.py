@@ -23,14 +23,14 @@ from firsttoken_operator.domain import Reason, ResourceSnapshot
 COMPONENT = "firsttoken-operator"
 REPEAT_SECONDS = 600.0
 REQUESTS = 2
-"""Of one write at most: an Event that the server has forgotten is created again."""
+"""Requests of one write at most: an Event that the server has forgotten is created again."""
 _REMEMBERED = 10_000
 
 NORMAL = frozenset({
     Reason.RENDERED, Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.METRICS_RECOVERED, Reason.WRITES_PAUSED,
     Reason.ADVISORY, Reason.PAUSED, Reason.TARGET_AT_ZERO, Reason.UNKNOWN,
 })  # fmt: skip
-"""What was done, or is as the user wants it, or is not known yet. Everything else is a warning."""
+"""Reasons of what was done, or is as the user wants it, or is not known yet. Everything else is a warning."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Series:
     manifest: dict[str, Any]
     count: int = 1
     told_at: datetime | None = None
-    """When it was written last; None: the server does not have it."""
+    """Time of its last write; None: the server does not have it."""
 
 
 class EventRecorder:

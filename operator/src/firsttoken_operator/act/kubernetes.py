@@ -125,7 +125,7 @@ class KubernetesCluster(Connection):
         return await self._patch(ref.path(), patch, "merge-patch+json")
 
     async def serves(self, api_version: str, kind: str) -> bool:
-        """Whether the server knows this kind (its CustomResourceDefinition is installed)."""
+        """Tell whether the server knows this kind (its CustomResourceDefinition is installed)."""
         try:
             found = await self._request("GET", f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
         except NotFound:

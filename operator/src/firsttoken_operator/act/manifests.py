@@ -1,4 +1,4 @@
-"""What `spec.runtime` becomes: a Deployment, a Service and a PodMonitor as plain manifests. Pure.
+"""Manifests that `spec.runtime` becomes: a Deployment, a Service and a PodMonitor. Pure.
 
 Only the restricted fields of `spec.runtime` reach a pod: a user who may write an InferenceDeployment makes the operator
 create pods with the operator's rights, so the pods always pass the Pod Security Standard `restricted`, use no service
@@ -61,7 +61,7 @@ class Rendering:
 
     @property
     def container(self) -> ContainerSpec:
-        """What its image needs; every runtime that a resource may have is rendered."""
+        """Spec of the container that its image needs; every runtime that a resource may have is rendered."""
         return RENDERED[self.runtime.type]
 
 

@@ -1,4 +1,4 @@
-"""What an API server answers, read so that no stored object can fill the memory or stop the reading.
+"""Reader of an API server's answers, such that no stored object can fill the memory or stop the reading.
 
 A list comes in pages of a bounded size, and a page is read object by object: one of them is in memory beside the text.
 What is nested more deeply than any object of Kubernetes is null: Python's reader would give up the whole answer.

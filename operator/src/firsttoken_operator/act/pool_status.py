@@ -71,7 +71,7 @@ class PoolPublisher:
 
 
 def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> PoolFigures:
-    """Who holds how many GPUs of a pool, and who asked for more."""
+    """Count the GPUs of a pool by holder, and those that were asked for on top."""
     members = tuple(resource for resource in snapshot.resources if resource.pool == pool.name)
     uids = {resource.uid for resource in members}
     charged = charged_together(r.target for r in members) + pool.charged_elsewhere_gpus

@@ -1,4 +1,4 @@
-"""What a tick has to tell about one resource: its status where it changed, and the Events of the change."""
+"""Publication of a tick about one resource: its status where it changed, and the Events of the change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from firsttoken_operator.domain import ResourceSnapshot
 
 INVALID = 422
 UNCONFIRMED_TICKS = 3
-"""For so many ticks our own last status counts, while the watch has not shown it yet."""
+"""Ticks for which our own last status counts, while the watch has not shown it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Publisher:
         self._pending: dict[str, _Pending] = {}
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
         self.scorecards: dict[str, Scorecard] = {}
-        """What was counted so far, by uid of the resource."""
+        """Counts so far, by uid of the resource."""
         self.statuses: dict[str, InferenceDeploymentStatus] = {}
-        """What was last made of each, written or not."""
+        """Status that was last made of each, written or not."""
 
     def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
         """Let what changed be written. `shown` is the status that the watch shows."""
@@ -141,7 +141,7 @@ class Publisher:
                 known.pop(uid)
 
     def _written(self, uid: str, status: Mapping[str, Any]) -> InferenceDeploymentStatus:
-        """What the server has: our own last status, where the watch has not shown it yet."""
+        """Find the status that the server has: our own last one, where the watch has not shown it yet."""
         shown = read_status(InferenceDeploymentStatus, status)
         written, ticks = self._unconfirmed.get(uid, (shown, 0))
         if written == shown or ticks == 0:

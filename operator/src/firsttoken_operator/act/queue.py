@@ -52,9 +52,9 @@ class _Job:
     priority: Priority
     requests: int
     outcome: asyncio.Future[Any] | None = None
-    """Where the caller of `run` waits."""
+    """Future on which the caller of `run` waits."""
     until_seconds: float | None = None
-    """When that caller gives up, on the event loop's clock."""
+    """Time at which that caller gives up, on the event loop's clock."""
 
     def fail(self, error: ClusterError) -> None:
         """Let the caller know."""
@@ -81,14 +81,14 @@ class WriteQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """How many writes there were, by kind and outcome."""
+        """Number of writes by kind and outcome."""
 
     def put(self, key: Key, priority: Priority, write: Callable[[], Awaitable[object]], requests: int = 1) -> None:
         """Write this when its turn comes, in so many requests, and again until it is taken."""
         self._add(key, _Job(write, priority, requests))
 
     async def run(self, key: Key, priority: Priority, write: Callable[[], Awaitable[T]], requests: int) -> T:
-        """What `write` returns, when its turn has come.
+        """Run `write` when its turn has come, and return what it returns.
 
         Raises the `ClusterError` that it raises, or that the last one of this key raised where that was so recently
         that it is put off, `NoTurn` where the deadline passes before it was sent, `Unavailable` where it does later.
@@ -127,7 +127,7 @@ class WriteQueue:
                 known.pop(key)
 
     def waiting(self) -> Counter[str]:
-        """How many writes wait or are under way, by kind."""
+        """Count the writes that wait or are under way, by kind."""
         return Counter(key.kind for key in {*self._backlog.waiting(), *self._tasks})
 
     async def settle(self) -> None:

@@ -29,7 +29,7 @@ from firsttoken_operator.domain import Reason, ScalingMode
 
 MONITORING_API = "monitoring.coreos.com/v1"
 REQUESTS = 10
-"""Of one rendering at most."""
+"""Requests of one rendering at most."""
 LISTS_AT_ONCE = 8
 ABSENT = ""
 
@@ -38,12 +38,12 @@ FAILURES = (Reason.WRITE_DENIED, Reason.WRITE_FAILED)
 
 
 States = Mapping[ObjectRef, str]
-"""What each object is like, in a form that changes with every field that a manifest sets."""
+"""States of the objects, each in a form that changes with every field that a manifest sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderResult:
-    """What became of a rendering.
+    """Outcome of a rendering.
 
     `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since), WriteDenied or
     WriteFailed. `states`: the objects as they are now. `written`: whether any of them had to be.
@@ -183,7 +183,7 @@ class Renderer:
 
 
 def differs(wanted: Any, live: Any) -> bool:
-    """Whether a field of `wanted` is not so in `live`, which has more: defaults, and what other writers set.
+    """Tell whether a field of `wanted` is not so in `live`, which has more: defaults, and what other writers set.
 
     NB: an amount that the server writes in another way than it was sent differs, which costs an apply of nothing.
     """
@@ -208,7 +208,7 @@ def _is_owned_by(live: dict[str, Any], uid: str) -> bool:
 
 
 def _are_replicas_held(live: dict[str, Any]) -> bool:
-    """Whether an apply without `replicas` leaves them: our scale manager owns the field."""
+    """Tell whether an apply without `replicas` leaves them: our scale manager owns the field."""
     return any(
         entry.get("manager") == SCALE_FIELD_MANAGER and "f:replicas" in entry.get("fieldsV1", {}).get("f:spec", {})
         for entry in live["metadata"].get("managedFields", ())

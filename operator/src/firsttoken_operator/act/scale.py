@@ -23,13 +23,13 @@ from firsttoken_operator.domain import Decision, FailedWrite, Reason, ResourceSn
 MAX_ATTEMPTS = 3
 PAUSE_SECONDS = 0.2
 REQUESTS = 3
-"""Of one write: resource and target are read, then the target is written."""
+"""Requests of one write: resource and target are read, then the target is written."""
 TARGET_API_VERSION = "apps/v1"
 """The API that serves the scale subresource of Deployments, the only kind that is scaled."""
 
 
 class Write(StrEnum):
-    """What became of a decision."""
+    """Outcome of a decision."""
 
     NONE = "none"
     """Nothing to write: the decision keeps the replicas, or the mode forbids writing."""
@@ -43,7 +43,7 @@ class Write(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScaleResult:
-    """What became of one decision, why in one sentence, and the replicas last read (None: not read)."""
+    """Result of one decision, why in one sentence, and the replicas last read (None: not read)."""
 
     write: Write
     reason: Reason | None = None
@@ -67,7 +67,7 @@ class ScaleWriter:
 
     @property
     def withheld(self) -> str:
-        """Why nothing is written now; empty: decisions are carried out."""
+        """Reason that nothing is written now; empty: decisions are carried out."""
         return self._cluster.withheld
 
     async def execute(
@@ -140,7 +140,7 @@ class ScaleWriter:
 
 
 def _already_settled(scale: Scale, decision: Decision, target: Target) -> ScaleResult | None:
-    """What the live scale says before any write; None: it is what the decision was made on."""
+    """Settle from the live scale alone, before any write; None: it is what the decision was made on."""
     if scale.uid != target.uid:
         text = f"{target.kind} {target.name} was deleted and recreated"
         return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text, scale.replicas)

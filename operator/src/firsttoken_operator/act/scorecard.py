@@ -1,4 +1,4 @@
-"""Whether the operator is worth its place: attainment, GPU-hours, flaps and model error of one resource. Pure.
+"""Scorecard of the operator: attainment, GPU-hours, flaps and model error of one resource. Pure.
 
 A tick speaks for the time since the last one, and for at most one rate window: what happened while the operator did
 not look is neither billed nor judged. The windows of consecutive ticks overlap; a tick takes of its window's requests
@@ -102,7 +102,7 @@ class Scorecard:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one tick saw of one resource. `changed`: its decision changed replicas, or newly advised a change.
+    """Sight of one resource at one tick. `changed`: its decision changed replicas, or newly advised a change.
 
     `decision` is None where it failed: GPUs are billed all the same.
     """
@@ -147,7 +147,7 @@ def _change(look: Look) -> Change | None:
 
 
 def _settle(card: Scorecard, look: Look, seconds: float) -> Scorecard:
-    """How long the fleet has had its decided size with nothing under way: only then is it what the model is about."""
+    """Count how long the fleet has had its decided size with nothing under way: the model is about such a fleet."""
     target, decision = look.resource.target, look.decision
     if not isinstance(target, Target) or decision is None:
         return replace(card, settled_replicas=0, settled_seconds=0.0)
@@ -221,7 +221,7 @@ def _entered(days: Mapping[date, Tally], today: date, added: Tally) -> dict[date
 
 
 def _since(card: Scorecard, days: Mapping[date, Tally], now: datetime) -> datetime:
-    """When the first of the days began, or the scorecard where that was later."""
+    """Find the begin of the first of the days, or of the scorecard where that was later."""
     if not days:
         return now if card.days else card.since
     return max(card.since, datetime.combine(min(days), time(), UTC))

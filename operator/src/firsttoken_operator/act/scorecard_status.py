@@ -19,7 +19,7 @@ REFRESH = timedelta(hours=1)
 
 
 def shown(previous: ScorecardStatus | None, card: Scorecard | None, now: datetime) -> ScorecardStatus | None:
-    """What the status says now: `previous` until it is an hour old or lacks a figure that is known by now."""
+    """Show what the status says now: `previous` until it is an hour old or lacks a figure that is known by now."""
     if card is None or not card.days:
         return previous
     days = [{"date": at.isoformat(), **_figures(tally)} for at, tally in card.days.items()]

@@ -52,27 +52,27 @@ _LONGEST_MESSAGE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What sizing says about one resource: `sized` for the decision, the rest for its status."""
+    """Answer of sizing about one resource: `sized` for the decision, the rest for its status."""
 
     sized: Sized | Unsized
     shown: SizingStatus | None = None
     """As the status shows it, without what is recommended; None: there is no size."""
     declared: Workload | None = None
     cost_per_hour: float | None = None
-    """Of the fleet for the declared peak; None: no prices are known."""
+    """Cost of the fleet for the declared peak; None: no prices are known."""
     recommended: ConfigurationKey | None = None
-    """What would be chosen today, where that is better than the pinned configuration."""
+    """Configuration that would be chosen today, where that is better than the pinned one."""
     compared: bool = False
-    """Whether that is known yet; until then what is shown stays."""
+    """True once that is known; until then what is shown stays."""
     generation: int | None = None
-    """Of the spec that this is about."""
+    """Generation of the spec that this is about."""
     is_outdated: bool = False
-    """Whether a later question waits for its answer."""
+    """True while a later question waits for its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one tick knows about one resource."""
+    """Knowledge of one tick about one resource."""
 
     resource: ResourceSnapshot
     decision: Decision
@@ -82,7 +82,7 @@ class Observed:
     time_to_ready_seconds: tuple[float, float] | None = None
     """Median and 90th percentile of this target's own pods; None: not known yet."""
     scorecard: Scorecard | None = None
-    """What was counted so far, this tick included; None: what is shown stays."""
+    """Counts so far, this tick included; None: what is shown stays."""
 
 
 def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceDeploymentStatus:
@@ -130,7 +130,7 @@ def read_status(model: type[Status], written: Mapping[str, Any]) -> Status:
 
 
 def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
-    """Whether this decision belongs into the list: replicas were written, or would have been and differently so."""
+    """Tell whether this decision belongs in the list: replicas were written, or would have been, differently."""
     if not seen.decision.changes:
         return False
     if seen.resource.policy.mode is ScalingMode.ACTIVE:
@@ -139,7 +139,7 @@ def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
 
 
 def _is_unsized_yet(resource: ResourceSnapshot) -> bool:
-    """Whether its turn has not come yet after a start."""
+    """Tell whether its turn has not come yet after a start."""
     return isinstance(resource.sized, Unsized) and resource.sized.reason is Reason.UNKNOWN
 
 

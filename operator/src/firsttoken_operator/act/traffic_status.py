@@ -14,7 +14,7 @@ from firsttoken_sizing.workload import Workload
 def shown(
     previous: TrafficStatus | None, decision: Decision, declared: Workload | None, window_seconds: float
 ) -> TrafficStatus:
-    """What the status says now; a figure that moved less than chance moves it stays as it was."""
+    """Show the traffic that the status says now; a figure that moved less than chance moves it stays as it was."""
     before = previous or TrafficStatus()
     live = _live(before.live or TrafficFigures(), decision, window_seconds)
     return TrafficStatus(
@@ -26,7 +26,7 @@ def shown(
 
 
 def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None:
-    """What is shown as live against what is declared; it moves only with what is shown."""
+    """Say what is shown as live against what is declared; it moves only with what is shown."""
     if workload is None or live is None:
         return None
     rates = {"peak": workload.peak_requests_per_second, "average": workload.average_requests_per_second}

@@ -90,7 +90,7 @@ class QuantizedGroup(_ConfigPart):
 
 
 class Quantization(_ConfigPart):
-    """How a checkpoint is quantized."""
+    """Quantization of a checkpoint."""
 
     quant_method: ShortText | None = _is("Method, such as fp8 or awq.")
     quant_algo: ShortText | None = _is("Algorithm of NVIDIA ModelOpt.")

@@ -10,7 +10,7 @@ from firsttoken_operator.api.quantities import MAX_INTEGER, Message, ReasonWord,
 
 
 class ConditionStatus(StrEnum):
-    """Whether a condition holds."""
+    """Truth of a condition."""
 
     TRUE = "True"
     FALSE = "False"

@@ -1,4 +1,4 @@
-"""From custom resources to the values that sizing and scaling compute with.
+"""Conversion of custom resources to the values that sizing and scaling compute with.
 
 The one place where words become tokens, a form of the peak becomes a rate, and a default that depends on the pool's
 location is decided. Nothing here reads a cluster, a file or a clock.

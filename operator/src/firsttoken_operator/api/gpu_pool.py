@@ -19,7 +19,7 @@ Gpus = Annotated[Int, Field(ge=0, le=MAX_GPUS)]
 
 
 class Location(StrEnum):
-    """Where the GPUs are, and so who pays for an idle one."""
+    """Place of the GPUs, which says who pays for an idle one."""
 
     CLOUD = "Cloud"
     ON_PREM = "OnPrem"
@@ -37,7 +37,7 @@ def _server_only(attribute: str) -> Rule:
 
 
 class PricingSpec(ApiModel):
-    """What a GPU costs: a price an hour, or a server bought and written off."""
+    """Cost of a GPU: a price an hour, or a server bought and written off."""
 
     RULES = (
         Rule(

@@ -41,7 +41,7 @@ class Precision(StrEnum):
 
 
 class Model(ApiModel):
-    """Which model, in which format."""
+    """Model to serve, and its format."""
 
     RULES = (
         Rule(
@@ -98,7 +98,7 @@ class Model(ApiModel):
 
 
 class HardwareSpec(ApiModel):
-    """Which GPUs, and how many to a replica."""
+    """GPUs of a replica: which, and how many."""
 
     RULES = (
         Rule(
@@ -124,7 +124,7 @@ class HardwareSpec(ApiModel):
 
 
 class Scaling(ApiModel):
-    """How far and how fast replicas may change."""
+    """Bounds and speed of changes to the replicas."""
 
     RULES = (
         Rule(
@@ -186,7 +186,7 @@ class Scaling(ApiModel):
 
 
 class Capacity(ApiModel):
-    """Whose GPUs, and with which claim on them."""
+    """Pool of the GPUs, and the claim on it."""
 
     pool: LongName | None = optional("Name of the GPUPool.", absent="no budget, treated as cloud")
     priority: Int = described(
@@ -223,7 +223,7 @@ class TargetRef(ApiModel):
 
 
 class MetricsSpec(ApiModel):
-    """Where live metrics come from."""
+    """Source of live metrics."""
 
     source: Name = described(
         "Name of a Prometheus that the cluster admin configured in the chart; never a URL or a query.",
@@ -232,7 +232,7 @@ class MetricsSpec(ApiModel):
 
 
 class InferenceDeploymentSpec(ApiModel):
-    """What a team declares."""
+    """Declaration of a team."""
 
     RULES = (
         Rule(

@@ -40,7 +40,7 @@ _BOUNDS = {
 }
 MAX_SHOWN = 60
 MAX_NAMED = 30
-"""Of more fields a list would hide what is wrong."""
+"""Most fields that are named: a list of more would hide what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _OTHERS = " and ".join(other.value for other in RuntimeType if other not in REND
 
 
 class TolerationOperator(StrEnum):
-    """How a toleration compares the taint's value."""
+    """Comparison of a toleration with the taint's value."""
 
     EXISTS = "Exists"
     EQUAL = "Equal"
@@ -48,7 +48,7 @@ class Toleration(ApiModel):
 
 
 class ModelCache(ApiModel):
-    """Where model weights are kept between pods."""
+    """Place where model weights are kept between pods."""
 
     claim_name: LongName = described(
         "PersistentVolumeClaim in the same namespace. With more than one node it has to be ReadWriteMany: a "

@@ -92,7 +92,7 @@ def _minutes(clock: str) -> int:
 
 
 def _meets(window: Window, day: int, begin_seconds: float, end_seconds: float) -> bool:
-    """Whether the window of this day is open at any time in [begin, end]."""
+    """Tell whether the window of this day is open at any time in [begin, end]."""
     opens, closes = _open_between(window.zone, day, window.start_minutes, window.end_minutes)
     # NB: a window that lies inside a jump of the clock has no time at all.
     return opens < closes and opens <= end_seconds and begin_seconds < closes

@@ -1,4 +1,4 @@
-"""From a pydantic model to the structural OpenAPI v3 schema that a CustomResourceDefinition takes.
+"""Translation of a pydantic model to the structural OpenAPI v3 schema that a CustomResourceDefinition takes.
 
 pydantic writes JSON Schema 2020-12; the API server wants the smaller OpenAPI 3.0 subset with a type at every node, no
 references and no nulls. What has no counterpart there is refused with `TypeError` rather than weakened.

@@ -22,7 +22,7 @@ Times = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
 
 
 class ScorecardFigures(ApiModel):
-    """What is counted over some time."""
+    """Counts over some time."""
 
     hours: Amount | None = optional("Time in which the operator watched the target.", unit="hours")
     attainment_percent: Amount | None = optional(

@@ -18,7 +18,7 @@ class SpeculativeDecodingSpec(ApiModel):
 
 
 class SizingSpec(ApiModel):
-    """How the sizing reads its measurements."""
+    """Settings of the sizing: how it reads its measurements."""
 
     arrivals: Arrivals = described(
         "Poisson: independent users, as in production. ClosedLoop: reads a benchmark curve at fixed concurrency, "

@@ -1,4 +1,4 @@
-"""What the operator writes back: the answers that a platform engineer looks for on the object itself.
+"""Status that the operator writes: the answers that a platform engineer looks for on the object itself.
 
 Every field is optional: unknown is absent, never 0. Nothing here is read back as truth, except the pinned configuration
 and the restart-safe facts, which may only make the operator more careful. Rates and shares are decimal strings
@@ -31,7 +31,7 @@ Count = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
 
 
 class Configuration(ApiModel):
-    """What one replica is."""
+    """Configuration of one replica."""
 
     gpu: GpuName = described("Canonical GPU name.")
     precision: ShortText = described("Number format of the weights.")
@@ -40,7 +40,7 @@ class Configuration(ApiModel):
 
 
 class SizingStatus(ApiModel):
-    """What the sizing model says about the declared traffic."""
+    """Answer of the sizing model for the declared traffic."""
 
     configuration: Configuration | None = optional(
         "What a replica is; fixed at the first deployment.", absent="nothing was sized yet"
@@ -77,7 +77,7 @@ class TrafficFigures(ApiModel):
 
 
 class TrafficForecast(ApiModel):
-    """What is expected to arrive before a new pod would be ready."""
+    """Traffic expected to arrive before a new pod would be ready."""
 
     requests_per_second: Rate = described("Largest rate expected, rounded to two digits.", unit="requests per second")
     method: ReasonWord | None = optional(
@@ -110,7 +110,7 @@ class PredictedLatency(ApiModel):
 
 
 class PredictionAt(ApiModel):
-    """What the sizing model predicts at one number of replicas under the live load."""
+    """Prediction of the sizing model for one number of replicas under the live load."""
 
     replicas: Count = described("Number of replicas.", unit="replicas")
     time_to_first_token: PredictedLatency | None = optional("Time to first token.")
@@ -129,7 +129,7 @@ class PredictionStatus(ApiModel):
 
 
 class CapacityStatus(ApiModel):
-    """What the pool gave and withheld."""
+    """GPUs that the pool gave and withheld."""
 
     pool: LongName | None = optional("Name of the GPUPool.")
     charged_gpus: Count | None = optional("GPUs of ready, starting and terminating pods.", unit="GPUs")
@@ -138,7 +138,7 @@ class CapacityStatus(ApiModel):
 
 
 class TimingStatus(ApiModel):
-    """How long replicas take to become ready, and when they last changed."""
+    """Times of replicas: how long they take to become ready, and when they last changed."""
 
     time_to_ready_p50_seconds: Count | None = optional("Median time from scheduled to Ready.", unit="seconds")
     time_to_ready_p90_seconds: Count | None = optional(
@@ -186,7 +186,7 @@ class DecisionRecord(ApiModel):
 
 
 class InferenceDeploymentStatus(ApiModel):
-    """What the operator observed and decided."""
+    """Observations and decisions of the operator."""
 
     observed_generation: Count | None = optional("The metadata.generation that this status answers.", unit="generation")
     replicas: Count | None = optional("Replicas that the target asks for.", unit="replicas")
@@ -221,7 +221,7 @@ class PoolShare(ApiModel):
 
 
 class GPUPoolStatus(ApiModel):
-    """Who holds the GPUs of a pool."""
+    """Holders of the GPUs of a pool."""
 
     observed_generation: Count | None = optional("The metadata.generation that this status answers.", unit="generation")
     inventory_gpus: Count | None = optional(

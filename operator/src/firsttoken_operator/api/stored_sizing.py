@@ -78,7 +78,7 @@ class StoredTable(_Stored):
 
 
 class StoredSize(_Stored):
-    """What decisions read."""
+    """Facts that decisions read."""
 
     configuration: ConfigurationKey
     table: StoredTable
@@ -91,7 +91,7 @@ class StoredSizing(_Stored):
     """An answer of the sizing model: a size, or why there is none."""
 
     generations: dict[str, int]
-    """Of the resources that it is the size of, by uid."""
+    """Generations of the resources that it is the size of, by uid."""
     size: StoredSize | None = None
     reason: Reason | None = None
     message: str = ""

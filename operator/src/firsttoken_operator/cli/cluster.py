@@ -32,7 +32,7 @@ class ClusterProblem(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterArguments:
-    """Where to look: None is what kubectl would take."""
+    """Place to look: None is what kubectl would take."""
 
     namespace: str | None
     context: str | None
@@ -47,7 +47,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def arguments_of(args: argparse.Namespace) -> ClusterArguments:
-    """What `add_cluster` added."""
+    """Read the arguments that `add_cluster` added."""
     return ClusterArguments(args.namespace, args.context, args.kubeconfig)
 
 

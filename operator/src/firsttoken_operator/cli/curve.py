@@ -193,7 +193,7 @@ _Subjects = Sequence[tuple[str, Sequence[Study]]]
 
 
 def _grouping(subjects: _Subjects) -> Grouping:
-    """What has its own color where nothing was asked: the first of models and lengths of which there are several."""
+    """Choose what is colored where nothing was asked: the first of models and lengths of which there are several."""
     studies = [s for _, of_one in subjects for s in of_one]
     if len({s.model for s in studies}) > 1:
         return Grouping.MODEL

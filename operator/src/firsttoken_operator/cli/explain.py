@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explanation(deployment: InferenceDeployment) -> dict[str, Any]:
-    """What `lines` says, for programs."""
+    """Make a document for programs of what `lines` says."""
     status = deployment.status.model_dump(mode="json", by_alias=True, exclude_none=True)
     shown = ("replicas", "readyReplicas", "desiredReplicas", "replicaLimit", "lastDecisionReason", "prediction")
     return {
@@ -76,7 +76,7 @@ def lines(deployment: InferenceDeployment) -> Iterator[str]:
 
 
 def remedies(deployment: InferenceDeployment) -> list[tuple[str, str]]:
-    """What stands in the way or would move the number: the last decision first, then conditions that are not well."""
+    """List what stands in the way or would move the number: the last decision, then conditions that are not well."""
     status = deployment.status
     last = status.decisions[0] if status.decisions else None
     words = [status.last_decision_reason or ""]

@@ -21,7 +21,7 @@ _HEADINGS = {
     "gpusPerServer": "A SERVER",
     "precisions": "PRECISIONS",
 }
-"""Of the table; the aliases and the node label are in the JSON."""
+"""Headings of the table; the aliases and the node label are in the JSON."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Where a command's answer goes: its format and file as arguments, and the writing of bytes and of tables."""
+"""Output of a command's answer: its format and file as arguments, and the writing of bytes and of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would change a decision or a condition, in a line for each reason, as `firsttoken explain` says it.
+"""Remedies that would change a decision or a condition, a line for each reason, as `firsttoken explain` says it.
 
 The reasons are the words of a status: an operator that is newer than this may give others, of which nothing is said.
 """

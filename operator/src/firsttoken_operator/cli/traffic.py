@@ -36,7 +36,7 @@ class _Answer:
     output_tokens: int | None
     cached_input_percent: int
     prompt: Prompt | None
-    """What the input is made of, where that was said."""
+    """Parts of the input, where they were said."""
     per_day: DailyVolume
 
 

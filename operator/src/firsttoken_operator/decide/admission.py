@@ -1,4 +1,4 @@
-"""Which deployments are rendered, and with how many first replicas: a new one takes GPUs as a scale-up does.
+"""Admission of deployments to rendering, and their first replicas: a new one takes GPUs as a scale-up does.
 
 Where its pool cannot hold the first replicas it gets fewer, and where it cannot hold one it waits. So does a running
 one whose pool cannot be read.
@@ -45,7 +45,7 @@ class Waiting:
 
     @property
     def is_news(self) -> bool:
-        """Whether to tell of it: that a running one waits for its pool to be readable is none."""
+        """True where there is something to tell: that a running one waits for its pool to be readable is no news."""
         return self.is_new or self.reason is Reason.POOL_EXHAUSTED
 
 

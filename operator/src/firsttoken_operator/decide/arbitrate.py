@@ -74,12 +74,12 @@ def free_gpus(resources: Iterable[ResourceSnapshot], pool: PoolSnapshot | None) 
 
 
 def priority_order(resource: ResourceSnapshot) -> tuple[int, str, str, str]:
-    """Who is asked first: by priority, then age, then name: deterministic."""
+    """Sort key of who is asked first: by priority, then age, then name: deterministic."""
     return -resource.priority, resource.created, resource.namespace, resource.name
 
 
 def unknown_budget(pool: PoolSnapshot | None) -> Reason:
-    """Why nothing may grow where the budget of a pool is not known."""
+    """Name the reason that nothing may grow where the budget of a pool is not known."""
     return Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
 
 
@@ -139,7 +139,7 @@ def _rate_limited(members: Sequence[Proposed], since_seconds: float, percent: in
 
 
 def _lacks_gpus(p: Proposed) -> bool:
-    """Whether the pool withheld GPUs from it: a deployment's own maximum makes no pool short."""
+    """Tell whether the pool withheld GPUs from it: a deployment's own maximum makes no pool short."""
     if _is_advice(p):
         return False
     if isinstance(p, Unscalable):
@@ -205,7 +205,7 @@ def _targets(members: Iterable[Proposed]) -> Iterable[Target]:
 
 
 def _decreases(members: Iterable[Proposed]) -> list[Proposal]:
-    """What wants to give back, the lowest priority first."""
+    """List the proposals that give back, the lowest priority first."""
     downs = (p for p in members if isinstance(p, Proposal) and p.to_replicas < p.from_replicas)
     return sorted(downs, key=lambda p: (p.resource.priority, _order(p)))
 

@@ -1,4 +1,4 @@
-"""What a decision reads: one resource at one tick, in one value that goes from the proposal to its explanation."""
+"""The input of a decision: one resource at one tick, in one value that goes from the proposal to its explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the conditions of a resource and of a pool say: judged from what a tick saw and decided."""
+"""Conditions of a resource and of a pool: judged from what a tick saw and decided."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = POOL_LIMITS | {
     Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
     Reason.SCALE_DOWN_BRAKE, Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING, Reason.PODS_REFUSED,
 }  # fmt: skip
-"""What keeps replicas away from what the load asks for; waiting for a window is not a limit."""
+"""Reasons that keep replicas away from what the load asks for; waiting for a window is not a limit."""
 
 ABOUT_SIZING = frozenset({ConditionType.READY, ConditionType.SIZING_READY, ConditionType.SLA_FEASIBLE})
 """Conditions that answer the generation of the spec that was sized."""
@@ -40,7 +40,7 @@ _INFEASIBLE = frozenset(cause.value for cause in Infeasible)
 
 
 Said = tuple[bool | None, Reason, str]
-"""Whether a condition holds (None: unknown), why, and in words."""
+"""State of a condition (None: unknown), its reason, and the reason in words."""
 
 
 def judge(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite | None = None) -> tuple[Judgement, ...]:
@@ -60,19 +60,19 @@ def judge(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite 
 
 
 def judge_undecided() -> Judgement:
-    """What is said of a resource that makes the decision fail. It reads nothing that may have made it fail."""
+    """Judge a resource that makes the decision fail. It reads nothing that may have made it fail."""
     text = "no decision could be made on this resource, its replicas stay; the operator's log has the error"
     return Judgement(ConditionType.READY, False, Reason.DECISION_FAILED, text)
 
 
 def judge_untold(message: str) -> Judgement:
-    """What is said of a resource whose status the API server refuses, where it takes the conditions alone."""
+    """Judge a resource whose status the API server refuses, where it takes the conditions alone."""
     text = f"the status cannot be written, its other fields are old; decisions go on: {message}"
     return Judgement(ConditionType.READY, False, Reason.WRITE_DENIED, text)
 
 
 def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Judgement:
-    """Whether a pool has what is asked of it in the decisions on its members."""
+    """Judge whether a pool has what is asked of it in the decisions on its members."""
     kind = ConditionType.CAPACITY_AVAILABLE
     if pool.problem:
         return Judgement(kind, None, Reason.INVALID_SPEC, pool.problem)
@@ -105,7 +105,7 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
 
 
 def _rests(resource: ResourceSnapshot, decision: Decision) -> bool:
-    """Whether its own policy put it at 0 replicas, also where the minimum has been raised since."""
+    """Tell whether its own policy put it at 0 replicas, also where the minimum has been raised since."""
     return is_at_zero(resource) or decision.sleeps
 
 
@@ -218,7 +218,7 @@ def _scaling_limited(resource: ResourceSnapshot, decision: Decision) -> Said:
 
 
 def _lacks_a_signal(resource: ResourceSnapshot, decision: Decision) -> bool:
-    """Whether the last replica would go, if only something could call it back."""
+    """Tell whether the last replica would go, if only something could call it back."""
     return (
         isinstance(resource.sized, Sized)
         and decision.recommended == 0
@@ -228,7 +228,7 @@ def _lacks_a_signal(resource: ResourceSnapshot, decision: Decision) -> bool:
 
 
 def calibration_state(capacity_factor: float) -> Reason:
-    """What live traffic taught: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
+    """Name what live traffic taught: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
     law = DEFAULT.tail_capacity
     if not law.least_factor < capacity_factor < law.most_factor:
         return Reason.PEGGED

@@ -27,7 +27,7 @@ class Reduction:
 
 
 def veto(step: Reduction) -> Reason | None:
-    """What the first rule finds that speaks against the scale-down, or None."""
+    """Find the first rule that speaks against the scale-down: its reason, or None."""
     rules = PRECONDITIONS + SAFETY
     if step.above is not None:
         rules = PACE if step.above is Reason.MAX_REPLICAS else PRECONDITIONS
@@ -93,7 +93,7 @@ def errors_present(step: Reduction) -> Reason | None:
 
 
 def kv_cache_overflows(step: Reduction) -> Reason | None:
-    """What the KV caches hold would not fit into fewer of them."""
+    """Veto where what the KV caches hold would not fit into fewer of them."""
     kv = step.case.resource.metrics.kv_percent
     if not isinstance(kv, Value) or step.to_replicas == 0:
         return None  # Not every runtime reports it; the prediction below still bounds it.

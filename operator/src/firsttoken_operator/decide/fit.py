@@ -1,4 +1,4 @@
-"""Whether a sizing fits the pods that run: one for another number of GPUs a replica says nothing of them."""
+"""Fit of a sizing to the pods that run: one for another number of GPUs a replica says nothing of them."""
 
 from __future__ import annotations
 

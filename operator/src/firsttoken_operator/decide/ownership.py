@@ -1,4 +1,4 @@
-"""Who owns the replicas of a target: judged from the claims on it, and from who wrote them.
+"""Ownership of the replicas of a target: judged from the claims on it, and from who wrote them.
 
 One owner at a time: a foreign write (`kubectl scale`) is adopted, two or an autoscaler are a conflict until it has been
 quiet. Of two resources that name the same target the older one keeps it.
@@ -32,7 +32,7 @@ from firsttoken_operator.estimate import DEFAULT
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What is known about one target. Empty: nothing yet, so whatever is there is adopted without a word."""
+    """Knowledge of one target. Empty: nothing yet, so whatever is there is adopted without a word."""
 
     target_uid: str = ""
     replicas: int | None = None
@@ -41,9 +41,9 @@ class Ownership:
     """The replicas of our last write, while the watch has not shown them."""
     written_seconds: float = 0.0
     confirmed: bool = False
-    """Whether the server said that it took them. Otherwise they may come or not: both are our own doing."""
+    """True once the server said that it took them. Otherwise they may come or not: both are our own doing."""
     foreign_seconds: tuple[float, ...] = ()
-    """When the last foreign writes were noticed, as many as make a conflict."""
+    """Times at which the last foreign writes were noticed, as many as make a conflict."""
     conflict: str = ""
     conflicts: int = 0
     """Conflicts with a foreign writer that followed one another."""
@@ -171,7 +171,7 @@ def _judge(
 
 
 def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
-    """For each resource whose target an older one names too: the name of that one, by uid.
+    """Map each resource whose target an older one names too to the name of that one, by uid.
 
     The oldest keeps the target (by creation time, then uid), whatever the order of the events was. Of two of one name
     only the newest is there: the deletion of the other was not told yet.
@@ -190,7 +190,7 @@ def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
 
 
 def _rival(resource: ResourceSnapshot, older: str) -> str:
-    """Who has a better claim on the replicas, the first that has; empty: no one. `older`: whose claim is older."""
+    """Name the first that has a better claim on the replicas; empty: no one. `older`: whose claim is older."""
     claims, is_advice = resource.claims, resource.policy.mode is ScalingMode.ADVISORY
     if older:
         return f"InferenceDeployment {older} scales Deployment {claims.target_name} already; delete one"

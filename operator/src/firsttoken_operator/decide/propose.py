@@ -1,4 +1,4 @@
-"""What one resource asks for, before its pool is asked: pure, one resource at a time."""
+"""Proposals: the replicas that one resource asks for, before its pool is asked. Pure, one resource at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from firsttoken_operator.estimate import (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What the data asks for, inside the resource's own bounds and steps. The pool may still grant less."""
+    """Replicas that the data asks for, inside the resource's own bounds and steps. The pool may still grant less."""
 
     case: Case
     outcome: Outcome
@@ -37,12 +37,12 @@ class Proposal:
 
     @property
     def resource(self) -> ResourceSnapshot:
-        """What is to be scaled."""
+        """Resource that is to be scaled."""
         return self.case.resource
 
     @property
     def memory(self) -> ResourceMemory:
-        """For the next tick."""
+        """Memory for the next tick."""
         return self.case.memory
 
     @property
@@ -139,7 +139,7 @@ def _without_data(base: Proposal) -> Proposal:
 
 
 def _grace_is_over(case: Case) -> bool:
-    """Whether metrics have been lost for longer than the user waits for them."""
+    """Tell whether metrics have been lost for longer than the user waits for them."""
     lost = case.memory.lost_since_seconds
     return lost is not None and case.tick.clock_seconds - lost >= case.resource.policy.metrics_loss_grace_seconds
 
@@ -186,7 +186,7 @@ def _most(case: Case) -> int:
 
 
 def _blocked(target: Target) -> Reason | None:
-    """Why further pods would not run either, or None."""
+    """Name the reason that further pods would not run either, or None."""
     if target.unmade:
         return Reason.PODS_REFUSED
     if target.unschedulable:
@@ -223,7 +223,7 @@ def _down(base: Proposal, demand: Demand) -> Proposal:
 
 
 def _is_above_maximum(case: Case) -> bool:
-    """Whether the user lowered `maxReplicas` below the present size: that needs no metrics."""
+    """Tell whether the user lowered `maxReplicas` below the present size: that needs no metrics."""
     return case.target.replicas > case.bounds.upper and case.bounds.limited_by is Reason.MAX_REPLICAS
 
 

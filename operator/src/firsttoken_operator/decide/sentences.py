@@ -12,7 +12,7 @@ from firsttoken_sizing.workload import Percentile
 
 
 def why_it_stays(p: Unscalable) -> str:
-    """Why the replicas of a resource stay as they are."""
+    """Say why the replicas of a resource stay as they are."""
     resource = p.resource
     if isinstance(resource.target, TargetMissing):
         return resource.target.message
@@ -29,7 +29,7 @@ def message(p: Proposal) -> str:
 
 
 def announcement(decision: Decision, sized: Sized) -> str:
-    """From -> to, reason, arrival rate, predicted TTFT at one replica fewer and at the size chosen, limit.
+    """Announce from -> to, reason, arrival rate, predicted TTFT at one replica fewer and at the size chosen, limit.
 
     One replica fewer also has its load in percent of the capacity: a measured capacity, or another limit than TTFT, may
     rule it out although its TTFT alone would do.

@@ -13,12 +13,12 @@ SLEEPING = frozenset({Reason.SCALED_TO_ZERO, Reason.NO_WAKE_UP_SIGNAL})
 
 
 def is_at_zero(resource: ResourceSnapshot) -> bool:
-    """Whether the target has no replicas and `minReplicas: 0` allows that."""
+    """Tell whether the target has no replicas and `minReplicas: 0` allows that."""
     return isinstance(resource.target, Target) and resource.target.replicas == 0 == resource.policy.min_replicas
 
 
 def can_come_back(resource: ResourceSnapshot) -> bool:
-    """Whether something would call the first replica back: a gateway that is heard, or a schedule where there is none.
+    """Tell whether a gateway that is heard would call the first replica back, or a schedule where there is none.
 
     A gateway that should count and is not heard is an outage, whatever else is declared.
     """

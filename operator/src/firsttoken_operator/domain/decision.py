@@ -1,4 +1,4 @@
-"""What a tick decides, everything needed to explain it, and what is judged before it is written as a condition."""
+"""Decisions of a tick, everything needed to explain them, and what is judged before it is written as a condition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firsttoken_sizing.performance.table import Operating
 
 
 class Outcome(StrEnum):
-    """What kind of decision it was (label of `firsttoken_decisions_total`)."""
+    """Kind of a decision (label of `firsttoken_decisions_total`)."""
 
     UP = "up"
     DOWN = "down"
@@ -57,7 +57,7 @@ class Decision:
     forecast_requests_per_second: float | None = None
     """Largest rate expected before a new pod would be ready; None: there is no forecast."""
     forecast_method: str = ""
-    """How it was made, in one word of CamelCase; empty: there is no forecast."""
+    """Way in which it was made, in one word of CamelCase; empty: there is no forecast."""
     input_tokens: float | None = None
     """Measured mean prompt, tokens; None: not measured."""
     output_tokens: float | None = None
@@ -67,17 +67,17 @@ class Decision:
     late_budgets_spent: float | None = None
     """Late requests of about the last day as a multiple of those aimed at; None: there is no limit to be late for."""
     capacity_samples: int | None = None
-    """How many measurements `capacity_factor` stands on; None: not known."""
+    """Number of measurements that `capacity_factor` stands on; None: not known."""
     metrics_lost_seconds: float | None = None
-    """For how long there have been no usable metrics; None: there are, or nothing is there to be measured."""
+    """Time without usable metrics; None: there are some, or nothing is there to be measured."""
     sleeps: bool = False
-    """Whether there are no replicas because `minReplicas: 0` allowed that, also where it has been raised since."""
+    """True where there are no replicas because `minReplicas: 0` allowed that, also where it has been raised since."""
     announcement: str = ""
     """The change in one sentence, for Events and the list in the status; empty: nothing changes."""
 
     @property
     def changes(self) -> bool:
-        """Whether a write would follow (if the mode allows one)."""
+        """True where a write would follow (if the mode allows one)."""
         return self.to_replicas != self.from_replicas
 
 

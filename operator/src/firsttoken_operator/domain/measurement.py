@@ -53,7 +53,7 @@ def measured(value: float, age_seconds: float = 0.0, coverage: float = 1.0) -> V
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How far data in one state can be trusted."""
+    """Trust in data of one state: what it may change."""
 
     may_raise: bool
     may_lower: bool
@@ -71,5 +71,5 @@ _HEALTH: dict[str, Health] = {
 
 
 def health_of(state: str) -> Health:
-    """What data in this state of `MetricsHealthy` may change; any other word is no reason to change anything."""
+    """Tell what data in this state of `MetricsHealthy` may change; any other word is no reason to change anything."""
     return _HEALTH.get(state, _UNKNOWN)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a decision, a condition or an Event is what it is (PascalCase, as Kubernetes condition reasons are)."""
+    """Reason of a decision, a condition or an Event (PascalCase, as Kubernetes condition reasons are)."""
 
     # What a decision did
     DEMAND_ABOVE_CAPACITY = "DemandAboveCapacity"

@@ -1,4 +1,4 @@
-"""What one tick sees, frozen: the fleet snapshot that `observe` makes and `decide` reads.
+"""Fleet snapshot, frozen: everything that one tick sees. `observe` makes it and `decide` reads it.
 
 Times are seconds of one monotonic clock; durations in a policy are already divided by the time scale.
 """
@@ -21,7 +21,7 @@ NO_GATEWAY = Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named 
 
 
 class ScalingMode(StrEnum):
-    """Whether decisions are written."""
+    """Mode of a resource: whether decisions are written."""
 
     ACTIVE = "Active"
     ADVISORY = "Advisory"
@@ -29,7 +29,7 @@ class ScalingMode(StrEnum):
 
 
 class ScaleDown(StrEnum):
-    """When GPUs are given back."""
+    """Rule of when GPUs are given back."""
 
     ALWAYS = "Always"
     WHEN_POOL_SHORT = "WhenPoolShort"
@@ -53,7 +53,7 @@ class ScalingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """What the sizing model says about one resource: made on change only, read at every tick."""
+    """Sizing of one resource as decisions read it: made on change only, read at every tick."""
 
     configuration: ConfigurationKey
     table: CapacityTable
@@ -98,7 +98,7 @@ class Target:
     taken: int = 0
     """Replicas that another writer took away since the last tick."""
     refused: str = ""
-    """Why the API server lets no further pod be made (a quota, a policy), in its words; empty: it does."""
+    """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
 
     @property
     def held(self) -> int:
@@ -147,7 +147,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Who has a hand in the replicas of a target: facts, of which `decide` judges whose they are.
+    """Claims on the replicas of a target: facts, of which `decide` judges whose they are.
 
     `target_name`: the Deployment that the resource names, whether or not it is there; empty: its spec is not readable.
     `is_rendered`: it is to be made from `spec.runtime`. `owner`: its controller. `autoscaler`: the
@@ -231,12 +231,12 @@ class Metrics:
 
     @property
     def may_raise(self) -> bool:
-        """Whether this data may ask for more replicas."""
+        """True where this data may ask for more replicas."""
         return health_of(self.health).may_raise
 
     @property
     def may_lower(self) -> bool:
-        """Whether this data may give replicas back."""
+        """True where this data may give replicas back."""
         return health_of(self.health).may_lower
 
 
@@ -254,23 +254,23 @@ class ResourceSnapshot:
     metrics: Metrics
     pool: str | None = None
     guest_of: str | None = None
-    """Where it names no pool: the one on whose nodes its pods run. Its growth takes that pool's free GPUs."""
+    """Pool on whose nodes its pods run, where it names none. Its growth takes that pool's free GPUs."""
     priority: int = 0
     created: str = ""
     claims: Claims = field(default_factory=Claims)
     conflict: str = ""
-    """What is judged of the claims and of foreign writes: who else owns the replicas. Empty: no one."""
+    """Other owner of the replicas, as judged of the claims and of foreign writes. Empty: no one."""
     time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS
     """90th percentile of this target's own starts, of the kind that the next one will most likely be (a new node, a new
     image, or warm), or what stands in for it where none was seen."""
     scheduled_requests_per_second: float | None = None
     """Largest peak that the declared schedule has from now until a new pod would be ready; None: no window is open."""
     has_schedule: bool = False
-    """Whether windows are declared at all."""
+    """True where windows are declared at all."""
     sized_generation: int | None = None
     """Generation of the spec that `sized` is about, where what it depends on has changed since; None: this one."""
     unrendered: FailedWrite | None = None
-    """Why the Deployment that runs is not what `spec.runtime` says."""
+    """Failure because of which the Deployment that runs is not what `spec.runtime` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,4 +309,4 @@ class FleetSnapshot:
     epoch_seconds: float | None = None
     """Wall clock, for hours and days of the week only; None: they are not known."""
     scale_down_limit_window_seconds: float = 600.0
-    """Of the rate limit that resources without a pool share."""
+    """Window of the rate limit that resources without a pool share."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 UNKNOWN_TIME_TO_READY_SECONDS = 300.0
-"""Of a deployment of which no start was seen yet."""
+"""Time to ready of a deployment of which no start was seen yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """When a decision is made, on the clocks that it may read; seconds."""
+    """Time of a decision, on the clocks that it may read; seconds."""
 
     clock_seconds: float
     """The logical clock of the memory, which never jumps."""
@@ -32,7 +32,7 @@ class Tick:
 
 
 def ready_seconds(measured_seconds: float | None, time_scale: float = 1.0) -> float:
-    """What a start takes: 90th percentile of the target's own pods, or what stands in where none was seen.
+    """Time of a start: 90th percentile of the target's own pods, or what stands in where none was seen.
 
     Only what stands in is divided by the time scale: starts that were measured are as they are.
     """
@@ -40,5 +40,5 @@ def ready_seconds(measured_seconds: float | None, time_scale: float = 1.0) -> fl
 
 
 def lead_seconds(time_to_ready_seconds: float, tick_seconds: float) -> float:
-    """How far ahead a decision must look: until a pod that is ordered at the next tick at the latest is ready."""
+    """Time that a decision looks ahead: until a pod that is ordered at the next tick at the latest is ready."""
     return time_to_ready_seconds + tick_seconds

@@ -1,4 +1,4 @@
-"""What live signals say of one resource: demand, replica speed, tail capacity, error budget, forecast.
+"""Estimates of one resource from its live signals: demand, replica speed, tail capacity, error budget, forecast.
 
 Pure, like `decide`, which reads these estimates: no clock, no randomness, no I/O. One module an estimator, with its
 frozen state, `update`, and what it returns; `config` holds every constant. Other packages import from here only.

@@ -21,12 +21,12 @@ from firsttoken_operator.estimate.forecast_config import ForecastConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandConfig:
-    """Of `demand`: what one live request costs in requests of the declared lengths."""
+    """Constants of `demand`: what one live request costs in requests of the declared lengths."""
 
     most_request_cost: float = 8.0
     """Declared requests. One that costs more, or less than this part of one, is a fault of the counters. Chosen."""
     long_prompt_exponent: float = 0.4
-    """Of the prompt's length, in declared ones, by which a request beyond it costs more than its tokens: it holds up
+    """Power of the prompt's length, in declared ones, by which a longer request costs more than its tokens: it holds up
     those behind it for longer, and the limit stays. Measured: simulated replicas of a 70B model, full of prompts
     1.4 and 2 times as long as declared, keep an SLA of P99 up to 0.86 and 0.76 of the declared utilization."""
     smoothing_windows: float = 1.0
@@ -36,10 +36,10 @@ class DemandConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpeedConfig:
-    """Of `replica_speed`."""
+    """Constants of `replica_speed`."""
 
     least_speed: float = 0.4
-    """Of the modeled speed. What is measured below is an outlier: metrics that do not belong together. Chosen."""
+    """Share of the modeled speed. What is measured below is an outlier: metrics that do not belong together. Chosen."""
     most_speed: float = 2.5
     """The same above; derived, 1 / `least_speed`."""
     least_requests: float = 8.0
@@ -59,21 +59,21 @@ class ReplicaSpeedConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissRateConfig:
-    """Of `miss_rate`: what a window says of first tokens beyond the limit."""
+    """Constants of `miss_rate`: what a window says of first tokens beyond the limit."""
 
     least_requests: int = 50
     """In a window; a tail of fewer is noise. Chosen: one late request of them is 2 %, twice what P99 allows."""
     most_uncertain_share: float = 0.5
-    """Where so many may have been late, the limit lies in the bucket of most requests: only what is certain counts.
-    Chosen; without it the wide buckets of NIM 1.x clamped the factor at its least."""
+    """Share that may have been late, from which on only what is certain counts: the limit lies in the bucket of most
+    requests. Chosen; without it the wide buckets of NIM 1.x clamped the factor at its least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IrreducibleMissConfig:
-    """Of `irreducible_misses`: what is late whatever the number of replicas."""
+    """Constants of `irreducible_misses`: what is late whatever the number of replicas."""
 
     idle_utilization: float = 0.5
-    """Of the sized capacity, up to which a replica counts as one without a queue. Chosen."""
+    """Share of the sized capacity, up to which a replica counts as one without a queue. Chosen."""
     quiet_windows: float = 2.0
     """Rate windows without a request waiting before a replica counts as idle. Derived: a request that waited in the
     last window is late in this one."""
@@ -86,19 +86,19 @@ class IrreducibleMissConfig:
     blocked_requests: float = 1.0
     """Made late by one prompt that is late by itself, on full replicas: those behind it. Chosen."""
     most_foretold_share: float = 0.5
-    """Of all requests that the length of prompts excuses at most. Chosen."""
+    """Share of all requests that the length of prompts excuses at most. Chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBudgetConfig:
-    """Of `error_budget`: the SLO violations of about the last day, against those that the SLA allows."""
+    """Constants of `error_budget`: the SLO violations of about the last day, against those that the SLA allows."""
 
     set_point_share: float = 0.38
-    """Of the violations that the SLA allows: so many are aimed at. Tuned: over three recorded weeks with P99
+    """Share of the violations that the SLA allows: so many are aimed at. Tuned: over three recorded weeks with P99
     0.38 keeps 99.51 % inside at +22 % GPU-hours over the clairvoyant, 0.6 some 99.15 % at +13 % (one seed). The rest is
     the margin for slow starts, a wrong sizing, and jumps that this day did not have."""
     least_reducible_share: float = 0.5
-    """Of the violations that the SLA allows: so much is left to aim at where most are irreducible. Chosen."""
+    """Share of the violations that the SLA allows: so much is left to aim at where most are irreducible. Chosen."""
     memory_seconds: float = 43200.0
     """Time constant with which a violation is forgotten. Chosen: about a day in all."""
     prior_requests: float = 1000.0
@@ -106,14 +106,14 @@ class ErrorBudgetConfig:
     gain_slope: float = 5.0
     """Budget gain for each budget that was consumed too little or too much. Chosen."""
     least_gain: float = 0.25
-    """Of the set-point on full replicas, while the day has consumed too much. Chosen."""
+    """Multiple of the set-point on full replicas, while the day has consumed too much. Chosen."""
     most_gain: float = 3.0
     """The same while it has consumed little. Chosen."""
     reserve_per_budget: float = 0.05
     """Share of the capacity that is left free for each budget beyond the first. Chosen; 2 to 6 times
     as much was tried for starts of 600 s on the week that jumps most, and gained little (98.8 % at most)."""
     most_reserve: float = 0.3
-    """Of the capacity, left free at most. Chosen."""
+    """Share of the capacity, left free at most. Chosen."""
     longer_hold_budgets: float = 3.0
     """Budgets from which on the stabilization window grows in proportion. Chosen."""
     most_window_multiplier: float = 12.0
@@ -122,11 +122,11 @@ class ErrorBudgetConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailCapacityConfig:
-    """Of `tail_capacity`: corrections of what a replica carries, from the miss rate of full replicas."""
+    """Constants of `tail_capacity`: corrections of what a replica carries, from the miss rate of full replicas."""
 
     least_factor: float = 0.5
-    """Of the sized capacity; at it the factor is clamped (`Pegged`). Chosen; 0.35 was tried for starts of 600 s and
-    gained little."""
+    """Share of the sized capacity; at it the factor is clamped (`Pegged`). Chosen; 0.35 was tried for starts of 600 s
+    and gained little."""
     most_factor: float = 2.0
     """The same above; derived, 1 / `least_factor`."""
     first_gain_per_hour: float = 0.6
@@ -142,10 +142,10 @@ class TailCapacityConfig:
     first_windows: float = 3.0
     """Rate windows in a row above the set-point before they count in full. Chosen."""
     least_utilization: float = 0.75
-    """Of the corrected capacity, below which a replica says nothing of how large it is. Chosen."""
+    """Share of the corrected capacity, below which a replica says nothing of how large it is. Chosen."""
     full_utilization: float = 0.95
-    """From which on a window counts in full. Chosen below the knee: simulated replicas have 0.4 % late at 0.9 and all
-    at 1.1."""
+    """Utilization from which on a window counts in full. Chosen below the knee: simulated replicas have 0.4 % late at
+    0.9 and all at 1.1."""
     overload_utilization: float = 1.1
     """Above which replicas are too few: demand answers that, and it says nothing of the model. Measured, as above."""
     growth_least_utilization: float = 0.95
@@ -156,32 +156,32 @@ class TailCapacityConfig:
     clear_violations: float = 2.0
     """Multiples of the violations that the SLA allows, that count in full even on replicas with room. Chosen."""
     speed_wait_seconds: float = 900.0
-    """How long an update waits for the speed of the replicas, whose error would else count twice. Chosen."""
+    """Time that an update waits for the speed of the replicas, whose error would else count twice. Chosen."""
     most_error_signal: float = 2.0
     """Windows without a violation that one counts for where even fewer were late than is irreducible. Chosen."""
     least_fast_correction: float = 0.75
     """Down to which a bad hour takes capacity for now, before the slow correction follows. Chosen: an hour of
     jumps must not cost a day of GPUs, nor a quiet night the next jump."""
     slow_share: float = 0.2
-    """Of what an update leaves over beyond the fast correction, after the first hours; at first all of it. Chosen low:
-    on the recorded weeks most was gained by keeping the factor still."""
+    """Share of what an update leaves over beyond the fast correction, after the first hours; at first all of it. Chosen
+    low: on the recorded weeks most was gained by keeping the factor still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLoadConfig:
-    """Of `target_load`: what the replicas are sized for."""
+    """Constants of `target_load`: what the replicas are sized for."""
 
     certain_deviations: float = 2.0
-    """Of chance, by which one window above the level proves that it has risen. Chosen."""
+    """Deviations of chance, by which one window above the level proves that it has risen. Chosen."""
     most_held_start_seconds: float = 1800.0
     """Up to which a size is held for as long as a start takes. Chosen: a start of more is a fault."""
     over_provisioning_miss_rate: float = 0.1
-    """From which on a fleet is over-provisioned by its miss rate. Measured on a prototype: that from 10 % on gains
+    """Miss rate from which on a fleet is over-provisioned by it. Measured on a prototype: that from 10 % on gains
     0.45 points of attainment on spikes."""
     most_over_provisioning: float = 0.5
-    """Of the fleet. Chosen."""
+    """Share of the fleet. Chosen."""
     least_deadband: float = 0.05
-    """Of the load, that a smaller fleet must still carry. Measured on a prototype: without hold and deadband up to
+    """Share of the load that a smaller fleet must still carry. Measured on a prototype: without hold and deadband up to
     1.4 points of attainment are lost."""
     deadband_deviations: float = 0.75
     """The same in deviations of chance of one window's rate. Chosen."""
@@ -189,49 +189,49 @@ class TargetLoadConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessConfig:
-    """Of `witnesses`: how fast up, and what has to agree beyond that."""
+    """Constants of `witnesses`: how fast up, and what has to agree beyond that."""
 
     scale_up_percent: int = 100
-    """Of the replicas, that one tick adds at most, and one rate window on the word of one signal. A peer's: that of the
-    Kubernetes HPA in 15 s."""
+    """Percent of the replicas that one tick adds at most, and one rate window on the word of one signal. A peer's:
+    that of the Kubernetes HPA in 15 s."""
     scale_up_replicas: int = 4
     """That may be added in any case. A peer's, as above."""
     late_share: float = 0.1
-    """Of first tokens, from which on they are a witness. Chosen: that of `over_provisioning_miss_rate`, from which on
-    they are a reason to grow by themselves."""
+    """Share of first tokens from which on they are a witness. Chosen: that of `over_provisioning_miss_rate`, from
+    which on they are a reason to grow by themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConfig:
-    """Of `memory`."""
+    """Constants of `memory`."""
 
     most_ticks_per_step: float = 2.0
     """Intervals by which one tick advances the logical clock at most, whatever the machine's clock did. Chosen."""
     decreases_seconds: float = 3600.0
-    """How long decreases are remembered; derived: longer than any pool's window of the scale-down rate limit."""
+    """Time for which decreases are remembered; derived: longer than any pool's window of the scale-down rate limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionConfig:
-    """Of `decide`, which reads the estimates: what vetoes down."""
+    """Constants of `decide`, which reads the estimates: what vetoes down."""
 
     settling_ticks: int = 2
     """After a change and a whole rate window, before anything is lowered. Chosen: what was scraped then is seen."""
     scale_down_limit_percent: int = 20
-    """Of the GPUs of all deployments without a pool, that may be given back by several of them within the window of the
-    rate limit. Chosen: the default of a pool."""
+    """Percent of the GPUs of all deployments without a pool that may be given back by several of them within the
+    window of the rate limit. Chosen: the default of a pool."""
     rollout_deadline_seconds: float = 1800.0
     """Without a pod that became ready, after which a rollout no longer holds a size: it is paused or stuck. Chosen:
     three times the default of a Deployment's `progressDeadlineSeconds`."""
     most_replaced_percent: int = 25
-    """Of the replicas that are needed, that stuck pods are ordered again for at most. Chosen: where all pods of a first
+    """Percent of the replicas needed for which stuck pods are ordered again at most. Chosen: where all pods of a first
     start are slow, others would be too."""
     most_kv_percent: float = 90.0
     """That KV caches of the smaller fleet may hold; engines preempt requests when they are full. Chosen."""
     low_resolution_sla_share: float = 0.9
-    """Of the limit, up to which the model has to predict TTFT where a histogram cannot tell. Chosen."""
+    """Share of the limit, up to which the model has to predict TTFT where a histogram cannot tell. Chosen."""
     low_resolution_mean_ratio: float = 1.2
-    """Of the measured mean of TTFT, which is exact, to the predicted one, up to which the model is trusted there.
+    """Ratio of the measured mean of TTFT, which is exact, to the predicted one, up to which the model is trusted there.
     Chosen."""
     foreign_writes_for_conflict: int = 2
     """Within the conflict window, from which on replicas have two writers. Chosen: one is a correction by hand."""

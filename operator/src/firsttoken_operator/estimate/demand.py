@@ -29,14 +29,14 @@ from firsttoken_sizing.performance.table import CapacityTable
 
 @dataclass(frozen=True, slots=True)
 class DemandState:
-    """What the estimate of the demand remembers."""
+    """Memory of the estimate of the demand."""
 
     measured_cost: float | None = None
-    """Of a live request in declared ones, smoothed; None: no lengths were seen yet."""
+    """Cost of a live request in declared ones, smoothed; None: no lengths were seen yet."""
 
     @property
     def request_cost(self) -> float:
-        """Of a live request in declared ones; one where lengths are not measured."""
+        """Cost of a live request in declared ones; one where lengths are not measured."""
         return 1.0 if self.measured_cost is None else self.measured_cost
 
 
@@ -59,7 +59,7 @@ class Demand:
 
     @property
     def total_per_second(self) -> float:
-        """What the replicas have to serve, in requests of the declared lengths a second."""
+        """Rate that the replicas have to serve, in requests of the declared lengths a second."""
         return (self.arrivals_per_second + self.backlog_per_second) * self.request_cost
 
 
@@ -106,7 +106,7 @@ def demand(state: DemandState, metrics: Metrics, policy: ScalingPolicy) -> Deman
 
 
 def can_wake_up(metrics: Metrics) -> bool:
-    """Whether a gateway would tell of requests that come while there is no replica."""
+    """Tell whether a gateway would tell of requests that come while there is no replica."""
     return isinstance(metrics.gateway_arrivals, Value | Idle)
 
 
@@ -120,7 +120,7 @@ def token_cost(metrics: Metrics, table: CapacityTable) -> float | None:
 
 
 def _request_cost(metrics: Metrics, table: CapacityTable, config: DemandConfig) -> float | None:
-    """For how many declared requests a live one counts: its tokens, and the waits behind prompts that are longer."""
+    """Count a live request in declared ones: its tokens, and the waits behind prompts that are longer."""
     cost, prompt, most = token_cost(metrics, table), metrics.input_tokens, config.most_request_cost
     if cost is None or table.work is None or not isinstance(prompt, Value):
         return None

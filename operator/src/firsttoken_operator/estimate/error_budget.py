@@ -70,7 +70,7 @@ def gain(consumed: float, config: ErrorBudgetConfig) -> float:
 
 
 def window_multiplier(consumed: float, config: ErrorBudgetConfig) -> float:
-    """How many stabilization windows a size is kept: more where far too many requests were late."""
+    """Count the stabilization windows that a size is kept: more where far too many requests were late."""
     return min(max(consumed / config.longer_hold_budgets, 1.0), config.most_window_multiplier)
 
 

@@ -1,4 +1,4 @@
-"""What one tick adds to the estimates of a resource, before anything is decided."""
+"""Update of the estimates of a resource by one tick, before anything is decided."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def estimate(
 
 
 def sizing_key(sized: Sized) -> str:
-    """What the calibration is a correction of: another SLA, benchmark or configuration begins with none."""
+    """Name what the calibration is a correction of: another SLA, benchmark or configuration begins with none."""
     capacity_rps, saturation_rps = sized.table.capacity_requests_per_second, sized.table.saturation_requests_per_second
     return f"{sized.configuration} {sized.sla} {capacity_rps} {saturation_rps}"
 
@@ -207,14 +207,14 @@ def _with_tail(
 
 
 def _is_speed_known(at: Situation) -> bool:
-    """Whether the replicas' speed was measured, or could not be for long: else its error would count twice."""
+    """Tell whether the replicas' speed was measured, or could not be for long: else its error would count twice."""
     since = at.memory.healthy_since_seconds
     waited = since is not None and at.tick.clock_seconds - since >= at.config.tail_capacity.speed_wait_seconds
     return waited or replica_speed.is_known(at.memory.calibration.speed, at.config.replica_speed)
 
 
 def _is_idle(at: Situation, sized_utilization: float) -> bool:
-    """Whether no request waits on these replicas: then what is late is irreducible."""
+    """Tell whether no request waits on these replicas: then what is late is irreducible."""
     queued, idle = at.memory.queued_seconds, at.config.irreducible_misses
     is_quiet = queued is None or at.tick.clock_seconds - queued > idle.quiet_windows * at.metrics.window_seconds
     has_room = sized_utilization / at.capacity_factor <= at.config.tail_capacity.least_utilization

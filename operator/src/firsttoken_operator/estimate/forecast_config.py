@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseConfig:
-    """Of `forecast.noise`: counting noise and movement of the rate, told apart."""
+    """Constants of `forecast.noise`: counting noise and movement of the rate, told apart."""
 
     far_lag_windows: int = 5
     """The longer of two lags. Chosen."""
@@ -37,19 +37,19 @@ class NoiseConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelConfig:
-    """Of `forecast.level`: the filtered rate."""
+    """Constants of `forecast.level`: the filtered rate."""
 
     gap_windows: float = 10.0
     """Unobserved for longer, the level starts anew. Chosen."""
     suspicious_deviations: float = 3.5
-    """Of an innovation that, twice in a row in the same direction, is a jump. Chosen: one in 2,000 by chance."""
+    """Size of an innovation that, twice in a row in one direction, is a jump. Chosen: one in 2,000 by chance."""
     certain_deviations: float = 6.0
-    """Of an innovation that is a jump at once. Chosen."""
+    """Size of an innovation that is a jump at once. Chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendConfig:
-    """Of `forecast.trend`."""
+    """Constants of `forecast.trend`."""
 
     memory_seconds: float = 300.0
     """That the slope is an average over. Chosen; not tuned."""
@@ -59,7 +59,7 @@ class TrendConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeasonConfig:
-    """Of `forecast.season`: hours of the day and of the week."""
+    """Constants of `forecast.season`: hours of the day and of the week."""
 
     least_days: int = 2
     """That an hour must have been seen on before it is used. Chosen."""
@@ -72,14 +72,14 @@ class SeasonConfig:
     prior_weeks: float = 2.0
     """Prior weight of the day's profile beside the week's. Chosen."""
     least_observed_seconds: float = 1800.0
-    """Of an hour that is learned. Chosen: half of it."""
+    """Observed time of an hour that is learned. Chosen: half of it."""
     least_rate_per_second: float = 1.0 / 3600.0
     """A quieter hour counts as one with a single request: ratios to nothing mean nothing. Derived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreConfig:
-    """Of `forecast.score`: each method against persistence."""
+    """Constants of `forecast.score`: each method against persistence."""
 
     memory_seconds: float = 86400.0
     """After which a comparison counts 1/e. Chosen."""
@@ -88,7 +88,7 @@ class ScoreConfig:
     least_horizons: float = 20.0
     """Independent ones before a method may be used. Chosen."""
     margin: float = 0.03
-    """Of the error of persistence, by which a method's must be lower. Chosen above the 2 %
+    """Share of the error of persistence, by which a method's must be lower. Chosen above the 2 %
     that a trend gains on the recorded weeks."""
     most_pending: int = 8
     """Predictions that wait; derived: 4 wait at a stride of 0.25, and more only where the horizon shrinks."""
@@ -102,7 +102,7 @@ class ScoreConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastConfig:
-    """Of `forecast`: its parts, and what it refuses."""
+    """Constants of `forecast`: its parts, and what it refuses."""
 
     noise: NoiseConfig = NoiseConfig()
     level: LevelConfig = LevelConfig()
@@ -114,7 +114,7 @@ class ForecastConfig:
     most_epoch_seconds: float = 1e11
     """More is a fault of the clock. Chosen: three thousand years."""
     least_span_seconds: float = 1.0
-    """Of a window or a horizon; any other is refused. Chosen."""
+    """Length of a window or a horizon; any shorter is refused. Chosen."""
     most_span_seconds: float = 86400.0
     """The same."""
     least_elapsed_seconds: float = 0.1
@@ -122,8 +122,8 @@ class ForecastConfig:
     most_growth: float = 1.0986
     """Natural logarithm; no method predicts more than three times the level. Chosen."""
     most_climb: float = 1.28
-    """What a jump adds to the trend at most, as a multiple of the level before it. Chosen: what chance could hide."""
+    """Growth that a jump adds to the trend at most, in levels before it. Chosen: what chance could hide."""
     hindsight_share: float = 0.5
-    """Of the filtered level's variance that smoothing leaves; derived: 1 / (2 - gain) in the steady state."""
+    """Share of the filtered level's variance that smoothing leaves; derived: 1 / (2 - gain) in the steady state."""
     prior_horizons: float = 5.0
     """Prior weight of the derived deviation beside the measured one, in independent horizons. Chosen."""

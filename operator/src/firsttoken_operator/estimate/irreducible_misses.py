@@ -25,7 +25,7 @@ from firsttoken_operator.estimate.config import IrreducibleMissConfig
 
 @dataclass(frozen=True, slots=True)
 class IrreducibleMisses:
-    """What nearly idle replicas showed."""
+    """Misses that nearly idle replicas showed."""
 
     share: float = 0.0
     """First tokens that were late there, 0..1."""

@@ -1,4 +1,4 @@
-"""What the decision remembers between ticks: explicit and frozen.
+"""Memory of the decision between ticks: explicit and frozen.
 
 Nothing here is needed after a restart: an empty memory forbids every scale-down until a full stabilization window of
 this process's own fresh samples has passed. What is restored from status and history only makes us more careful.
@@ -32,10 +32,10 @@ class ResourceMemory:
     sized_key: str
     replicas: int
     changed_seconds: float | None = None
-    """When `replicas` was last seen to change."""
+    """Time when `replicas` was last seen to change."""
     ready: int | None = None
     ready_changed_seconds: float | None = None
-    """When the number of ready pods was last seen to change."""
+    """Time when the number of ready pods was last seen to change."""
     rollout_still_since_seconds: float | None = None
     """Since when a rollout has made no pod ready; None: there is no rollout."""
     healthy_since_seconds: float | None = None
@@ -45,13 +45,13 @@ class ResourceMemory:
     violating_since_seconds: float | None = None
     """Start of the unbroken run of ticks with a miss rate above the set-point; None: the last one was not."""
     queued_seconds: float | None = None
-    """When requests were last seen waiting."""
+    """Time when requests were last seen waiting."""
     loads: tuple[LoadSample, ...] = ()
     """Target loads of the stabilization window."""
     asked: tuple[LoadSample, ...] = ()
     """Those of the last two rate windows."""
     resumed_seconds: float | None = None
-    """When the work of another process was taken over; None: this one has seen all that there was."""
+    """Time when the work of another process was taken over; None: this one has seen all that there was."""
     decreases: tuple[Decrease, ...] = ()
     demand: DemandState = field(default_factory=DemandState)
     calibration: Calibration = field(default_factory=Calibration)
@@ -59,7 +59,7 @@ class ResourceMemory:
     miss_rate: float | None = None
     """First tokens that were late, 0..1, smoothed over the stabilization window; None: none were counted yet."""
     sleeps: bool = False
-    """Whether the target is at 0 replicas because `minReplicas: 0` allowed that, also if it no longer does."""
+    """True where the target is at 0 replicas because `minReplicas: 0` allowed that, also if it no longer does."""
     advised_replicas: int | None = None
     """The last size that rested on data: what whoever scales on our advice must go on reading when data is lost."""
 

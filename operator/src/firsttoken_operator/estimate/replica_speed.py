@@ -32,7 +32,7 @@ from firsttoken_sizing.performance.table import CapacityTable
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpeed:
-    """What was measured."""
+    """Measurements of the speed, averaged."""
 
     log_speed: float = 0.0
     """Natural logarithm of the speed as a multiple of the modeled one, averaged."""
@@ -56,7 +56,7 @@ def speed(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> float:
 
 
 def is_known(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> bool:
-    """Whether more was measured than the modeled speed counts for."""
+    """Tell whether more was measured than the modeled speed counts for."""
     return state.ticks >= config.prior_ticks
 
 

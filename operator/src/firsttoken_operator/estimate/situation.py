@@ -1,4 +1,4 @@
-"""What the estimators read at one tick, in one value that goes through all of them."""
+"""The input of the estimators at one tick, in one value that goes through all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Situation:
 
     @property
     def lead_seconds(self) -> float:
-        """How far ahead to look: until a pod that is ordered now is ready."""
+        """Time to look ahead: until a pod that is ordered now is ready."""
         return lead_seconds(self.resource.time_to_ready_seconds, self.tick.interval_seconds)
 
     @property
@@ -49,7 +49,7 @@ class Situation:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the window shows one fleet: nothing came, went or changed in it. Otherwise it says nothing of it."""
+        """True where the window shows one fleet: nothing came, went or changed in it. Else it says nothing of it."""
         target, memory = self.target, self.memory
         in_transition = target.starting or target.terminating or target.rollout or target.ready < target.replicas
         changes = [at for at in (memory.changed_seconds, memory.ready_changed_seconds) if at is not None]

@@ -34,22 +34,22 @@ class TailCapacity:
     """Two corrections of the capacity of a replica, beside its speed."""
 
     slow_correction: float = 1.0
-    """What goes on for hours."""
+    """Correction that goes on for hours."""
     fast_correction: float = 1.0
     """On top of it for now, at most 1: what jumps and bad hours take, and quiet ones give back."""
     hours: float = 0.0
-    """Of replicas near their capacity that both stand on."""
+    """Hours of replicas near their capacity that both stand on."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailSample:
-    """What one tick of a settled fleet shows."""
+    """Sample that one tick of a settled fleet gives."""
 
     error_signal: float
     """1 without a violation, 0 at the set-point, negative beyond it (`error_signal`)."""
     budget_gain: float
     is_clear: bool
-    """Whether so many are late that even replicas with room carry less."""
+    """True where so many are late that even replicas with room carry less."""
     utilization: float
     """Offered load as a share of the corrected capacity."""
     violating_windows: float
@@ -68,7 +68,7 @@ def error_signal(
     allowed_share: float,
     config: TailCapacityConfig,
 ) -> float:
-    """How far the miss rate is below the one to hold full replicas at, in multiples of that.
+    """Distance of the miss rate below the one to hold full replicas at, in multiples of that.
 
     `irreducible_share`: all that is irreducible; `idle_share`: the part of it that idle replicas showed.
     """
@@ -108,7 +108,7 @@ def restored(known_factor: float, speed: float, config: TailCapacityConfig) -> T
 
 
 def _weight(state: TailCapacity, sample: TailSample, config: TailCapacityConfig) -> float:
-    """How much the sample says of the capacity, 0..1: the fuller the replicas, the more."""
+    """Weigh what the sample says of the capacity, 0..1: the fuller the replicas, the more."""
     if sample.is_clear:
         return 1.0
     grows = sample.error_signal > 0 and state.fast_correction >= 1 and state.slow_correction >= 1

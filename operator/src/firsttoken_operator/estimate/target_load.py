@@ -21,7 +21,7 @@ def observed(at: Situation, demand: Demand) -> ForecastState:
 
 
 def expected(at: Situation) -> Forecast | None:
-    """What is expected before a pod that is created now would be ready; None where nothing was observed yet."""
+    """Forecast until a pod that is created now would be ready; None where nothing was observed yet."""
     forecast = predict(at.memory.forecast, at.tick.epoch_seconds, at.lead_seconds, at.config.forecast)
     return forecast if forecast.samples else None
 
@@ -54,7 +54,7 @@ def with_deadband(at: Situation, load: float, forecast: Forecast | None) -> floa
 
 
 def hold_seconds(at: Situation) -> float:
-    """How long every signal has to allow a smaller size: what takes long to start is not given back at once."""
+    """Time for which every signal has to allow a smaller size: what takes long to start is not given back at once."""
     start = min(at.resource.time_to_ready_seconds, at.config.target_load.most_held_start_seconds)
     return max(at.resource.policy.stabilization_seconds, start)
 
@@ -65,7 +65,7 @@ def _chance(at: Situation, forecast: Forecast, rate_per_second: float) -> float:
 
 
 def _over_provisioned(at: Situation, demand: Demand) -> float:
-    """What a fleet carries that is larger by its miss rate, where that is large: 0 where it is not.
+    """Load of a fleet that is larger by its miss rate, where that is large: 0 where it is not.
 
     A burst of seconds hardly shows in the rate of a minute, but in what it makes late. Rounded down, so that a fleet of
     two or three is not half as large again for one bad minute. It is asked of a fleet that has been as it is for a

@@ -33,7 +33,7 @@ from firsttoken_operator.estimate.situation import Situation
 
 
 def update(asked: tuple[LoadSample, ...], now: LoadSample, window_seconds: float) -> tuple[LoadSample, ...]:
-    """What was asked within two windows, this tick included."""
+    """Keep what was asked within two windows, this tick included."""
     return (*recent(asked, now.at_seconds, 2 * window_seconds), now)
 
 
@@ -57,5 +57,5 @@ def most_replicas(at: Situation, demand: Demand) -> int:
 
 
 def grown(replicas: int, law: WitnessConfig) -> int:
-    """What a fleet may become at one step."""
+    """Count the replicas that a fleet may become at one step."""
     return replicas + max(law.scale_up_replicas, math.ceil(replicas * law.scale_up_percent / 100))

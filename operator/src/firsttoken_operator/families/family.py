@@ -86,9 +86,9 @@ class MetricFamily:
 
     name: str
     runtime: str
-    """Of `firsttoken emulate --runtime`."""
+    """Argument of `firsttoken emulate --runtime`."""
     page: tuple[Series, ...]
-    """What one engine publishes, in its order, as far as anything here reads it."""
+    """Series that one engine publishes, in its order, as far as anything here reads them."""
     dimensions: str
     """Labels that tell apart the series of one pod which must be added up."""
     ended: Mapping[str, str]

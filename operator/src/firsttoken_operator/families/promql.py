@@ -14,8 +14,8 @@ BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
 
 
 HIDDEN_SHARE = 0.6
-"""Of the time for which samples are current: how long ago scrapes may have begun to fail. The sample before that is a
-scrape older."""
+"""Share of the time for which samples are current: how long ago scrapes may have begun to fail. The sample before that
+is a scrape older."""
 LOOKS = 4
 """Into that time: more than one a scrape, so that no sample is passed over."""
 

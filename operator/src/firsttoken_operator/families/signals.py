@@ -49,7 +49,7 @@ UP_QUERY = 'max by (namespace, pod) (up{pod!=""})'
 """1 where the last scrape of a pod succeeded, 0 where it failed. The same for every family."""
 
 SUPPLEMENTS = frozenset({Signal.TOKENS})
-"""What refines a decision that is complete without it: where it is not known the other data are as good."""
+"""Signals that refine a decision that is complete without them: where one is not known the other data are as good."""
 
 SERVED, FAILED, REJECTED = "served", "failed", "rejected"
 """Outcomes of a request that ended; all but the first are failures."""

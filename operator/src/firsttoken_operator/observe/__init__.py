@@ -1,4 +1,4 @@
-"""What is there: the cluster from watch events, live metrics from Prometheus, together one frozen snapshot a tick.
+"""Observation: the cluster from watch events, live metrics from Prometheus, together one frozen snapshot a tick.
 
 One tick: `collect` each source once and `gateway.ask` it for the counter of its gateway, `measure` each resource from
 the reading and the store's live pods, then `build_snapshot`. Nothing is decided and nothing is written here.

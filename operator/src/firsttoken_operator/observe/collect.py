@@ -24,7 +24,7 @@ Element = tuple[Mapping[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class PodSample:
-    """What one pod said, by signal (units: `Signal`); absent where it has no such series.
+    """Sample of one pod, by signal (units: `Signal`); absent where it has no such series.
 
     `buckets` maps upper bounds in seconds to the cumulative rate of first tokens, `ended` outcomes to rates, `tokens`
     parts to rates.
@@ -58,7 +58,7 @@ class Failure:
 
     @property
     def hides_pods(self) -> bool:
-        """Whether pods may have gone unseen because of it."""
+        """True where pods may have gone unseen because of it."""
         return self.signal in DETECTION and self.reason is not Reason.PARTIAL_RESPONSE
 
 

@@ -1,4 +1,4 @@
-"""How far each pod of a resource can be believed right now, before any of its numbers is read.
+"""Trust in each pod of a resource right now, before any of its numbers is read.
 
 A pod that has been Ready for less than one window is not asked to prove anything; every other ready pod is.
 """
@@ -62,7 +62,7 @@ class MeasureSettings:
 
     @cached_property
     def warm_up_seconds(self) -> float:
-        """How long after Ready a pod needs to fill its first window."""
+        """Time after Ready that a pod needs to fill its first window."""
         return (
             self.window_seconds + self.scrape_interval_seconds + self.discovery_seconds + TIMESTAMP_RESOLUTION_SECONDS
         )
@@ -79,7 +79,7 @@ class LivePod:
 
 
 class Trust(IntEnum):
-    """What a pod's samples are worth; higher is better."""
+    """Worth of a pod's samples; higher is better."""
 
     LOST = 0
     """No sample now or in the window, or its scrapes fail."""
@@ -108,17 +108,17 @@ class SeenPod:
 
     @property
     def current(self) -> bool:
-        """Whether its numbers may be used at all."""
+        """True where its numbers may be used at all."""
         return self.trust >= Trust.SHORT
 
     @property
     def ready(self) -> bool:
-        """Whether it takes traffic."""
+        """True where it takes traffic."""
         return self.pod.ready_seconds is not None and not self.pod.terminating
 
     @property
     def required(self) -> bool:
-        """Whether data without it is partial: it takes traffic and had the time to report."""
+        """True where data without it is partial: it takes traffic and had the time to report."""
         return self.ready and not self.warming
 
 
@@ -133,7 +133,7 @@ def look_at(reading: SourceReading, pods: Iterable[LivePod], settings: MeasureSe
 
 
 def _service_seconds(pod: LivePod, settings: MeasureSettings) -> float:
-    """For how much of the window a pod has been Ready for certain."""
+    """Part of the window for which a pod has been Ready for certain."""
     return min(settings.window_seconds, max(0.0, (pod.ready_seconds or 0.0) - TIMESTAMP_RESOLUTION_SECONDS))
 
 

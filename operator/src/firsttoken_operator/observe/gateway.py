@@ -79,7 +79,7 @@ class GatewayCounter:
 
 @dataclass(frozen=True, slots=True)
 class GatewayReading:
-    """What a gateway's counter said at one tick, by backend; `failure` where it was not or could not be asked."""
+    """Answer of a gateway's counter at one tick, by backend; `failure` where it was not or could not be asked."""
 
     backends: Mapping[Backend, Mapping[str, float]] = field(default_factory=dict)
     failure: Missing | None = None

@@ -1,4 +1,4 @@
-"""What a Prometheus remembers of arrivals: the PromQL and how a range of time is asked for, piece by piece.
+"""Memory of a Prometheus for arrivals: the PromQL and how a range of time is asked for, piece by piece.
 
 Arrivals are what the operator takes for them: first tokens plus the growth of the queue. Pods are found by name (those
 of a Deployment are called `<deployment>-<template hash>-<suffix>`), because the ones of last week are in no cluster any
@@ -41,7 +41,7 @@ def pods_of(namespace: str, deployment: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PastQueries:
-    """What is asked of one metric family. Duplicate scrapes of one engine are folded, as the operator does.
+    """Queries about one metric family. Duplicate scrapes of one engine are folded, as the operator does.
 
     `window` is what a rate is over, as PromQL writes it. `by_deployment` keeps the Deployments apart, in the labels
     `namespace` and `deployment`; otherwise everything that `matchers` select is added up.
@@ -87,7 +87,7 @@ class PastSeries:
 
 @dataclass(frozen=True, slots=True)
 class PastAnswer:
-    """What a range query answered. With `warnings` it may be incomplete."""
+    """Answer to a range query. With `warnings` it may be incomplete."""
 
     series: tuple[PastSeries, ...]
     warnings: tuple[str, ...] = ()

@@ -27,11 +27,11 @@ from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
 
 REQUEST_SECONDS = 60.0
-"""Of one query, from its first byte to its last."""
+"""Most time of one query, from its first byte to its last."""
 WATCH_SECONDS = 0.2
-"""How often a request under way is looked at."""
+"""Interval at which a request under way is looked at."""
 READING_SECONDS = 600.0
-"""Of all queries of one source together."""
+"""Most time of all queries of one source together."""
 
 DeploymentKey = tuple[str, str]
 """Namespace and name."""
@@ -74,7 +74,7 @@ class PastReader:
     def read(
         self, wanted: Collection[DeploymentKey], now_seconds: float, *, since_seconds: float, step_seconds: float
     ) -> dict[DeploymentKey, PastArrivals]:
-        """What is known of the wanted Deployments before `now_seconds` (since the epoch); without those unknown.
+        """Read the arrivals of the wanted Deployments before `now_seconds` (since the epoch); without those unknown.
 
         It goes back `since_seconds`; `step_seconds` is how finely, and also what each rate is over.
         Raises `RequestFailed` where not all of it was answered: a part of the past is not the past.

@@ -1,4 +1,4 @@
-"""From what pods said to the live metrics of one resource: typed, with the reason where something is not known. Pure.
+"""Live metrics of one resource from what its pods said: typed, with the reason where something is not known. Pure.
 
 Nothing that is missing, stale, NaN, infinite, negative or partial ever reads as zero. What is known of a part of the
 pods comes through as a lower bound with coverage < 1: it may raise replicas and never lowers them.
@@ -99,7 +99,7 @@ def nothing(why: Missing, window_seconds: float, health: Reason = Reason.MISSING
 
 
 def _about_pods(seen: Sequence[SeenPod]) -> list[Finding]:
-    """What the freshness of the pods alone says."""
+    """Find what the freshness of the pods alone says."""
     required = [pod for pod in seen if pod.required]
     if not any(pod.ready for pod in seen):
         return [Finding(Reason.MISSING, Reason.NO_READY_PODS, f"none of {len(seen)} pods is ready")]
@@ -128,7 +128,7 @@ def _about_pods(seen: Sequence[SeenPod]) -> list[Finding]:
 
 
 def _about_queries(reading: SourceReading, seen: Sequence[SeenPod]) -> list[Finding]:
-    """What failed queries mean for these pods: nothing at all known, or something missing."""
+    """Find what failed queries mean for these pods: nothing at all known, or something missing."""
     families = {pod.sample.family for pod in seen if pod.current}
     complete = all(pod.current for pod in seen if pod.required)
     findings = []
@@ -148,7 +148,7 @@ def _about_queries(reading: SourceReading, seen: Sequence[SeenPod]) -> list[Find
 
 
 def _about_numbers(sums: Sums, measurements: dict[str, Measurement]) -> list[Finding]:
-    """What the sums themselves say: unknown, or known of fewer pods than could have said it."""
+    """Find what the sums themselves say: unknown, or known of fewer pods than could have said it."""
     findings = []
     for name, measurement in measurements.items():
         if isinstance(measurement, Missing):

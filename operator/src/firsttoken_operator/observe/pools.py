@@ -1,4 +1,4 @@
-"""What one GPUPool may give and what others already take of it, from its declaration, the nodes and the pods."""
+"""GPUs that one GPUPool may give and that others already take of it, from its declaration, the nodes and the pods."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pool_snapshot(
 
 
 def belongs(node: NodeView, pool: GPUPool) -> bool:
-    """Whether a node is one of the pool's: by its selector, or, without one, by the GPU type that it reports."""
+    """Tell whether a node is one of the pool's: by its selector, or, without one, by the GPU type that it reports."""
     selector = pool.spec.node_selector
     if selector:
         return all(node.labels.get(key) == value for key, value in selector.items())

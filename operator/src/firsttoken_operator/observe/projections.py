@@ -17,7 +17,7 @@ from firsttoken_operator.domain import Owner
 Body = Mapping[str, Any]
 
 OWN_MANAGERS = "firsttoken"
-"""What the names of our own field managers begin with."""
+"""Prefix of the names of our own field managers."""
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
@@ -27,11 +27,11 @@ FAILING_REASONS = frozenset(
         "CreateContainerError", "RunContainerError", "ErrImageNeverPull",
     }
 )  # fmt: skip
-"""Why a container waits when it will not start by waiting."""
+"""Reasons of a container that waits and will not start by waiting."""
 
 
 MOST_REFUSED_CHARACTERS = 400
-"""What is kept of the reason why pods are refused."""
+"""Characters that are kept of the reason why pods are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class PodView:
     gpus: int
     unschedulable: bool
     failing: str
-    """Why a container will not start by waiting (`CrashLoopBackOff`...); empty: nothing is known to be wrong."""
+    """Reason that a container will not start by waiting (`CrashLoopBackOff`...); empty: none is known."""
     restarts: int
     pulling_seconds: float | None = None
-    """From the sandbox being ready to the last container's first start: where that is long, images were pulled.
+    """Time from the sandbox being ready to the last container's first start: where that is long, images were pulled.
 
     NB: exact from Kubernetes 1.29 on; before, there is no time of the sandbox and the scheduling stands for it, so that
     volumes that are slow to mount look like a pull. None: no container has begun, or one began anew."""
 
     @property
     def ready(self) -> bool:
-        """Whether it takes traffic."""
+        """True where it takes traffic."""
         return self.ready_seconds is not None and not self.terminating
 
 
@@ -73,14 +73,14 @@ class DeploymentView:
     name: str
     replicas: int
     is_updating: bool
-    """Whether not all of its pods are of the newest template, or its controller has not seen its newest spec."""
+    """True where not all of its pods are of the newest template, or its controller has not seen its newest spec."""
     gpus_per_replica: int
     owner: Owner | None
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
     refused: str = ""
-    """Why the API server lets no further pod be made (a quota, a policy), in its words; empty: it does."""
+    """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +132,12 @@ def project_pod(body: Body) -> PodView:
 
 
 def is_finished(body: Body) -> bool:
-    """Whether a pod has ended and holds nothing any more."""
+    """Tell whether a pod has ended and holds nothing any more."""
     return (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def may_matter(body: Body) -> bool:
-    """Whether a pod is a replica of a Deployment, or takes GPUs from those that are; most pods of a cluster are not."""
+    """Tell whether a pod is a replica of a Deployment, or takes GPUs from those that are; most of a cluster are not."""
     owner = controller_of(body)
     return (owner is not None and owner.kind == "ReplicaSet") or gpus_of(body.get("spec") or {}) > 0
 
@@ -190,7 +190,7 @@ def project_autoscaler(body: Body) -> AutoscalerView:
 
 
 def _refused(status: Body) -> str:
-    """What the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
+    """Read what the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
     failure = _conditions(status).get("ReplicaFailure") or {}
     if failure.get("status") != "True":
         return ""

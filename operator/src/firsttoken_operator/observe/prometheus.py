@@ -32,7 +32,7 @@ DEFAULT_BYTE_CAP = 16 * 1024 * 1024
 
 
 def query_deadline_seconds(tick_seconds: float) -> float:
-    """How long one query may take, waiting included: half a tick, at most 10 s."""
+    """Time that one query may take, waiting included: half a tick, at most 10 s."""
     return min(MAXIMUM_DEADLINE_SECONDS, tick_seconds / 2)
 
 
@@ -53,7 +53,7 @@ class SourceConfig:
 
     @property
     def about(self) -> str:
-        """Which source it is, for messages: without what a URL may hold of credentials."""
+        """Name of the source for messages: without what a URL may hold of credentials."""
         parts = urlsplit(self.url)
         address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         return f'source "{self.name}" ({address[:LONGEST_ADDRESS]})'

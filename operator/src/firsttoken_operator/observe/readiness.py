@@ -1,4 +1,4 @@
-"""How long the pods of a Deployment take from being scheduled to being Ready, learned from its own pods.
+"""Times that the pods of a Deployment take from being scheduled to being Ready, learned from its own pods.
 
 Two readers. *Patience*: for how long a starting pod is credited as capacity, never less than the default: starts on
 nodes that have the image say nothing about one that must pull it, and a pod given up too early is ordered twice.
@@ -27,10 +27,10 @@ LONGEST_START_SECONDS = 3600.0
 """A pod that was Ready later than this after being scheduled lost its readiness in between: that was no start."""
 
 SLACK = 1.25
-"""How far above the slowest start a pod may be before it counts as stuck."""
+"""Multiple of the slowest start, above which a pod counts as stuck."""
 
 DEFAULT_PATIENCE_SECONDS = 900.0
-"""What a pod that pulls its image and loads a large model over a network may take."""
+"""Time that a pod which pulls its image and loads a large model over a network may take."""
 
 PULL_SECONDS = 10.0
 """A container that begins later than this after its sandbox was ready had to wait for its image.
@@ -43,7 +43,7 @@ LAST_STARTS = 5
 
 
 class StartKind(StrEnum):
-    """What had to be made ready first."""
+    """Kind of a start: what had to be made ready first."""
 
     COLD_NODE = "ColdNode"
     """The node was made, or came up, after the pod was."""
@@ -66,7 +66,7 @@ class TimeToReady:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """What is known of the starts of one Deployment.
+    """Knowledge of the starts of one Deployment.
 
     `overall` counts from scheduled to Ready. So does `by_kind`, except that a cold node's start begins when the pod was
     created: the pod waited for the node, and so will the next one.
@@ -79,7 +79,7 @@ class Starts:
 
     @property
     def next_p90_seconds(self) -> float:
-        """What nine of ten starts of the expected kind need at most, seconds."""
+        """Time that nine of ten starts of the expected kind need at most, seconds."""
         return self.by_kind[self.expected].p90_seconds
 
 
@@ -128,7 +128,7 @@ class ReadinessHistory:
             kept.pop(deployment_uid, None)
 
     def of(self, deployment_uid: str, node_named: NodeNamed) -> Starts | None:
-        """What is known of one Deployment; None: none of its pods was seen to start."""
+        """Sum up what is known of one Deployment; None: none of its pods was seen to start."""
         waiting = self._unjudged.pop(deployment_uid, None)
         if waiting:
             starts = self._starts[deployment_uid]
@@ -138,7 +138,7 @@ class ReadinessHistory:
 
 
 def patience_seconds(known: TimeToReady | None, time_scale: float, declared_seconds: float | None = None) -> float:
-    """How long after being scheduled a pod is credited as starting. What was measured is not divided by the time scale.
+    """Time after scheduling for which a pod is credited as starting. A measured one is not divided by the time scale.
 
     `declared_seconds`: what a replica may take before the kubelet restarts it; None: it is not declared.
     """
@@ -149,7 +149,7 @@ def patience_seconds(known: TimeToReady | None, time_scale: float, declared_seco
 
 
 def kind_of(pod: PodView, node: NodeView | None) -> StartKind:
-    """What had to be made ready for this pod; `node`: the one it runs on, None where it is not known any more."""
+    """Tell what had to be made ready for this pod; `node`: the one it runs on, None where it is not known any more."""
     if node is not None and _came_for(pod, node):
         return StartKind.COLD_NODE
     if pod.pulling_seconds is None:
@@ -158,7 +158,7 @@ def kind_of(pod: PodView, node: NodeView | None) -> StartKind:
 
 
 def _came_for(pod: PodView, node: NodeView) -> bool:
-    """Whether the node was registered, or became ready, between the pod's creation and its scheduling.
+    """Tell whether the node was registered, or became ready, between the pod's creation and its scheduling.
 
     A node that became ready later lost its readiness in between; one that did so earlier was there already.
     """
@@ -194,7 +194,7 @@ def _summary(starts: Sequence[_Start]) -> Starts:
 
 
 def percentiles(seconds: Iterable[float]) -> TimeToReady:
-    """Of the seconds that starts took: at least one."""
+    """Compute the percentiles of the seconds that starts took: at least one."""
     ordered = sorted(seconds)
     return TimeToReady(
         _nearest_rank(ordered, 0.5), _nearest_rank(ordered, 0.9), _nearest_rank(ordered, 0.99), len(ordered)

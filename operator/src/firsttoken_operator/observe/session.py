@@ -77,7 +77,7 @@ _MISCONFIGURED = (
 )
 
 _thread = threading.local()
-"""Which session the thread is working for: connections are made by urllib3, far from it."""
+"""Session that the thread is working for: connections are made by urllib3, far from it."""
 
 
 class _Connection(HTTPConnection):
@@ -126,7 +126,7 @@ class BoundedSession(requests.Session):
         self.cert = (str(client_certificate[0]), str(client_certificate[1])) if client_certificate else None
         self.headers.update({**headers, "Accept-Encoding": "identity"})
         self.document: Any = None
-        """What the last request returned (the client that asks hands out only a part of it)."""
+        """Document that the last request returned (the client that asks hands out only a part of it)."""
         self._socket: socket.socket | None = None
         self._aborted = False
         self._byte_cap = byte_cap
@@ -206,7 +206,7 @@ class BoundedSession(requests.Session):
 
 
 def _token(file: Path) -> str:
-    """What a file holds, where that can be a token. Raises OSError, and ValueError without any part of it."""
+    """Read a token from a file, where that can be one. Raises OSError, and ValueError without any part of it."""
     if not stat.S_ISREG(file.stat().st_mode):
         raise ValueError("it is no file")  # NB: opening a pipe would wait for ever.
     with file.open("rb") as opened:
@@ -219,7 +219,7 @@ def _token(file: Path) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """What the operating system or TLS said, where it is behind the error; else the kind of error."""
+    """Tell what the operating system or TLS said, where it is behind the error; else the kind of error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

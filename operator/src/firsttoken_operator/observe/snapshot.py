@@ -45,7 +45,7 @@ UNREADABLE_POLICY = ScalingPolicy(
     backlog_drain_seconds=60.0,
     metrics_loss_grace_seconds=900.0,
 )
-"""Of a resource whose spec does not parse: what it wants is not known, so nothing is done."""
+"""Policy of a resource whose spec does not parse: what it wants is not known, so nothing is done."""
 
 NOT_MEASURED = Missing(Reason.NO_READY_PODS, "there are no pods to measure")
 NOT_SIZED = Unsized(Reason.UNKNOWN, "not sized yet")

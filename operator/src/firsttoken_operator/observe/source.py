@@ -33,7 +33,7 @@ class Vector:
 
 
 class MetricsSource(Protocol):
-    """Where live metrics come from. One instance for each source that the cluster administrator named."""
+    """Source of live metrics. One instance for each that the cluster administrator named."""
 
     async def query(self, promql: str) -> Vector | Missing:
         """Evaluate one instant query now. Never raises for what the network or the other side did."""

@@ -1,4 +1,4 @@
-"""What the cluster looks like, in memory: fed by watch events, read by the snapshot of each tick.
+"""Image of the cluster, in memory: fed by watch events, read by the snapshot of each tick.
 
 It keeps projections, never bodies, and one bad object never hides another: a custom resource that does not parse is
 kept with its problem. It makes no calls; feeding it is the business of `run`.
@@ -37,7 +37,7 @@ DELETED = "DELETED"
 DEPLOYMENT = "Deployment"
 View = TypeVar("View")
 Handlers = tuple[Callable[[Body], None], Callable[[str], object]]
-"""What takes an object, and what drops the one of a uid."""
+"""Pair of a function that takes an object, and one that drops that of a uid."""
 
 
 class Store:
@@ -107,7 +107,7 @@ class Store:
         return [pod for pod in self._pods.values() if pod.gpus]
 
     def live_pods(self, deployment_uid: str, wall_seconds: float) -> tuple[LivePod, ...]:
-        """What `measure` needs of a Deployment's pods; `wall_seconds`: now, seconds since the epoch."""
+        """List what `measure` needs of a Deployment's pods; `wall_seconds`: now, seconds since the epoch."""
         return tuple(
             LivePod(
                 pod.namespace,
@@ -119,7 +119,7 @@ class Store:
         )
 
     def time_to_ready(self, deployment_uid: str) -> TimeToReady | None:
-        """How long this Deployment's pods took to become Ready, all kinds of starts together."""
+        """Sum up how long this Deployment's pods took to become Ready, all kinds of starts together."""
         starts = self.starts(deployment_uid)
         return None if starts is None else starts.overall
 
@@ -210,7 +210,7 @@ class Store:
 
 
 def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:
-    """How objects are kept by uid of which nothing else depends."""
+    """Make the handlers of objects that are kept by uid, and of which nothing else depends."""
 
     def put(body: Body) -> None:
         view = read(body)

@@ -52,7 +52,7 @@ class Sums:
         self._cap = cap
         self._age_seconds = max((abs(pod.sample.values[Signal.AGE]) for pod in self._current), default=0.0)
         self.doubts: list[Reason] = []
-        """Why numbers of current pods were not believed, in the order in which they were met."""
+        """Reasons that numbers of current pods were not believed, in the order in which they were met."""
         self.possible_coverage = self._coverage(self._current)
         """Coverage of a sum that every current pod contributes to: less than 1 where pods or samples are missing."""
 

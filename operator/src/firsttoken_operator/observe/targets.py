@@ -1,4 +1,4 @@
-"""What a resource scales: the Deployment, the state of its pods, and who else has a claim on its replicas."""
+"""Target of a resource: the Deployment, the state of its pods, and who else has a claim on its replicas."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def target_of(
 
 
 def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
-    """Who has a hand in the replicas that the resource names."""
+    """Find the claims on the replicas that the resource names."""
     namespace, name = resource.metadata.namespace, target_name(resource)
     view = store.deployment(namespace, name)
     return Claims(
@@ -63,6 +63,6 @@ def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:
-    """For how long a pod has been starting; one that was never scheduled has waited since it was made."""
+    """Time for which a pod has been starting; one that was never scheduled has waited since it was made."""
     began = pod.created_seconds if pod.scheduled_seconds is None else pod.scheduled_seconds
     return wall_seconds - began

@@ -30,7 +30,7 @@ ROUNDING = 1e-9
 """Relative error of summed floats: a share that is met up to rounding is met."""
 
 LEAST_LATE_REQUESTS = 0.5
-"""What stands for "none" where a logarithm needs a number: with fewer than one request seen late, half of one."""
+"""Stand-in for "none" where a logarithm needs a number: with fewer than one request seen late, half of one."""
 
 THINNEST_TAIL = 0.01
 """At most so much of a bucket's requests stands for it."""
@@ -134,14 +134,14 @@ def _layout(bounds: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _is_histogram(bounds: Sequence[float], cumulative: Sequence[float]) -> bool:
-    """Whether there are requests, and as many bounds as counts, that ascend from 0 to infinity."""
+    """Tell whether there are requests, and as many bounds as counts, that ascend from 0 to infinity."""
     if len(bounds) != len(cumulative) or not bounds or bounds[-1] != math.inf or not bounds[0] >= 0:
         return False
     return all(map(operator.lt, bounds, bounds[1:])) and _rises(cumulative) and cumulative[-1] > 0
 
 
 def _rises(cumulative: Sequence[float]) -> bool:
-    """Whether counts are finite, not negative, and never fall by more than rounding."""
+    """Tell whether counts are finite, not negative, and never fall by more than rounding."""
     low, slack = 0.0, 1 + ROUNDING
     for count in cumulative:
         # NB: a NaN fails every comparison; `low` is never negative.

@@ -18,7 +18,7 @@ from firsttoken_operator.domain import Missing, Reason
 from firsttoken_operator.observe.source import Sample, Vector
 
 SERIES_PER_NAMESPACE = 50_000
-"""Of one answer: 2,000 pods with 25 buckets each."""
+"""Series of one answer at most: 2,000 pods with 25 buckets each."""
 LARGEST_PART = 1024 * 1024
 """Characters of an element, and of all that is not elements."""
 WARNING_CHARACTERS = 200
@@ -135,7 +135,7 @@ def _sample(element: Any, shared: dict[str, str]) -> Sample:
 
 
 def _envelope(document: Any) -> Missing | None:
-    """Why a document, its elements aside, is no answer with a vector; None: it is one."""
+    """Find why a document, its elements aside, is no answer with a vector; None: it is one."""
     if not isinstance(document, dict):
         return _bad("the answer is not an object")
     if document.get("status") != "success":

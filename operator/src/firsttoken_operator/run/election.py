@@ -1,4 +1,4 @@
-"""Which of several operators writes: the one that a Lease names.
+"""Election of the operator that writes: the one that a Lease names.
 
 Expiry is judged as client-go judges it, by changes of the Lease that were seen here, on a clock of this machine: times
 that another machine wrote are never compared with.
@@ -53,7 +53,7 @@ class Lease:
 
 
 class Election:
-    """What one candidate knows. Pure: times are seconds of its own clock."""
+    """Knowledge of one candidate. Pure: times are seconds of its own clock."""
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
@@ -64,21 +64,21 @@ class Election:
         self._term: int | None = None
         """The transitions of the Lease when it was ours; None: it never was."""
         self._renewed_seconds = -math.inf
-        """When the last renewal that was taken was sent."""
+        """Time at which the last renewal that was taken was sent."""
 
     @property
     def deposed(self) -> bool:
-        """Whether this one led, and another one since."""
+        """True where this one led, and another one since."""
         if self._term is None or self.lease is None:
             return False
         return self.lease.holder not in ("", self.identity) or self.lease.transitions != self._term
 
     def leads(self, now_seconds: float) -> bool:
-        """Whether this one may write now."""
+        """Tell whether this one may write now."""
         return now_seconds - self._renewed_seconds < RENEW_DEADLINE_SECONDS and not self.deposed
 
     def write_seconds(self, now_seconds: float) -> float:
-        """For how long a write that begins now may be under way: until another may take the Lease; 0: do not begin."""
+        """Time that a write which begins now may be under way: until another may take the Lease; 0: do not begin."""
         if not self.leads(now_seconds):
             return 0.0
         return self._renewed_seconds + LEASE_SECONDS * (1 - CLOCK_RATES_DIFFER_BY) - now_seconds
@@ -93,7 +93,7 @@ class Election:
         self.lease = lease
 
     def may_take(self, now_seconds: float) -> bool:
-        """Whether the Lease is this one's to write: held, given back, or not renewed for its whole time."""
+        """Tell whether the Lease is this one's to write: held, given back, or not renewed for its whole time."""
         if self.deposed:
             return False
         if self.lease is None and self.leads(now_seconds):
@@ -103,7 +103,7 @@ class Election:
         return now_seconds - self._unchanged_since_seconds >= LEASE_SECONDS
 
     def next_seconds(self, now_seconds: float) -> float:
-        """When to try again after an attempt that began now: soon, and at once when the Lease runs out."""
+        """Wait before the next attempt, after one that began now: the usual one, or until the Lease runs out."""
         expires = self._unchanged_since_seconds + LEASE_SECONDS - now_seconds
         return expires if 0 < expires < RETRY_SECONDS else RETRY_SECONDS
 
@@ -126,25 +126,25 @@ class Elector:
         self._ref = ObjectRef(LEASE_API, "Lease", namespace, name)
         self._election = Election(identity)
         self._is_known = False
-        """Whether our last write was the last of all, as far as we know, so that the next one need not read first."""
+        """True where our last write was the last of all, as far as we know: then the next one need not read first."""
         self._problem = ""
 
     def leads(self) -> bool:
-        """Whether this process may write now."""
+        """Tell whether this process may write now."""
         return self._election.leads(self._now())
 
     def write_seconds(self) -> float:
-        """For how long a write that begins now may be under way; 0: it must not begin."""
+        """Time that a write which begins now may be under way; 0: it must not begin."""
         return self._election.write_seconds(self._now())
 
     @property
     def deposed(self) -> bool:
-        """Whether this process led, and another one since."""
+        """True where this process led, and another one since."""
         return self._election.deposed
 
     @property
     def says(self) -> str:
-        """Who leads, in a few words."""
+        """Name the leader, in a few words."""
         holder = self._election.lease.holder if self._election.lease else ""
         if holder != self._election.identity:
             return f"standing by; {holder or 'no one'} leads"

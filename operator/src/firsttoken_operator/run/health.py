@@ -18,20 +18,20 @@ LEAST_ALLOWED_SECONDS = 60.0
 """More than the deadlines of all that a tick waits for, one after the other: where a Prometheus and an API server hang
 at once, a tick ends late, and that is no reason for a restart."""
 SYNC_ALLOWED_SECONDS = 300.0
-"""For so long the caches may fill without getting any fuller."""
+"""Time for which the caches may fill without getting any fuller."""
 
 
 @dataclass(slots=True)
 class Heartbeats:
-    """When the loop and each of its resources were last seen alive, in seconds of the loop's clock."""
+    """Times at which the loop and each of its resources were last seen alive, in seconds of the loop's clock."""
 
     tick_seconds: float
     synced: bool = False
     """Every watch has delivered its first list."""
     sync_progress_seconds: float | None = None
-    """When the caches were last seen to fill; None: they were not asked for yet."""
+    """Time at which the caches were last seen to fill; None: they were not asked for yet."""
     awaited: str = ""
-    """What they lack, in words."""
+    """Names of what they lack, in words."""
     last_tick_seconds: float | None = None
     """End of the last complete tick."""
     due_since: dict[str, float] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Heartbeats:
 
     @property
     def allowed_seconds(self) -> float:
-        """From the end of one tick to the end of the next."""
+        """Time from the end of one tick to the end of the next."""
         return max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
 
     def problem(self, now_seconds: float) -> str:
-        """Why the process should be restarted; empty: it is fine."""
+        """Say why the process should be restarted; empty: it is fine."""
         allowed = self.allowed_seconds
         if self.last_tick_seconds is not None and now_seconds - self.last_tick_seconds > allowed:
             return f"no complete tick for {now_seconds - self.last_tick_seconds:.0f} s"
@@ -54,7 +54,7 @@ class Heartbeats:
         return f"no decision for {len(late)} resources, first {min(late)}" if late else ""
 
     def not_ready(self) -> str:
-        """Why the process is not ready; empty: it is."""
+        """Say why the process is not ready; empty: it is."""
         if not self.synced:
             return f"the caches are being filled: {self.awaited}" if self.awaited else "the caches are being filled"
         return "" if self.last_tick_seconds is not None else "no complete tick yet"

@@ -52,7 +52,7 @@ class _Source:
     due_seconds: float = 0.0
     waiting: dict[str, _Wish] = field(default_factory=dict)
     reading: asyncio.Future[list[tuple[_Wish, ForecastState]]] | None = None
-    """What was asked for; a state without samples: nothing is known of it."""
+    """Answer that is awaited; a state without samples: nothing is known of it."""
     problem: str = ""
 
 
@@ -78,7 +78,7 @@ class Histories:
 
     @property
     def is_reading(self) -> bool:
-        """Whether a source is being asked, or its answer has not been taken yet."""
+        """True while a source is being asked, or its answer has not been taken yet."""
         return any(source.reading is not None for source in self._sources.values())
 
     def close(self) -> None:

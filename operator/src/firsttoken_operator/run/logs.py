@@ -43,7 +43,7 @@ class RepeatedErrors(logging.Filter):
         self._told: dict[tuple[str, object], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is worth its lines."""
+        """Tell whether the record is worth its lines."""
         if not record.exc_info:
             return True
         key, since = (record.getMessage(), record.exc_info[0]), record.created - REPEAT_SECONDS

@@ -40,12 +40,12 @@ from firsttoken_operator.run.sizer import Sizer
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-"""How often to look between two ticks whether this process leads by now."""
+"""Interval of looks between two ticks whether this process leads by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the loop drives. `rendered` is None where nothing is rendered; `leads`: whether this process may write."""
+    """Parts that the loop drives. `rendered` is None where nothing is; `leads`: whether this process may write."""
 
     store: Store
     writes: WriteQueue
@@ -64,7 +64,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Tick:
-    """What all resources of one tick share."""
+    """Values that all resources of one tick share."""
 
     answers: Mapping[str, Answer]
     foreign: Mapping[str, ForeignWrite]
@@ -90,7 +90,7 @@ class Loop:
         self._restoring = Restoring()
         self._ownerships: dict[str, Ownership] = {}
         self._led = False
-        """Whether this process has ever decided as the leader: from then on no other one of ours writes."""
+        """True once this process has decided as the leader: from then on no other one of ours writes."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tick on schedule until `stop` is set; the tick under way, and what it has to write, is finished first."""

@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 _MEBIBYTE = 1024 * 1024
 
 Reading = tuple[SourceReading, gateway.GatewayReading]
-"""What the pods and the gateway of one source said at one tick."""
+"""Answers of the pods and the gateway of one source at one tick."""
 
 
 def source_configs(settings: Settings) -> dict[str, SourceConfig]:
-    """How each source is reached, by its name."""
+    """Make the configuration by which each source is reached, by its name."""
     return {
         name: SourceConfig(
             name=name,
@@ -115,7 +115,7 @@ class Measuring:
         )
 
     def _unread(self, name: str) -> Reading:
-        """What is known of a source that was not asked, or has not answered."""
+        """Stand in for a source that was not asked, or has not answered."""
         if name in self._readers:
             # NB: without for how long: another text at every outage would be another Event.
             why = Missing(Reason.SOURCE_UNREACHABLE, f"{self._configs[name].about}: no answer in time")
@@ -126,7 +126,7 @@ class Measuring:
 
 
 def _is_answer(reading: Reading) -> bool:
-    """Whether any query reached the source."""
+    """Tell whether any query reached the source."""
     pods, _ = reading
     unreachable = [failure.reason is Reason.SOURCE_UNREACHABLE for failure in pods.failures]
     return bool(pods.up or pods.pods) or not unreachable or not all(unreachable)

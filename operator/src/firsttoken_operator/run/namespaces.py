@@ -1,4 +1,4 @@
-"""Which of the declared namespaces may be read: one that is gone, and its RoleBinding with it, stops no other one.
+"""Namespaces of the declared ones that may be read: one that is gone, and its RoleBinding with it, stops no other one.
 
 Settled at the start, for watches and caches alike. Where rights go the watches end the process, and where they come
 `until_readable` does: the next process starts with what is true then, in seconds.

@@ -55,12 +55,12 @@ from firsttoken_operator.run.watches import WATCHED, Watched
 logger = logging.getLogger(__name__)
 
 DEFINITIONS_SECONDS = 5.0
-"""How often to look for custom resource definitions that are not installed yet."""
+"""Interval between looks for custom resource definitions that are not installed yet."""
 LAST_TICK_SECONDS = 2.0
-"""How long the tick under way, and what it has to write, may take to finish after a signal: the rest is the next
+"""Time that the tick under way, and what it has to write, may take to finish after a signal: the rest is the next
 operator's, which begins at once."""
 LEAST_DEADLINE_SECONDS = 10.0
-"""Of a write, where a tick is shorter."""
+"""Shortest deadline of a write, where a tick is shorter."""
 
 
 async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
@@ -120,7 +120,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
 
 
 def write_deadline_seconds(tick_seconds: float) -> float:
-    """How long a write may take, its wait for a turn included."""
+    """Time that a write may take, its wait for a turn included."""
     return max(tick_seconds, LEAST_DEADLINE_SECONDS)
 
 

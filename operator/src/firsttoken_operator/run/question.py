@@ -38,7 +38,7 @@ _REASONS: tuple[tuple[type[SizingError], Reason], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one resource asks. `basis`: what it was made from; where that is the same, so is the question."""
+    """Question of one resource. `basis`: what it was made from; where that is the same, so is the question."""
 
     namespace: str
     name: str
@@ -96,7 +96,7 @@ def content_of(request: SizingRequest) -> str:
 
 @cache
 def fingerprint() -> str:
-    """What an answer depends on beside its question: the version, and every file of the sizing, catalog included."""
+    """Hash of what an answer depends on beside its question: the version, and every file of sizing and catalog."""
     digest, folder = hashlib.sha256(version("firsttoken").encode()), Path(firsttoken_sizing.__file__).parent
     for file in sorted(folder.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
@@ -145,7 +145,7 @@ def _refused(error: Exception, name: str) -> Answer:
 
 
 def better(request: SizingRequest, answer: Answer) -> ConfigurationKey | None:
-    """What the sizing would choose if nothing were pinned, where it costs less or, without prices, takes fewer GPUs."""
+    """Find what sizing would choose with nothing pinned, where it costs less or, without prices, takes fewer GPUs."""
     try:
         best, present = size(replace(request, pinned=None)), answer.shown
     except Exception:

@@ -1,4 +1,4 @@
-"""How long a tick waits for a source of metrics, and when one that hangs is asked again.
+"""Wait of a tick for a source of metrics, and the times at which one that hangs is asked again.
 
 A source that answers is waited for. Once another one has answered, that wait has an end: a few seconds, or four times
 what the source usually takes. One that was late is read on the side, ever less often, and counts again from the tick
@@ -24,13 +24,13 @@ from typing import Generic, TypeVar
 logger = logging.getLogger(__name__)
 
 LEAST_WAIT_SECONDS = 3.0
-"""What answers in milliseconds may once take longer, and a healthy source that is missing once is watched anew."""
+"""Least wait: an answer of milliseconds may once take longer, and a source that misses one tick is watched anew."""
 WAIT_FACTOR = 4.0
-"""Of the usual time: a server that compacts its blocks takes a few times as long."""
+"""Multiple of the usual time: a server that compacts its blocks takes a few times as long."""
 USUAL_GAIN = 0.2
 """Weight of the latest answer in what is usual: about the last five count."""
 MOST_TICKS_BETWEEN = 8
-"""From one question to the next while it hangs: two minutes at the default tick."""
+"""Ticks from one question to the next while it hangs: two minutes at the default tick."""
 
 Read = TypeVar("Read")
 
@@ -51,7 +51,7 @@ class SourceReader(Generic[Read]):
 
     @property
     def patience_seconds(self) -> float:
-        """How much longer than another source this one may take."""
+        """Time that this one may take beyond another source."""
         return max(LEAST_WAIT_SECONDS, WAIT_FACTOR * self._usual_seconds)
 
     def begin(self) -> asyncio.Task[Read] | None:
@@ -67,7 +67,7 @@ class SourceReader(Generic[Read]):
         return None if self._late_in_a_row else self._task
 
     def end(self) -> Read | None:
-        """What the source said; None: nothing yet, or nothing that can be used."""
+        """Take what the source said; None: nothing yet, or nothing that can be used."""
         if self._task is not None and self._task.done():
             return self._take(self._task)
         if self._task is not None and not self._is_late:
@@ -103,7 +103,7 @@ class SourceReader(Generic[Read]):
 
 
 async def read_all(readers: Mapping[str, SourceReader[Read]]) -> dict[str, Read | None]:
-    """What each source says at this tick, by name; None: nothing."""
+    """Read what each source says at this tick, by name; None: nothing."""
     waiting = {task: reader for reader in readers.values() if (task := reader.begin()) is not None}
     if waiting:
         # NB: a source that is alone, or slow together with all others, holds up no other: its own deadline ends it.

@@ -26,7 +26,7 @@ Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
 """Takes one watch event: the kind, its type (None: listed, ADDED, MODIFIED, DELETED) and the object."""
 
 RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
-"""How long to wait before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
+"""Waits before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
 LONGEST_OUTAGE_SECONDS = sum(RETRY_SECONDS)
 """A server that refuses or hangs for longer would leave a frozen cache."""
 FAILURES_BEFORE_LIST = 3
@@ -49,7 +49,7 @@ class Reflector:
     ) -> None:
         self.kind = kind
         self.listed = False
-        """Whether everything has been fed that there was at some time since the start."""
+        """True once everything has been fed that there was at some time since the start."""
         self._cluster = cluster
         self._path = kind.path(namespace)
         self._query = {"fieldSelector": kind.field_selector} if kind.field_selector else {}
@@ -78,7 +78,7 @@ class Reflector:
                 await asyncio.sleep(self._pause_seconds(error))
 
     def _pause_seconds(self, error: ClusterError) -> float:
-        """How long to wait after a failure. Raises it where it is one too many."""
+        """Time to wait after a failure. Raises it where it is one too many."""
         now = self._clock()
         # NB: a proxy may cut what is quiet for half a minute. A watch that is silent for longer is one that hangs.
         if LIVED_SECONDS <= now - self._opened_seconds < WATCH_SILENCE_SECONDS:

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 RENDERINGS_A_TICK = 30
 """At most: a leader that takes over renders everything anew, and the tick waits for it."""
 STATES_SECONDS = 5.0
-"""How long the lists of what is rendered may take, for which the tick waits, too."""
+"""Time that the lists of what is rendered may take, for which the tick waits, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class _Due:
 
 
 class Rendered:
-    """What this process has rendered, by uid of the resource."""
+    """Objects that this process has rendered, by uid of the resource."""
 
     def __init__(
         self, renderer: Renderer, *, monitor_labels: Mapping[str, str], scrape_interval_seconds: float
@@ -67,7 +67,7 @@ class Rendered:
         self._tried: dict[str, int] = {}
         """Tick of the last attempt."""
         self._made_gpus: dict[str, int] = {}
-        """Of Deployments that the watch does not show yet."""
+        """GPUs of Deployments that the watch does not show yet."""
         self._tick = 0
 
     def explain(self, resource: ResourceSnapshot) -> ResourceSnapshot:
@@ -145,7 +145,7 @@ class Rendered:
         return [found.get(a.resource.uid) for a, _ in due]
 
     def _due(self, admitted: Admission, rendering: Rendering, now: States) -> _Due | None:
-        """What is to be rendered. `now`: the objects as they are, as far as that is known."""
+        """Work out what is to be rendered. `now`: the objects as they are, as far as that is known."""
         uid = admitted.resource.uid
         wanted = json.dumps([make(rendering) for make in (deployment, service, pod_monitor)], sort_keys=True)
         before = self._applied.get(uid)
@@ -155,7 +155,7 @@ class Rendered:
         return _Due(uid, rendering, admitted.replicas, wanted, is_known)
 
     async def _render(self, due: _Due) -> RenderResult | None:
-        """What became of it; None: all is as it should be."""
+        """Render, and tell what became of it; None: all is as it should be."""
         result = await self._renderer.render(due.rendering, due.replicas, is_known=due.is_known)
         if result is None:
             return self._problems.get(due.uid)  # Not tried: what was true stays so.

@@ -1,4 +1,4 @@
-"""What a new process takes over from the status that the last one wrote: only what makes it more careful.
+"""Restoration of a new process from the status that the last one wrote: only what makes it more careful.
 
 What that is, and why nothing else, is in docs/design/control.md ("After a restart").
 
@@ -135,7 +135,7 @@ def _is_older_than(status: InferenceDeploymentStatus, created_seconds: float | N
 
 
 def _is_sized_as(status: SizingStatus | None, sized: Sized) -> bool:
-    """Whether the status was written under this sizing: the same configuration with the same capacity."""
+    """Tell whether the status was written under this sizing: the same configuration with the same capacity."""
     if status is None or status.configuration is None or status.requests_per_second_per_replica is None:
         return False
     rate = decimal_string(float(decimal(status.requests_per_second_per_replica)))
@@ -144,7 +144,7 @@ def _is_sized_as(status: SizingStatus | None, sized: Sized) -> bool:
 
 
 def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Calibration:
-    """What was learned as far as it is a reason for care: more than was sized is to be learned again."""
+    """Restore what was learned as far as it is a reason for care: more than was sized is to be learned again."""
     seen = status.calibration
     if seen is None:
         return Calibration()
@@ -174,12 +174,12 @@ def _decreases(status: InferenceDeploymentStatus, target: Target, tick: Tick) ->
 
 
 def _slept(status: InferenceDeploymentStatus) -> bool:
-    """Whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
+    """Tell whether `minReplicas: 0` had put it to sleep: a minimum that was raised since then wakes it up."""
     return any(c.type == ConditionType.METRICS_HEALTHY.value and c.reason in SLEEPING for c in status.conditions)
 
 
 def _earliest(timestamp: str, tick: Tick) -> float | None:
-    """When that was on the logical clock, at the earliest; None: the text is no time.
+    """Convert a timestamp to the logical clock, at the earliest; None: the text is no time.
 
     Times of the future (the clock was set back since) count as now, here and in `_latest`.
     """
@@ -188,7 +188,7 @@ def _earliest(timestamp: str, tick: Tick) -> float | None:
 
 
 def _latest(timestamp: str, tick: Tick) -> float | None:
-    """When it was seen, at the latest."""
+    """Convert a timestamp to the logical clock, at the latest that it was seen."""
     at = _earliest(timestamp, tick)
     late = SEEN_AFTER_TICKS * tick.interval_seconds + TIMESTAMP_RESOLUTION_SECONDS
     return None if at is None else min(tick.clock_seconds, at + late)

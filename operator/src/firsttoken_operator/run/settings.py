@@ -1,4 +1,4 @@
-"""What the cluster's administrator sets: the operator's configuration file and flags, read once at start.
+"""Settings of the cluster's administrator: the operator's configuration file and flags, read once at start.
 
 A tenant sets nothing here: an InferenceDeployment only names one of the Prometheus servers listed here.
 
@@ -74,7 +74,7 @@ class PrometheusSettings(_Section):
     bearer_token_file: Path | None = None
     basic_auth: BasicAuthSettings | None = None
     allow_insecure_token: bool = False
-    """Whether token or password may be sent over plain HTTP, readable on the way."""
+    """Permission to send token or password over plain HTTP, readable on the way."""
     certificate_authority_file: Path | None = None
     client_certificate_file: Path | None = None
     client_key_file: Path | None = None
@@ -129,7 +129,7 @@ class PrometheusSettings(_Section):
 
 
 class ApiServerSettings(_Section):
-    """What the operator may ask of the API server, beside its watches."""
+    """Budget of what the operator may ask of the API server, beside its watches."""
 
     requests_per_second: float = Field(default=50.0, ge=1, le=1000)
     burst: int = Field(default=100, ge=20, le=10_000)
@@ -153,16 +153,16 @@ class Settings(_Section):
     namespaces: tuple[str, ...] = ()
     """Namespaces to watch; empty: all."""
     port: int = Field(default=8080, ge=0, le=65535)
-    """Of /metrics, /healthz and /readyz; 0 takes a free one."""
+    """Port of /metrics, /healthz and /readyz; 0 takes a free one."""
     host: str = "0.0.0.0"
     advisory: bool = False
     """Dry run: every resource is treated as Advisory; nothing is scaled and nothing rendered."""
     cluster_scoped: bool = True
-    """Whether there are rights on what belongs to no namespace; without them no GPUPool, BenchmarkProfile or node."""
+    """Rights on what belongs to no namespace: without them no GPUPool, BenchmarkProfile or node."""
     render: bool = False
-    """Whether `spec.runtime` is rendered into Deployments, Services and PodMonitors (needs the rights for it)."""
+    """Rendering of `spec.runtime` into Deployments, Services and PodMonitors (needs the rights for it)."""
     render_namespaces: tuple[str, ...] = ()
-    """Where there are rights to render; empty: in all that are watched."""
+    """Namespaces with rights to render; empty: all that are watched."""
     writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
     """Namespace and name of the ConfigMap that stops all writes; empty: there is none."""
     sizing_store: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
@@ -170,10 +170,10 @@ class Settings(_Section):
     pod_monitor_labels: dict[str, str] = Field(default_factory=dict)
     """Labels by which the cluster's Prometheus selects PodMonitors."""
     leader_elect: bool = False
-    """Whether only the holder of a Lease writes; without it there must be one operator."""
+    """Election by a Lease, whose holder alone writes; without it there must be one operator."""
     lease_name: str = Field(default="firsttoken", pattern=DNS_NAME)
     lease_namespace: str = Field(default="", pattern=f"^$|{DNS_NAME}")
-    """Of the Lease: that of the operator's pod."""
+    """Namespace of the Lease: that of the operator's pod."""
     initial_streaming: bool = False
     """Fill the caches by a streaming list; only for API servers that are known to support it."""
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")

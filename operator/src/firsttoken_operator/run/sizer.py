@@ -45,7 +45,7 @@ class Sizer:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="sizing")
         self._questions: dict[str, Question] = {}
-        """What each resource asks now, by uid."""
+        """Questions that the resources ask now, by uid."""
         self._known: dict[str, Answer] = {}
         """By content."""
         self._in_force: dict[str, Question] = {}
@@ -55,12 +55,12 @@ class Sizer:
 
     @property
     def waiting(self) -> int:
-        """How many resources wait for their turn."""
+        """Number of resources that wait for their turn."""
         return len(self._turns)
 
     @property
     def is_working(self) -> bool:
-        """Whether a question is being answered."""
+        """True while a question is being answered."""
         return self._working is not None and not self._working.done()
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Sizer:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def kept(self) -> dict[str, Kept]:
-        """What the next process is to know, by content: the answers of the sizing model that are in force."""
+        """Keep for the next process, by content, the answers of the sizing model that are in force."""
         generations: dict[int, dict[str, int]] = defaultdict(dict)
         for uid, asked in self._in_force.items():
             generations[id(self._known.get(asked.content))][uid] = asked.generation
@@ -110,7 +110,7 @@ class Sizer:
         return {uid: self._answer(asked) for uid, asked in self._in_force.items()} | unreadable
 
     def _settle(self, asked: Question) -> bool:
-        """Whether the answer is known; it is in force then."""
+        """Tell whether the answer is known; it is in force then."""
         if asked.refusal is None and asked.content not in self._known:
             return False
         self._in_force[asked.uid] = asked
@@ -162,7 +162,7 @@ class Sizer:
         self._known[content] = replace(answer, recommended=recommended, compared=True)
 
     async def _run(self, work: Callable[..., Result], *arguments: object) -> tuple[Result, float]:
-        """What the work returns, and the CPU seconds that it took."""
+        """Run the work: its result, and the CPU seconds that it took."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, _timed, work, arguments)
 
 

@@ -33,7 +33,7 @@ UID = "sizings"
 """Under which the queue of writes knows them."""
 SHARDS = "0123456789abcdef"
 SHARD_BYTES = 900_000
-"""Of the mebibyte that a ConfigMap may hold: about 240 answers, 4,000 in all."""
+"""Bytes that are used of the mebibyte that a ConfigMap may hold: about 240 answers, 4,000 in all."""
 ANSWER_BYTES = 1_000_000
 """More than any answer has; what unpacks to more is none of ours."""
 
@@ -45,11 +45,11 @@ class SizingStore:
         self._namespace, _, self._name = name.partition("/")
         self._cluster, self._writes = cluster, writes
         self._there: dict[str, Mapping[str, str]] = {}
-        """What each ConfigMap holds, as far as it is known."""
+        """Contents of each ConfigMap, as far as they are known."""
         self._packed: dict[str, tuple[Kept, str]] = {}
 
     async def load(self) -> dict[str, Kept]:
-        """What the last process knew, by content. Never raises `ClusterError`."""
+        """Load what the last process knew, by content. Never raises `ClusterError`."""
         found = await asyncio.gather(*map(self._load, SHARDS))
         kept = {content: each for shard in found for content, each in shard.items()}
         logger.info("%d sizings are known from before", len(kept))
@@ -88,7 +88,7 @@ class SizingStore:
         return await asyncio.to_thread(_unpacked, self._there[shard])
 
     def _shards(self, kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
-        """What each ConfigMap is to hold, as far as there is room."""
+        """Fill each ConfigMap, as far as there is room."""
         packed = {}
         for content, each in kept.items():
             known = self._packed.get(content)

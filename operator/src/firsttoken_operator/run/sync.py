@@ -97,7 +97,7 @@ class CacheSync:
         self._awaited[kind.plural] = (listed if known is None else known & listed) - self._held[kind.plural].keys()
 
     def _missing(self, reflectors: Sequence[Reflector]) -> str:
-        """What is awaited, in words; empty: nothing."""
+        """Say what is awaited, in words; empty: nothing."""
         left = {kind.kind: self._awaited.get(kind.plural) for kind in self._told}
         said = [
             f"{name}: {'not listed' if uids is None else len(uids)}" for name, uids in left.items() if uids != set()

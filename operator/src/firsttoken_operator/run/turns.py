@@ -1,4 +1,4 @@
-"""Whose turn it is: namespaces get equal shares of what the work costs, and in each the first that came is the first.
+"""Turns: namespaces get equal shares of what the work costs, and in each the first that came is the first.
 
 A namespace is charged the CPU seconds that its work took, and the one that was charged least is next (start-time fair
 queuing). One that begins to wait starts at the charge of those who wait, so that rest earns no credit; one that was

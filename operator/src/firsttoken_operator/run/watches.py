@@ -1,4 +1,4 @@
-"""What the operator watches: one table, read by the kopf wiring, the cache check and the test of the RBAC rules."""
+"""Watches of the operator: one table, read by the kopf wiring, the cache check and the test of the RBAC rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Watched:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a custom resource of ours, which kopf watches; the others have a reflector."""
+        """True where it is a custom resource of ours, which kopf watches; the others have a reflector."""
         return self.group == GROUP
 
     @property

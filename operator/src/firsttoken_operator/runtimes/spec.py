@@ -1,4 +1,4 @@
-"""What a runtime is to the operator: the engine inside, and how its container is run where the operator renders it."""
+"""Runtimes as the operator sees them: the engine inside, and how its container is run where the operator renders it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class ContainerSpec:
     """Facts of a runtime's image that a pod has to meet. Restricted: nothing here is text of a tenant."""
 
     name: str
-    """Of the container, and of the application in its labels."""
+    """Name of the container, and of the application in its labels."""
     user: int
     """Not root; also its group and that of its volumes."""
     cache_path: str
-    """Where it keeps weights."""
+    """Directory where it keeps weights."""
     ready_path: str
     live_path: str
     port: int
-    """Of the OpenAI-compatible API, as installed."""
+    """Port of the OpenAI-compatible API, as installed."""
     metrics_path: str
     secret_variable: str
     """Environment variable for the key of the model registry."""

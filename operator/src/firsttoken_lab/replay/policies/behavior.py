@@ -30,7 +30,7 @@ class Rule:
 
 KUBERNETES_UP = Rule(pods=4, percent=100, period_seconds=15.0, window_seconds=0.0)
 KUBERNETES_DOWN = Rule(pods=None, percent=100, period_seconds=15.0, window_seconds=300.0)
-"""Where a manifest has no `behavior`."""
+"""Rule where a manifest has no `behavior`."""
 
 
 class Behavior:
@@ -43,7 +43,7 @@ class Behavior:
         self._changes: deque[tuple[float, int]] = deque()
 
     def limited(self, now_seconds: float, replicas: int, wanted: int) -> int:
-        """What is set where `replicas` are asked for and `wanted` is recommended."""
+        """Limit a change to what is set where `replicas` are asked for and `wanted` is recommended."""
         stable = self._stabilized(now_seconds, replicas, wanted)
         if stable > replicas:
             began = replicas - self._changed(now_seconds, self._up.period_seconds)

@@ -84,7 +84,7 @@ class Engine:
 
 
 def planner_command() -> tuple[str, ...]:
-    """How to start the bridge in the planner's environment. Raises `Unavailable` with the command that makes it."""
+    """Command that starts the bridge in the planner's environment. Raises `Unavailable` with the one that makes it."""
     environment, bridge = _PEERS / "environment.py", _PEERS / "dynamo" / "bridge.py"
     if not bridge.exists():
         raise Unavailable("Dynamo's planner is replayed from a checkout of the repository only: clone it, run it there")
@@ -134,7 +134,7 @@ class Dynamo:
         }
         self._process: subprocess.Popen[str] | None = None
         self.reasons: list[str | None] = []
-        """Why it decided what it did, in its own words, one a tick; None where it said nothing."""
+        """Reasons of what it decided, in its own words, one a tick; None where it said nothing."""
 
     def desired(self, view: View) -> int:
         """One adjustment interval; where the planner has no target, what is there."""

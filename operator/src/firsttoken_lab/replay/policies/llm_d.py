@@ -22,10 +22,10 @@ from firsttoken_lab.replay.policies.view import View
 from firsttoken_sizing.errors import InvalidInput
 
 SYNC_SECONDS = 15.0
-"""Of the recording rules, and of the HPA."""
+"""Interval of the recording rules, and of the HPA."""
 RATE_WINDOW_SECONDS = 60.0
 QUANTILE = 0.9
-"""Of TTFT and TPOT; the guide's, whatever the SLA's percentile is."""
+"""Quantile of TTFT and TPOT; the guide's, whatever the SLA's percentile is."""
 UP = Rule(pods=4, percent=100, period_seconds=60.0, window_seconds=30.0)
 DOWN = Rule(pods=1, percent=None, period_seconds=120.0, window_seconds=180.0)
 
@@ -40,7 +40,7 @@ class Law:
     """Applied to each sample before it is averaged: one sample at the knee must not inflate the average for long."""
     average_seconds: float = 45.0
     tolerance: float = 0.1
-    """Of the HPA that KEDA makes: it ignores a smaller relative change, so +1 does nothing from 10 replicas on."""
+    """Tolerance of the HPA that KEDA makes: a smaller relative change is ignored, as +1 is from 10 replicas on."""
 
     def __post_init__(self) -> None:
         if not 0 < self.scale_down_below <= self.scale_up_above < self.clamp:

@@ -51,7 +51,7 @@ class Ours:
         self.decisions: list[Decision] = []
         """Those that changed something, in order."""
         self.capacity_factors: list[tuple[float, float]] = []
-        """What was learned of the capacity: when (seconds), and the factor on the sized one, each time it changed."""
+        """Capacity as it was learned: when (seconds), and the factor on the sized one, each time it changed."""
 
     def desired(self, view: View) -> int:
         """One tick of the operator; what changed something is kept."""

@@ -30,7 +30,7 @@ class Context:
 
     setting: Setting
     mean_input_tokens: float
-    """Of the traffic."""
+    """Mean over the traffic."""
     mean_output_tokens: float
     initial: int
     """Replicas that every policy without a size of its own begins with."""
@@ -41,7 +41,7 @@ class Context:
     static_p95: int
     """Replicas for the 95th percentile of the loads of all minutes."""
     calendar: Calendar
-    """When the traffic happens, and what the resource declares for then."""
+    """Calendar of the traffic: when it happens, and what the resource declares for then."""
 
 
 Factory = Callable[[Context], Policy]

@@ -27,7 +27,7 @@ class Schedule:
         self.initial = self._asked(0.0)
 
     def desired(self, view: View) -> int:
-        """What serves now, and what has to start now to serve in time."""
+        """Ask for what serves now, and what has to start now to serve in time."""
         return self._asked(view.now_seconds)
 
     def _asked(self, now_seconds: float) -> int:

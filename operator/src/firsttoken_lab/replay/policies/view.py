@@ -1,4 +1,4 @@
-"""What a policy sees at one of its ticks, and what a policy is. True arrivals are not here; only a gateway counts them.
+"""Policies, and what each sees at one of its ticks. True arrivals are not here; only a gateway counts them.
 
 Every policy gets the same: pods as Kubernetes shows them, and samples as Prometheus scraped them, late by the lag.
 While metrics are out (`Stage.metric_outages`) they are out for all of them, whatever a policy brings along.
@@ -16,7 +16,7 @@ from firsttoken_sizing.errors import SizingError
 
 
 class Unavailable(SizingError):
-    """What a policy needs is not there: the message says what, and how to get it."""
+    """Lack of what a policy needs: the message says what, and how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class View:
     read_metrics: Callable[[], Metrics]
     """The same samples as the operator reads them. NB: nothing is queried before a policy asks."""
     gateway: Gateway | None = None
-    """For the policies of those who put one in front of the engines; as late as the samples."""
+    """Gateway of those who put one in front of the engines; as late as the samples."""
     requests_in_pods: Callable[[], float] | None = None
     """Requests that the ready pods hold at this moment, for a policy that brings a proxy into every pod to count them
     (Knative). NB: nothing is counted before a policy asks."""
@@ -54,7 +54,7 @@ class Policy(Protocol):
     """Decides how many replicas to ask for. Stateful; made anew for every replay."""
 
     name: str
-    """How it is called on the command line."""
+    """Name on the command line."""
     interval_seconds: float
     """Between two of its ticks."""
     initial: int

@@ -38,7 +38,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is expected between now and the horizon. `samples` 0: nothing was observed and all rates are 0."""
+    """Expectation between now and the horizon. `samples` 0: nothing was observed and all rates are 0."""
 
     level_per_second: float
     """The rate now with the counting noise removed."""
@@ -106,7 +106,7 @@ def observe(state: ForecastState | None, at: Observation, config: ForecastConfig
 def predict(
     state: ForecastState | None, epoch_seconds: float, horizon_seconds: float, config: ForecastConfig
 ) -> Forecast:
-    """What to expect from `epoch_seconds` until `horizon_seconds` later; without observations, `samples` is 0.
+    """Predict from `epoch_seconds` until `horizon_seconds` later; without observations, `samples` is 0.
 
     A horizon that is no number is 0. A state is not too old to be asked: the level stays, the deviation grows.
     """

@@ -19,7 +19,7 @@ from firsttoken_operator.estimate.forecast.noise import NoiseState
 from firsttoken_operator.estimate.forecast_config import ForecastConfig
 
 ANSCOMBE = 3.0 / 8.0
-"""Of the transform that makes the variance of counts one; mathematics, not to be tuned."""
+"""Constant of the transform that makes the variance of counts one; mathematics, not to be tuned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class LevelState:
 
     at_seconds: float
     since_seconds: float
-    """When it was last started anew: at the first observation, after a gap, at a jump."""
+    """Time when it was last started anew: at the first observation, after a gap, at a jump."""
     window_seconds: float
     rate: float
     variance: float
-    """Of the error of `rate`, (requests a second) squared."""
+    """Variance of the error of `rate`, (requests a second) squared."""
     direction: int
     """+1 or -1 where the last innovation was suspiciously large, else 0."""
     noise: NoiseState

@@ -32,11 +32,11 @@ class NoiseState:
     blocks: tuple[float, ...] = ()
     """Rates of the last disjoint windows, oldest first; emptied where the series is broken."""
     block_seconds: float = 0.0
-    """When the last of them ended."""
+    """Time when the last of them ended."""
 
 
 def begin(rate: float, window_seconds: float, config: NoiseConfig) -> NoiseState:
-    """What is assumed of a series that was never seen, at `rate` requests a second."""
+    """Assume the noise of a series that was never seen, at `rate` requests a second."""
     scale = max(rate, 1.0 / window_seconds)
     assumed = config.prior_dispersion, config.prior_movement_per_second
     return _assumed(config.prior_windows, config.prior_windows * scale, *assumed, window_seconds, config)

@@ -1,4 +1,4 @@
-"""Which method to use: each one's predictions are remembered and compared with what then came.
+"""Choice of a method: each one's predictions are remembered and compared with what then came.
 
 A method other than persistence is used only while its mean absolute error is lower than that of persistence over the
 same times by a margin, over enough horizons.
@@ -19,7 +19,7 @@ from firsttoken_operator.estimate.forecast_config import ScoreConfig
 
 
 class Method(StrEnum):
-    """How the largest rate within the horizon was predicted."""
+    """Method by which the largest rate within the horizon was predicted."""
 
     PERSISTENCE = "Persistence"
     """The rate stays what it is."""
@@ -38,14 +38,14 @@ class Pending:
     start_seconds: float
     horizon_seconds: float
     scale: float
-    """What errors are divided by: the level then, at least one request in a window."""
+    """Divisor of errors: the level then, at least one request in a window."""
     predictions: tuple[float, ...]
     """In the order of `Method`; negative: the method had nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one method did against persistence: exponentially forgotten sums over the same comparisons.
+    """Comparison of one method with persistence: exponentially forgotten sums over the same times.
 
     Errors are relative to the level at which the prediction was made (`Pending.scale`).
     """
@@ -67,10 +67,10 @@ class ScoreState:
     """The scoreboard: predictions that wait for their horizon to pass, and one score a method."""
 
     path: tuple[tuple[float, float, float], ...] = ()
-    """What came since the oldest of them: time, filtered rate, and how strongly the one before is tied to it."""
+    """Observations since the oldest of them: time, filtered rate, and how strongly the one before is tied to it."""
     pending: tuple[Pending, ...] = ()
     scored_seconds: float = 0.0
-    """When the last comparison was made."""
+    """Time of the last comparison."""
     scores: tuple[Score, ...] = (Score(), Score(), Score(), Score())
     """In the order of `Method`."""
 
@@ -109,7 +109,7 @@ def follow(
 
 
 def due(score: ScoreState, at_seconds: float, horizon_seconds: float, config: ScoreConfig) -> bool:
-    """Whether it is time to remember another prediction."""
+    """Tell whether it is time to remember another prediction."""
     stride = config.stride_horizons * horizon_seconds
     return not score.pending or at_seconds - score.pending[-1].start_seconds >= stride
 

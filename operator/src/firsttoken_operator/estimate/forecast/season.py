@@ -1,4 +1,4 @@
-"""How the rate usually moves at this hour: profiles of the day and of the week, learned as hourly means.
+"""Movement of the rate by the hour: profiles of the day and of the week, learned as hourly means.
 
 Only ratios are used: how the rate moves from now until the horizon relative to now, so the profile needs no scale and a
 growing service needs no correction. Hours, not minutes: finer bins learn the noise of single days. Over 615 s on the
@@ -22,7 +22,7 @@ WEEKDAY_SHIFT = 3
 
 @dataclass(frozen=True, slots=True)
 class SeasonState:
-    """What the rate was by hour: natural logarithms of hourly means, one profile of a day and one of a week."""
+    """Profiles of the rate by hour: natural logarithms of hourly means, one profile of a day and one of a week."""
 
     hour: int = 0
     """The hour now being observed, counted from the epoch."""

@@ -1,4 +1,4 @@
-"""Where the level is heading: a damped trend.
+"""Damped trend of the level.
 
 The trend of Holt (1957; International Journal of Forecasting 20, 2004) on the logarithm of the filtered level, damped
 as by Gardner and McKenzie (Management Science 31, 1985): growth does not go on for ever, and damped trends win
@@ -19,9 +19,9 @@ class TrendState:
     """Damped trends of the level, relative to it, a second."""
 
     slope: float = 0.0
-    """Of the level."""
+    """Slope of the level."""
     beyond_season: float = 0.0
-    """Of the level divided by the season."""
+    """Slope of the level divided by the season."""
 
 
 def follow(
