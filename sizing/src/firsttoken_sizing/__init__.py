@@ -115,7 +115,7 @@ _MODULES = {
         "Workload",
     ),
 }
-"""Where each public name lives."""
+"""Modules in which the public names live."""
 
 if not TYPE_CHECKING:  # A type checker reads the imports above, and so still knows a name that does not exist.
 

@@ -12,8 +12,8 @@ from firsttoken_sizing.workload import Percentile
 STATISTICS = tuple(percentile.key for percentile in Percentile)
 """Names of the fields of `Latency`, in their order."""
 MIXED_UNITS_FACTOR = 20.0
-"""How far throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or more, and a
-window 20 times shorter than its own queue has measured next to nothing."""
+"""Factor by which throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or
+more, and a window 20 times shorter than its own queue has measured next to nothing."""
 OVERLOAD_RATIO = 0.9
 """Below this share of Little's law a window was shorter than the queue that it measured: its throughput is right, its
 latencies are not (docs/design/sizing.md)."""
@@ -97,7 +97,7 @@ class Point(Latencies):
 
     @property
     def is_overload(self) -> bool:
-        """Whether the window was shorter than its own queue."""
+        """True where the window was shorter than its own queue."""
         return self.little_ratio is not None and self.little_ratio < OVERLOAD_RATIO
 
 

@@ -95,16 +95,16 @@ class Cost:
     gpu_hours_per_day: float | None = None
     gpu_hours_per_day_autoscaled: float | None = None
     per_thousand_requests_at_peak: float | None = None
-    """Of the servers or GPUs bought, at the declared peak."""
+    """Cost of the servers or GPUs bought, at the declared peak."""
     per_thousand_requests_at_peak_fractional: float | None = None
-    """Of the fraction of servers that the load uses (as the DLI course counts)."""
+    """Cost of the fraction of servers that the load uses (as the DLI course counts)."""
     per_thousand_requests_at_average: float | None = None
     per_thousand_requests_autoscaled: float | None = None
     per_million_tokens_at_peak: float | None = None
     """Input and output tokens together."""
     per_million_tokens_at_average: float | None = None
     api_per_thousand_requests: float | None = None
-    """What the declared per-token API takes for the same requests."""
+    """Price that the declared per-token API takes for the same requests."""
     api_per_million_tokens: float | None = None
     api_per_year_at_average: float | None = None
     break_even_requests_per_second: float | None = None
@@ -135,7 +135,7 @@ class Alternative:
     configuration: ConfigurationKey
     feasible: bool
     gpus: int | None
-    """Of the fleet; None where there is none, or where its size was not computed because it cannot win."""
+    """GPUs of the fleet; None where there is none, or where its size was not computed because it cannot win."""
     reason: str
     batching: Batching | None = None
     """None where prefill and decode have pools of their own."""
@@ -163,7 +163,7 @@ class Sizing(Latencies):
     peak_requests_per_second: float
     table: CapacityTable | None = None
     replicas: int = 0
-    """For the declared peak."""
+    """Replicas for the declared peak."""
     replicas_for_average: int | None = None
     gpus: int = 0
     servers: int = 0
@@ -173,15 +173,15 @@ class Sizing(Latencies):
     concurrency_per_replica: float = 0.0
     basis: Basis | None = None
     error_band_percent: float = 0.0
-    """How far the real requests a second of one replica may lie from the answer."""
+    """Distance that the real requests a second of one replica may have from the answer."""
     utilization_cap_percent: float = 0.0
     """That rate as a share of the largest stable one."""
     memory: Memory | None = None
     batching: Batching | None = None
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)
-    """What the answer assumes of the engine, under the engine's own option names."""
+    """Settings that the answer assumes of the engine, under the engine's own option names."""
     cost: Cost | None = None
     job: Job | None = None
-    """Of a declared offline job."""
+    """Answer to a declared offline job."""
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()

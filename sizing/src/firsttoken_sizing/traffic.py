@@ -1,4 +1,4 @@
-"""From what a business knows (calls a year, people, words) to what a sizing needs (requests a second, tokens).
+"""Traffic from what a business knows (calls a year, people, words) as a sizing needs it (requests a second, tokens).
 
 Arithmetic only, each step with its unit in the name; formulas in docs/design/sizing.md. Nothing is assumed in silence:
 how many hours of a day traffic flows, and how the peak follows from the average, are arguments.

@@ -67,7 +67,7 @@ class Sparsity(StrEnum):
     """Zeros in the weights that tensor cores skip."""
 
     TWO_OF_FOUR = "TwoOfFour"
-    """Of every four weights two are kept (2:4 structured sparsity)."""
+    """Sparsity that keeps two of every four weights (2:4 structured sparsity)."""
 
 
 @dataclass(frozen=True, slots=True)

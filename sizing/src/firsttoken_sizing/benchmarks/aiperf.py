@@ -30,7 +30,7 @@ class _Offered(NamedTuple):
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format."""
+    """Recognize a document in this format."""
     settings = _settings(document)
     return isinstance(settings.get("loadgen"), dict) or isinstance(settings.get("phases"), list)
 

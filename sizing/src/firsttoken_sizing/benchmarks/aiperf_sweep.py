@@ -21,7 +21,7 @@ _ONE_BY_ONE = "import the profile_export_aiperf.json of each run instead"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format."""
+    """Recognize a document in this format."""
     return isinstance(document.fields.get(_COMBINATIONS), list)
 
 

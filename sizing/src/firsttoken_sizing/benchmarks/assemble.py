@@ -1,4 +1,4 @@
-"""From runs to profiles: what each run is about, which runs belong together, and points measured more than once.
+"""Profiles assembled from runs: what each is about, which belong together, and points measured more than once.
 
 What a file does not say (GPU, precision, parallelism for most tools) must be declared; it is never guessed, and a
 declaration that contradicts the file is an error.
@@ -21,8 +21,8 @@ from firsttoken_sizing.profile import ConfigurationKey, Load, Point, Profile
 MAX_SOURCE_LENGTH = 480
 """Characters of `Profile.source`: a BenchmarkProfile holds 512, and one file a point (vLLM) makes many names."""
 SIGNIFICANT_DIGITS = 6
-"""Of a stored figure: far more than two measurements of one point agree in, and no floating-point noise of an average
-(3.2699999999999996)."""
+"""Digits of a stored figure: far more than two measurements of one point agree in, and no floating-point noise of an
+average (3.2699999999999996)."""
 
 Value = TypeVar("Value", int, str)
 

@@ -28,7 +28,7 @@ _REQUIRED = (
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format."""
+    """Recognize a document in this format."""
     return "task_inputs-model" in document.columns
 
 

@@ -19,7 +19,7 @@ from firsttoken_sizing.errors import UnreadableBenchmark
 from firsttoken_sizing.profile import STATISTICS, Latency
 
 PER_MILLISECOND = {"ns": 1e6, "us": 1e3, "ms": 1.0, "s": 1e-3, "sec": 1e-3, "seconds": 1e-3}
-"""How many of a unit of time, by the names that benchmark tools write, are one millisecond. A divisor, because
+"""Units of time in one millisecond, by the names that benchmark tools write. A divisor, because
 34,700,000 ns * 1e-6 is 34.699999999999996."""
 _OWN_NAMES: Mapping[str, str] = MappingProxyType({})
 _ABSENT = ("", "N/A", "n/a")
@@ -172,7 +172,7 @@ def _json_object(file: str, text: str) -> Mapping[str, Any]:
 
 
 def _is_one_object_a_line(text: str) -> bool:
-    """Whether a text that is no JSON document begins with two lines that are, as a file of requests does."""
+    """Recognize a text that is no JSON document, but whose first two lines are, as in a file of requests."""
     first_lines = [line for line in text.split("\n") if line.strip()][:2]
     try:
         return len(first_lines) == 2 and all(isinstance(json.loads(line), dict) for line in first_lines)

@@ -19,12 +19,12 @@ from firsttoken_sizing.profile import Load
 
 
 def recognizes_nested(document: Document) -> bool:
-    """Whether a document is of a release with nested settings (0.0.16)."""
+    """Recognize a document of a release with nested settings (0.0.16)."""
     return isinstance(_settings(document).get("perf_analyzer"), dict)
 
 
 def recognizes_flat(document: Document) -> bool:
-    """Whether a document is of a release with flat settings (0.0.8)."""
+    """Recognize a document of a release with flat settings (0.0.8)."""
     return "formatted_model_name" in _settings(document)
 
 

@@ -29,7 +29,7 @@ _REMEDY = "measure with the profile concurrent or poisson"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format, in any version of its layout."""
+    """Recognize a document in this format, in any version of its layout."""
     return "guidellm_version" in mapping(document.fields.get("metadata")) and "benchmarks" in document.fields
 
 

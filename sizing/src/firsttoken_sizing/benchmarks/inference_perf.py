@@ -21,7 +21,7 @@ KEPT_UP = 0.9
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format."""
+    """Recognize a document in this format."""
     return {"load_summary", "successes"} <= document.fields.keys()
 
 

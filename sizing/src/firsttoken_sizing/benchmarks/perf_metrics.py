@@ -18,7 +18,7 @@ from firsttoken_sizing.profile import Latency, Load, Point
 
 
 def run(document: Document, metrics: Mapping[str, Any], tool: str, load: Load, offered: float, place: str = "") -> Run:
-    """What the metrics say of one run; `offered` is its concurrency or its rate, as `load` says.
+    """Make a run of what the metrics say; `offered` is its concurrency or its rate, as `load` says.
 
     `place` is where the run stands in a file of several. Raises `UnreadableBenchmark`.
     """

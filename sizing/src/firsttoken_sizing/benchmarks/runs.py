@@ -50,7 +50,7 @@ class Run:
     failed: float | None = None
     """Requests that were answered, and those that were not, where the tool counts them."""
     remarks: tuple[str, ...] = ()
-    """What the reader left out of the point, and why."""
+    """Remarks of the reader: what it left out of the point, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ _UNQUANTIZED = (None, "", "NO_QUANT")
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format."""
+    """Recognize a document in this format."""
     return "tp_size" in mapping(document.fields.get("world_info")) and "request_info" in document.fields
 
 
@@ -81,7 +81,7 @@ def read(document: Document) -> list[Run | Refused]:
 
 
 def _all_at_once(document: Document) -> bool:
-    """Whether the run sent its requests at once, as it does without `--concurrency`."""
+    """Tell whether the run sent its requests at once, as it does without `--concurrency`."""
     issued = mapping(document.fields["world_info"]).get("issue_rate")
     if isinstance(issued, float) and math.isinf(issued):
         return True

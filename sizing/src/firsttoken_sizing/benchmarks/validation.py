@@ -16,10 +16,10 @@ COMPLETED_SHARE = 0.9
 FAILED_SHARE = 0.05
 """Above this share of failures the figures are those of the requests that the server was left with."""
 LATENCY_TOLERANCE = 0.25
-"""How far TTFT and token gaps may miss the end-to-end latency: means of ratios differ a little, wrong units by 1000."""
+"""Tolerance of TTFT and token gaps to the end-to-end latency: means of ratios differ a bit, wrong units by 1000."""
 LEAST_TTFT_SHARE = 0.25
-"""Of ITL: a first token takes a step of its own, and in 5,500 points of four public data sets it took at least 1.15
-times as long as the gap between later ones. Wrong units are off by 1000, which the end-to-end latency may not show."""
+"""Share of ITL: a first token takes a step of its own, and in 5,500 points of four public data sets it took at least
+1.15 times as long as a gap between later ones. Wrong units are off by 1000, which the end-to-end latency may hide."""
 MOST_MEAN_OVER_P99 = 10.0
 """Beyond it one request in a hundred would take nine tenths of all the time."""
 

@@ -31,7 +31,7 @@ _REMEDY = "measure with --max-concurrency alone, or with --request-rate alone"
 
 
 def recognizes(document: Document) -> bool:
-    """Whether a document is in this format."""
+    """Recognize a document in this format."""
     return {"mean_ttft_ms", "total_token_throughput"} <= document.fields.keys()
 
 

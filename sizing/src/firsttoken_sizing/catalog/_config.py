@@ -15,7 +15,7 @@ from firsttoken_sizing.errors import InvalidInput
 FIELD = "model.architecture"
 Item = TypeVar("Item")
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Where multimodal models keep the language model."""
+"""Fields in which multimodal models keep the language model."""
 _SHARED = ("quantization_config", "tie_word_embeddings", "torch_dtype", "dtype")
 """Settings that a multimodal model may give outside of that part."""
 _LARGEST = 10**9
@@ -34,7 +34,7 @@ class Config:
         return str(self.values.get("model_type") or "").lower()
 
     def has(self, *names: str) -> bool:
-        """Whether any of these fields has a value (null is none)."""
+        """Tell whether any of these fields has a value (null is none)."""
         return any(self.values.get(name) is not None for name in names)
 
     def whole(self, *names: str) -> int:

@@ -41,7 +41,7 @@ class Dimensions:
     shared_experts: int | None
     expert_width: int | None
     shared_width: int
-    """Of all shared experts of a layer together; 0 without any."""
+    """Width of all shared experts of a layer together; 0 without any."""
     vocabulary: int
     tied: bool
 
@@ -52,12 +52,12 @@ class Parameters:
 
     total: float
     active: float
-    """What one token uses: all but the experts that it is not sent to."""
+    """Parameters that one token uses: all but the experts that it is not sent to."""
     routed_experts: float
 
 
 def is_gated(config: Config) -> bool:
-    """Whether the feed-forward network has a gate (SwiGLU, GeGLU): three matrices."""
+    """Tell whether the feed-forward network has a gate (SwiGLU, GeGLU): three matrices."""
     activation = str(config.values.get("mlp_hidden_act") or config.values.get("hidden_act") or "")
     return config.model_type not in _UNGATED and activation not in ("relu2", "relu")
 
@@ -88,7 +88,7 @@ def count_parameters(config: Config, layers: Layers, of: Dimensions) -> Paramete
 
 
 def _mixing(config: Config, of: Dimensions, kind: Mixer) -> float:
-    """Of one layer of a kind."""
+    """Count the parameters of one layer of a kind."""
     if kind is Mixer.LINEAR:
         return _linear(config, of)
     if kind is Mixer.FULL and config.has("kv_lora_rank"):

@@ -35,7 +35,7 @@ def published_precision(config: Config) -> str:
 
 
 def quantizes_experts_only(config: Config) -> bool:
-    """Whether a checkpoint leaves its attention in 16 bits, which of a mixture of experts are nearly all parameters."""
+    """Tell whether a checkpoint leaves attention, a small part of a mixture of experts, in 16 bits."""
     quantization = config.part("quantization_config")
     left = [quantization.get(name) for name in ("modules_to_not_convert", "ignore", "exclude_modules")]
     names = [str(name) for listed in left if isinstance(listed, list | tuple) for name in listed]

@@ -27,9 +27,9 @@ class Gpu:
     form_factor: str
     architecture: str
     memory_gb_nominal: float
-    """What the data sheet prints; see `memory_gib` for what is there."""
+    """Memory that the data sheet prints; see `memory_gib` for what is there."""
     memory_mib_reported: int | None
-    """What the driver reports; None where no report is known."""
+    """Memory that the driver reports; None where no report is known."""
     memory_bandwidth_gb_per_second: float
     dense_tflops: Mapping[str, float]
     """Dense TFLOPS (TOPS for INT8) by precision; a precision that is absent has no hardware of its own."""
@@ -40,7 +40,7 @@ class Gpu:
     pcie_gb_per_second_bidirectional: float | None
     tdp_watts: int | None
     gpus_per_server: int | None
-    """Of the usual server; None for cards that are sold singly."""
+    """GPUs of the usual server; None for cards that are sold singly."""
     node_label: str | None
     """Value of the node label that GPU feature discovery writes (`nvidia.com/gpu.product`)."""
     resource_name: str
@@ -62,7 +62,7 @@ class Gpu:
 
     @property
     def has_server_wide_link(self) -> bool:
-        """Whether every GPU of a server reaches every other over NVLink (bridges join two or four cards only)."""
+        """True where every GPU of a server reaches every other over NVLink (bridges join two or four cards only)."""
         return self.nvlink_gb_per_second_bidirectional is not None and "pcie" not in self.form_factor.lower()
 
 

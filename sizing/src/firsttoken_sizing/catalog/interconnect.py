@@ -19,8 +19,8 @@ NETWORK_EFFICIENCY = 0.94
 """Share of an adapter's line rate that collectives reach: 46 to 48 GB/s of 400 Gb/s, "should" of an NCCL maintainer
 (NVIDIA/nccl-tests issue 290); three servers with 4 x 200 Gb/s reached 96 of 100 GB/s (issue 119)."""
 DEFAULT_NETWORK_GBIT_PER_SERVER = 100
-"""Of servers without a reference design of their own (PCIe cards): one adapter that all their GPUs share. A careful
-choice, not a measurement."""
+"""Network of servers without a reference design of their own (PCIe cards): one adapter that all their GPUs share. A
+careful choice, not a measurement."""
 NETWORK_MESSAGE_SECONDS = 22e-6
 """Start of a large message between servers: 8.4 us of launch and 14 us a hop (NCCL 2.20 src/graph/tuning.cc, `baseLat`
 and `hwLat` of Ring/Simple over NET)."""
@@ -40,7 +40,7 @@ class Link:
     bandwidth_gb_per_second: float
     """Bytes of the message over time, for a large one; for an all-reduce of the vector that is reduced."""
     latency_seconds: float
-    """Of the smallest message."""
+    """Latency of the smallest message."""
 
     def seconds(self, size_bytes: float) -> float:
         """Time of a message of so many bytes."""
@@ -89,7 +89,7 @@ def transfer(gpu: Gpu, *, same_server: bool, gpus_per_server: int) -> Link:
 
 
 def leaves_server(gpu: Gpu, gpus_in_group: int, gpus_per_server: int) -> bool:
-    """Whether a group is too large for one server (one NVLink rack, where there is one)."""
+    """Tell whether a group is too large for one server (one NVLink rack, where there is one)."""
     return gpus_in_group > _domain(gpu, gpus_per_server)
 
 

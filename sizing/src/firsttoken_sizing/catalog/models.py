@@ -123,7 +123,7 @@ class Model:
         return (parameters - kept) * bytes_per_parameter(precision) + kept * max(2.0, bytes_per_parameter(precision))
 
     def holds(self, input_tokens: float, output_tokens: float) -> bool:
-        """Whether a prompt and its answer fit into the context window together."""
+        """Tell whether a prompt and its answer fit into the context window together."""
         return input_tokens + output_tokens <= self.max_context_tokens
 
 

@@ -36,7 +36,7 @@ DEFAULT = Engine.TENSORRT_LLM
 
 
 def is_called(engine: Engine, name: str) -> bool:
-    """Whether a benchmark that gives this name to what it measured means `engine`; without a name it means any."""
+    """Tell whether a benchmark that gives this name to what it measured means `engine`; without a name it means any."""
     words = name.casefold()
     if any(other.casefold() in words for other in Engine):
         return engine.casefold() in words

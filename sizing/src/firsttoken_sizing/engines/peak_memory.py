@@ -47,7 +47,7 @@ class PeakConstants:
     peer_gib: float
     """Communication buffers for each other GPU of the tensor-parallel group."""
     first_peer_gib: float
-    """What tensor parallelism takes however many GPUs."""
+    """Memory that tensor parallelism takes however many GPUs."""
     linked_peer_gib: float
     """On top of `peer_gib` for each other GPU behind NVLink, on Hopper and newer."""
 

@@ -97,7 +97,7 @@ class EngineSpec:
     max_batch: int
     """Sequences that run at once where memory allows."""
     batchings: frozenset[Batching]
-    """What it can be set to."""
+    """Ways of batching that it can be set to."""
     kv_admission: KvAdmission
     memory: MemoryRule
     kv_cache_bits: Callable[[Model, str], int]
@@ -105,7 +105,7 @@ class EngineSpec:
     settings: Callable[[Setup], EngineSettings]
     """The options of a replica."""
     source: str
-    """Of `scheduler` and `max_batch`."""
+    """Source of `scheduler` and `max_batch`."""
     releases: tuple[Release, ...] = (Release(CURRENT, "engines of 2025 and 2026"),)
     """Those that were calibrated, the current one first."""
     labels: tuple[str, ...] = ()

@@ -59,7 +59,7 @@ def over_servers(request: SizingRequest, model: Model, too_large: Iterable[Candi
 
 
 def _splits(model: Model, tensor_parallel: int) -> bool:
-    """Whether so many GPUs can share the heads: engines give each the same number of them, or a copy of one KV head."""
+    """Tell whether so many GPUs can share the heads: engines give each the same number, or a copy of one KV head."""
     kv_heads = model.kv_heads
     shares_kv = model.attention is Attention.MLA or 0 in (kv_heads % tensor_parallel, tensor_parallel % kv_heads)
     return model.attention_heads % tensor_parallel == 0 and shares_kv

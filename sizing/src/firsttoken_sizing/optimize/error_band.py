@@ -22,7 +22,7 @@ from firsttoken_sizing.step.bands import Regime, band_percent, prior_regime, spr
 from firsttoken_sizing.workload import Arrivals
 
 POISSON_MODEL_ERROR_PERCENT = 7.0
-"""What the Poisson model adds to the error of the fit: the 90th percentile of its distance from the discrete-event
+"""Error that the Poisson model adds to that of the fit: the 90th percentile of its distance from the discrete-event
 simulation in TTFT P95, over all kinds of replicas (benchmarks/evaluation/poisson.py)."""
 FEWEST_POINTS, BAND_OF_ONE_POINT_PERCENT = 8, 30.0
 """Bands were measured with fits of at least so many points. One of n < 8 points passes through them whatever it says
@@ -71,7 +71,7 @@ def _regime(question: Question, bound: CandidateBound, basis: Basis) -> Regime:
 
 
 def _is_like_measured(question: Question, candidate: Candidate) -> bool:
-    """Whether the candidate differs from measured ones in TP and precision only, as the band of siblings was made.
+    """Tell whether the candidate differs from measured ones in TP and precision only, as the band of siblings was made.
 
     No pipeline, no replica of several servers, no optimization and no format that the GPU does not compute in was ever
     measured, so for these the constants know less than the model and the GPU would say.

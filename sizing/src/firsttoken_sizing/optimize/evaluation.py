@@ -41,9 +41,9 @@ class CandidateBound:
     basis: Basis
     """The best that an answer about it can stand on."""
     limited_by_memory: bool
-    """Whether the KV cache and not the engine limits the batch."""
+    """True where the KV cache and not the engine limits the batch."""
     most_requests_per_second: float
-    """Of one replica by the step model, with every batch slot taken and no limit on latency."""
+    """Rate of one replica by the step model, with every batch slot taken and no limit on latency."""
 
     def slowed(self, factor: float) -> CandidateBound:
         """The same with steps that all take `factor` times as long."""
@@ -85,11 +85,11 @@ class Evaluation:
     curve: Callable[[Point], tuple[Point, ...]]
     source: str
     by_physics: bool = False
-    """Whether no measurement of the configuration stands behind it."""
+    """True where no measurement of the configuration stands behind it."""
     from_points: bool = False
-    """Whether its operating points are measured ones, and not those of the step model."""
+    """True where its operating points are measured ones, and not those of the step model."""
     alone: Evaluation | None = None
-    """Of a replica by itself, where this is of one among many that share their arrivals."""
+    """Evaluation of a replica by itself, where this is of one among many that share their arrivals."""
 
     @property
     def key(self) -> ConfigurationKey:

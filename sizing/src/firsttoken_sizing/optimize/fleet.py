@@ -23,7 +23,7 @@ _BELOW = 1 - 1e-6
 
 
 def shares_arrivals(question: Question, evaluation: Evaluation) -> bool:
-    """Whether the routing changes what a replica carries.
+    """Tell whether the routing changes what a replica carries.
 
     Not in a closed loop, which has no arrivals, not for static batches, whose waits are of another kind, and not for
     measured points, which say what they say.

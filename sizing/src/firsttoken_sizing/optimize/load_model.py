@@ -31,7 +31,7 @@ _BEYOND = 1.02
 """A little more load than the largest, to see which limit breaks first."""
 _LOADS, _RATES = 24, 16
 _HIGHEST_SHARE = 0.98
-"""Of the stable rate: above it Poisson latencies have no useful scale."""
+"""Share of the stable rate: above it Poisson latencies have no useful scale."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from firsttoken_sizing.workload import Batching, Sparsity
 
 
 def is_as_installed(request: SizingRequest, candidate: Candidate) -> bool:
-    """Whether a candidate is what benchmarks are run with: the plain model, on the engine as it is installed."""
+    """Tell whether a candidate is what benchmarks are run with: the plain model, on the engine as it is installed."""
     plain = request.sparsity is None and request.speculative_decoding is None
     return plain and candidate.batching is request.engine.spec.batching
 

@@ -1,4 +1,4 @@
-"""From what one replica carries to replicas, GPUs and servers, and the order in which plans are preferred.
+"""Plans: replicas, GPUs and servers from what one replica carries, and the order in which they are preferred.
 
 A saving that the error of an answer could make up is no reason to leave one that is better known. See
 docs/design/sizing.md.
@@ -33,9 +33,9 @@ class Plan:
     bill: Bill
     peak_requests_per_second: float
     job: OfflinePlan | None = None
-    """Of a declared offline job."""
+    """Plan of a declared offline job."""
     careful_capacity: float | None = None
-    """What a replica by itself carries if every step takes longer by the whole error band; None where not asked for."""
+    """Capacity of a replica by itself if every step takes longer by the whole error band; None where not asked for."""
 
     @property
     def requests_per_second_per_server(self) -> float:

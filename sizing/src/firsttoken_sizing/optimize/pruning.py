@@ -74,7 +74,7 @@ def _too_slow(question: Question, bound: CandidateBound, level: float, dearer: C
 
 
 def _keeps(question: Question, bound: CandidateBound, rate: float, replicas: int, routing: Routing) -> bool:
-    """Whether one of so many replicas keeps the SLA at this rate of its own."""
+    """Tell whether one of so many replicas keeps the SLA at this rate of its own."""
     careful = rate * _CAREFUL
     if question.arrivals is Arrivals.CLOSED_LOOP:
         point = in_flight(bound, question.lengths).lightest(careful)

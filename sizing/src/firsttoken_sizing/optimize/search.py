@@ -39,7 +39,7 @@ class SearchResult:
 
     priced: bool
     plans: list[Plan] = field(default_factory=list)
-    """From the best to the worst."""
+    """Plans from the best to the worst."""
     infeasible: list[InfeasibleCandidate] = field(default_factory=list)
     pruned: list[Pruned] = field(default_factory=list)
 

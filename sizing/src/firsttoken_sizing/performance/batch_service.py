@@ -19,7 +19,7 @@ from firsttoken_sizing.performance.lengths import Spread
 
 _SEED = 20240503
 _SETTLING_SHARE = 0.1
-"""Of the requests, left out at the beginning: they found the queue emptier than it is later."""
+"""Share of the requests, left out at the beginning: they found the queue emptier than it is later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Served:
     """Service of each request, in the order of arrival. Arrays of shape (n,)."""
 
     wait_seconds: NDArray[np.float64]
-    """From the arrival to the start of its batch."""
+    """Wait from the arrival to the start of its batch."""
     batch: NDArray[np.int64]
     """Requests in its batch, itself included."""
     first: NDArray[np.int64]

@@ -42,7 +42,7 @@ from firsttoken_sizing.step.model import StepModel
 _SEED = 20240504
 _REQUESTS = 8192
 _MOST_WORKERS = 4096
-"""Of one pool: a deployment that needs more is not one that this model is for."""
+"""Workers of one pool at most: a deployment that needs more is not one that this model is for."""
 
 
 @dataclass(frozen=True, slots=True)

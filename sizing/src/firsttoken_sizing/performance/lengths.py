@@ -38,7 +38,7 @@ class Spread:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every request has the mean length."""
+        """True where every request has the mean length."""
         return len(self.shares) == 1
 
     @property
@@ -100,7 +100,7 @@ class Lengths:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every request has the mean lengths."""
+        """True where every request has the mean lengths."""
         return self.input_spread.is_fixed and self.output_spread.is_fixed
 
 

@@ -14,7 +14,7 @@ from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 _ABOVE_MEAN = {Percentile.P90, Percentile.P95, Percentile.P99}
 _ROUNDING = 1 + 1e-9
-"""What lies at a limit is inside: an interpolated latency may miss it in the last bit."""
+"""Factor that keeps what lies at a limit inside: an interpolated latency may miss it in the last bit."""
 
 
 class MissingPercentile(Enum):
@@ -49,7 +49,7 @@ class Bound:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the limit holds; None where it is not known.
+        """True where the limit holds, False where it is broken; None where that is not known.
 
         A point that lacks the percentile can still be ruled out when already its mean breaks a limit on P90 or above.
         """
@@ -79,7 +79,7 @@ def bounds(point: Latencies, sla: Sla, missing: MissingPercentile = MissingPerce
 
 
 def meets(point: Latencies, sla: Sla, missing: MissingPercentile = MissingPercentile.UNKNOWN) -> bool | None:
-    """Whether the point keeps every limit: False if one is broken, else None if one is not known, else True."""
+    """Tell whether the point keeps every limit: False if one is broken, else None if one is not known, else True."""
     verdicts = [bound.kept for bound in bounds(point, sla, missing)]
     if False in verdicts:
         return False

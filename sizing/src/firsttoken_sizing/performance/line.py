@@ -31,7 +31,7 @@ class Line:
 
 
 def is_straight(step: StepModel) -> bool:
-    """Whether the step model itself is such a line."""
+    """Tell whether the step model itself is such a line."""
     return not (step.expert_seconds or step.batch_shape or step.grouped_attention_sequences)
 
 

@@ -67,7 +67,7 @@ def operating_point(points: Sequence[Point], sla: Sla) -> Point | None:
 
 
 def can_be_judged(point: Point, sla: Sla) -> bool:
-    """Whether the point says something about every limit: the statistic itself, or a mean to fill it from.
+    """Tell whether the point says something about every limit: the statistic itself, or a mean to fill it from.
 
     One that does not (a run that sent everything at once has no TTFT) tells a throughput and nothing about the SLA.
     """
@@ -75,13 +75,13 @@ def can_be_judged(point: Point, sla: Sla) -> bool:
 
 
 def has_better_unknown(points: Sequence[Point], sla: Sla, known: Point | None) -> bool:
-    """Whether a point with a higher throughput lacks a statistic, so that it may or may not keep the SLA."""
+    """Tell whether a point with a higher throughput lacks a statistic, so that it may or may not keep the SLA."""
     floor = known.requests_per_second if known else 0.0
     return any(meets(p, sla) is None and p.requests_per_second > floor for p in points)
 
 
 def is_between(points: Sequence[Point], point: Point, sla: Sla) -> bool:
-    """Whether every statistic of the SLA that `point` lacks was measured at a lower and at a higher concurrency."""
+    """Tell whether each statistic of the SLA that `point` lacks was measured at a lower and a higher concurrency."""
     here = point.concurrency or 0.0
     for missing in (b for b in bounds(point, sla) if b.value_milliseconds is None):
         places = [

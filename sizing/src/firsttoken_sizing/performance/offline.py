@@ -37,9 +37,9 @@ class OfflinePlan:
 
     replicas: int
     finish_seconds: float
-    """When the last request is done; at most the deadline."""
+    """Time when the last request is done; at most the deadline."""
     gpu_hours: float
-    """Of all GPUs until then."""
+    """Hours of all GPUs until then."""
 
 
 def full_throughput(step: StepModel, lengths: Lengths) -> Throughput:

@@ -54,14 +54,14 @@ class FirstToken:
     seconds: Floats
     """TTFT without the wait for a batch slot."""
     chain: Integers
-    """Which of the chains, and so which batch, the request met."""
+    """Chain, and so batch, that the request met."""
     weights: Floats
-    """How many requests it stands for: more arrive in a long step."""
+    """Number of requests that it stands for: more arrive in a long step."""
     co_arrivals: Floats
     """Other requests whose prefill it waited for, in mean prefill times."""
     input_tokens: Floats
     prefill_seconds: Floats
-    """Of its own prompt."""
+    """Time of its own prompt."""
 
     def every(self, stride: int) -> FirstToken:
         """Every so many samples: all chains, at fewer steps, where `stride` divides the steps kept of each."""
@@ -175,7 +175,7 @@ class _Steps:
     chain: Integers
     duration: Floats
     mean_duration: Floats
-    """Of the chain."""
+    """Mean over the chain."""
     tokens: Floats
     seconds: Floats
     idle: NDArray[np.bool_]

@@ -63,7 +63,7 @@ class Splitter:
 
     @property
     def in_turn(self) -> bool:
-        """Whether a replica's own arrivals are spaced by those of the others."""
+        """True where a replica's own arrivals are spaced by those of the others."""
         return self.pooled > 1 and self.routing is Routing.ROUND_ROBIN
 
     def sought(self, duration: Floats, mean_duration: Floats) -> Floats:

@@ -34,7 +34,7 @@ Complexes = NDArray[np.complex128]
 
 _BLOCKS_A_LIFETIME = 128
 _BLOCKS_A_SPREAD_LIFETIME = 256
-"""Of requests of several lengths the shortest ones still need several blocks."""
+"""Blocks in a lifetime where lengths differ: the shortest requests still need several."""
 _LIFETIMES = 32
 """Length of the time grid in mean lifetimes. The load forgets in about `lifetime / (2 * (1 - rho))`."""
 _FEWEST_BLOCKS = 1024
@@ -222,7 +222,7 @@ class _Added:
     """To all later ones."""
     decode_square: Complexes
     square: Complexes
-    """Of prefill and decode together."""
+    """Square of prefill and decode together."""
     square_with_decode: Complexes
     """Decode times prefill and decode."""
     square_with_presence: Complexes

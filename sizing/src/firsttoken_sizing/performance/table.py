@@ -41,7 +41,7 @@ class _Lines:
     values: list[list[float]]
     """One list a rate: TTFT, ITL, end to end, KV use."""
     slopes: list[list[float]]
-    """From each rate to the next; one less."""
+    """Slopes from each rate to the next; one less."""
 
     def place(self, rate: float) -> tuple[int, float]:
         """The row at or below a rate, and how far above that row it is; clamped to the ends."""
@@ -68,11 +68,11 @@ class CapacityTable:
     capacity_requests_per_second: float
     saturation_requests_per_second: float
     capacity_alone_requests_per_second: float | None = None
-    """Where a router evens out arrivals: what one replica carries alone. What one of `sized_replicas` carries is
+    """Capacity of one replica alone, where a router evens out arrivals. What one of `sized_replicas` carries is
     `capacity_requests_per_second`. None: the capacity does not depend on the number."""
     sized_replicas: int = 1
     work: Work | None = None
-    """What requests of other lengths cost; None: only the rate is known to count."""
+    """Cost of requests of other lengths; None: only the rate is known to count."""
 
     def at(self, requests_per_second: float, replicas: int | None = None) -> Operating:
         """Interpolate the table at one replica's rate (clamped to its ends).

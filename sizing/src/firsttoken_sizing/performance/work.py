@@ -33,10 +33,10 @@ class Work:
     seconds_per_output_token: float
     """Share of a step without its context."""
     seconds_per_context_token: float
-    """For each output token and token of context that it reads."""
+    """Time for each output token and token of context that it reads."""
     input_tokens: float
     uncached_share: float
-    """Of a prompt, 0..1: what the prefix cache does not save."""
+    """Share of a prompt, 0..1, that the prefix cache does not save."""
     output_tokens: float
     prompt_deviation: float = TYPICAL_DEVIATION
     """Standard deviation of the natural logarithm of prompt lengths."""

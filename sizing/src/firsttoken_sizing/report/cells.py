@@ -1,4 +1,4 @@
-"""What reports share: values as cells of a table (four digits, a dash for what is not known), and the latencies."""
+"""Cells that reports share: values in a table (four digits, a dash for what is not known), and the latencies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATENCIES = (
     ("ITL", "itl", "inter_token_latency"),
     ("E2E", "end_to_end", "end_to_end"),
 )
-"""What each latency is called, its field in a point or a sizing, and that of its limit in an SLA."""
+"""Names of each latency, its field in a point or a sizing, and that of its limit in an SLA."""
 
 
 def limited(sla: Sla) -> tuple[tuple[str, str, Limit | None], ...]:

@@ -218,7 +218,7 @@ _ATTRIBUTES: dict[Grouping, Callable[[Curve], str]] = {
     Grouping.TENSOR_PARALLEL: lambda c: parallelism(c.key),
     Grouping.LENGTHS: _lengths,
 }
-"""What a curve is called by each grouping, in the order in which a name has them."""
+"""Names of a curve by each grouping, in the order in which a name has them."""
 _ALWAYS = (Grouping.PRECISION, Grouping.TENSOR_PARALLEL)
 
 

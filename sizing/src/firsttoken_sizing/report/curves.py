@@ -64,7 +64,7 @@ class Curve:
     points: tuple[Point, ...]
     filled: tuple[Point, ...]
     kept: tuple[bool | None, ...]
-    """Whether each point keeps the SLA; None where a statistic is not known, or without limits."""
+    """Verdict on each point, true where it keeps the SLA; None where a statistic is not known, or without limits."""
     alone: Point
     """One request on an idle replica."""
     chosen: Point | None

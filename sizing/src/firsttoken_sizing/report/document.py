@@ -22,7 +22,7 @@ _OF_A_SIZE = (
     "errorBandPercent",
     "utilizationCapPercent",
 )
-"""What only a feasible sizing has."""
+"""Fields that only a feasible sizing has."""
 
 
 def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Prediction:
     replicas: int
     operating: Operating
     inside_sla: bool | None
-    """Whether the predicted latencies keep every limit; None without limits, or where a statistic is not known."""
+    """True where the predicted latencies keep every limit; None without limits, or where a statistic is not known."""
     inside_capacity: bool
     load_percent: float
     """Its rate as a share of the largest one inside the SLA."""

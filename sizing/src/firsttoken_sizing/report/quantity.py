@@ -35,7 +35,7 @@ class Quantity(StrEnum):
 
     @property
     def is_latency(self) -> bool:
-        """Whether it is one of the three latencies, of which a statistic is chosen and which an SLA may limit."""
+        """True for each of the three latencies, of which a statistic is chosen and which an SLA may limit."""
         return self in _LATENCIES
 
     def title(self, percentile: Percentile = Percentile.MEAN) -> str:

@@ -59,7 +59,7 @@ def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
 
 
 def _has_slow_few(sizing: Sizing, latency: str) -> bool:
-    """Whether a mean lies above its P95 anywhere."""
+    """Tell whether a mean lies above its P95 anywhere."""
     if sizing.table is None:
         return False
     columns = getattr(sizing.table, latency)

@@ -37,10 +37,10 @@ class Settings:
     routing: Routing = Routing.RANDOM
     """LeastLoaded: to the replica with the fewest requests not yet done."""
     kv_cache_tokens: int | None = None
-    """What one replica holds; None is no limit."""
+    """Tokens that one replica holds; None is no limit."""
     kv_admission: KvAdmission = KvAdmission.RESERVED
     seed: int = 0
-    """Of random routing."""
+    """Seed of random routing."""
     count_from_s: float = 0.0
     """Start of the window in which busy time, batch and KV use are counted (not the latencies: all have theirs)."""
     count_until_s: float = math.inf

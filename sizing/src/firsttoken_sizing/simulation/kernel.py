@@ -31,9 +31,9 @@ class Coefficients(NamedTuple):
     """The step model in seconds; `further_stages` is the pipeline without its first stage."""
 
     batch: Floats
-    """Of a step, by the number of running sequences, 0 to the batch limit."""
+    """Time of a step by the number of running sequences, 0 to the batch limit."""
     context: Floats
-    """For each token of context, likewise."""
+    """Time for each token of context, likewise."""
     prefill: float
     prefill_squared: float
     further_stages: float
@@ -72,14 +72,14 @@ class WorkItem:
     first_token: float = 0.0
     finish: float = 0.0
     delay: float = 0.0
-    """How much later than the step that makes them its tokens leave the last pipeline stage."""
+    """Delay from the step that makes its tokens until they leave the last pipeline stage."""
     released: float = 0.0
     last_step: int = 0
     """While it decodes: the replica's step that makes its last token; else 0."""
     made: int = 0
     """Output tokens that it had when it was last preempted."""
     preempted: float = 0.0
-    """When that was."""
+    """Time of that preemption."""
     preemptions: int = 0
     queued: int = 0
     """1 where it had to wait for more than the step that ran when it came."""
@@ -91,9 +91,9 @@ class Replica:
     """One replica. A block is a step, or a run of steps in which no request comes or goes."""
 
     opens: float = 0.0
-    """From when on it serves."""
+    """Time from which on it serves."""
     ends: float = math.inf
-    """Of the block; infinite when idle."""
+    """End of the block; infinite when idle."""
     began: float = 0.0
     steps: int = 0
     """In the block; 0 for one that only wakes the replica."""
@@ -120,7 +120,7 @@ class Replica:
     partial_done: int = 0
     """Tokens of it that are computed."""
     fresh: int = 0
-    """How many prompts are complete at the end of the block, or requests in a static batch."""
+    """Number of prompts that are complete at the end of the block, or of requests in a static batch."""
     busy: float = 0.0
     batch_seconds: float = 0.0
     preemptions: int = 0

@@ -22,7 +22,7 @@ from firsttoken_sizing.simulation.requests import (
 from firsttoken_sizing.simulation.subject import Subject
 
 MOST_REQUESTS = 50_000_000
-"""Of one simulation: about 16 GB of memory."""
+"""Requests of one simulation at most: about 16 GB of memory."""
 _WARM_UP_SHARE = 0.1
 _CLOSED_LOOP_MARGIN = 1.3
 

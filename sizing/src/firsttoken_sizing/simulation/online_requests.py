@@ -18,7 +18,7 @@ class Request(WorkItem):
 
     number: int = 0
     finish_reason: str = "length"
-    """Why it will end: `length` (its limit), `stop` (the model had no more to say) or `abort`."""
+    """Reason of its end: `length` (its limit), `stop` (the model had no more to say) or `abort`."""
     is_aborted: bool = False
     is_done: bool = False
     """Its last token is out, or it was dropped."""

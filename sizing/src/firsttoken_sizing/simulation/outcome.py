@@ -25,19 +25,19 @@ class Outcome:
 
     requests: Requests
     arrival_s: Floats
-    """When it was sent; in an open loop that of `requests`."""
+    """Time when it was sent; in an open loop that of `requests`."""
     admitted_s: Floats
     """Start of the first step that computes its prompt."""
     first_token_s: Floats
     finish_s: Floats
     """Last token."""
     released_s: Floats
-    """When its slot in the batch was free again: later than `finish_s` in a static batch, whose others run on."""
+    """Time when its slot in the batch was free again: later than `finish_s` in a static batch, whose others run on."""
     replica: Integers
     preemptions: Integers
-    """How often its KV cache was taken away (paged admission only)."""
+    """Number of times that its KV cache was taken away (paged admission only)."""
     queued: NDArray[np.bool_]
-    """Whether it waited for more than the step that ran when it came: no slot, KV cache or prompt budget was free, or
+    """True where it waited beyond the step that ran when it came: no slot, KV cache or prompt budget was free, or
     (static) a batch was running."""
 
     busy_s: Floats

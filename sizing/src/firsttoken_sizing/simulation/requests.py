@@ -38,7 +38,7 @@ class Requests:
     input_tokens: NDArray[np.int64]
     """Prompt tokens that take KV cache, >= 1."""
     uncached_input_tokens: NDArray[np.int64]
-    """Of them those that must be computed, >= 1: engines compute at least the last one again."""
+    """Prompt tokens that must be computed, >= 1: engines compute at least the last one again."""
     output_tokens: NDArray[np.int64]
     """Tokens made, >= 1."""
     concurrency: int | None = None

@@ -27,7 +27,7 @@ class Subject:
     step: StepModel
     settings: Settings
     source: str
-    """Where the step model comes from."""
+    """Source of the step model."""
 
 
 def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching | None = None) -> Subject | str:

@@ -21,7 +21,7 @@ from firsttoken_sizing.step.prior import StepWork
 from firsttoken_sizing.step.samples import Sample
 
 CONSTANT_SPREAD, SHAPE_SPREAD = 0.5, 0.1
-"""How far (one standard deviation of the logarithm) a configuration's constants lie from the engine's, and the shape
+"""Distance (one standard deviation of the logarithm) of a configuration's constants from the engine's, and of the shape
 from 1. Chosen by cross-validation over the workloads of nim_dli.csv, where it hardly matters: with spreads of 0.2 to 1
 and 0.06 to 0.2 the median held-out error of requests a second stays within 1.1 to 1.2 %, the mean within 1.9 to 2.2."""
 _NOISE = 0.03
@@ -54,9 +54,9 @@ class Fit:
     constants: Calibration
     batch_shape: tuple[tuple[float, float], ...]
     covariance: Floats
-    """Of the logarithms of the ten constants, as far as the points and the prior leave them open."""
+    """Covariance of the logarithms of the ten constants, as far as the points and the prior leave them open."""
     cost: float
-    """What was minimized: of two priors the one with the smaller cost explains the points better."""
+    """Cost that was minimized: of two priors the one with the smaller cost explains the points better."""
 
     def step(self, work: StepWork) -> StepModel:
         """The step model of these constants."""

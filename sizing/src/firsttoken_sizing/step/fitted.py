@@ -28,7 +28,7 @@ class Range:
     high: float
 
     def covers(self, value: float, factor: float = 1.5) -> bool:
-        """Whether `value` is inside the interval widened by `factor` on both sides."""
+        """Tell whether `value` is inside the interval widened by `factor` on both sides."""
         return self.low / factor <= value <= self.high * factor
 
 
@@ -48,7 +48,7 @@ class FittedStep:
     source: str
     origin: Origin
     is_collected: bool = False
-    """Whether the points behind it (of physics: behind the constants) were gathered from many runs, with several
+    """True where the points behind it (of physics: behind the constants) were gathered from many runs, with several
     versions and settings of the engine, which scatter more than those of one."""
     without_one: Callable[[], tuple[StepModel, ...]] = field(default=tuple, compare=False, repr=False)
     """Fits without one of the measured workloads each; with only one workload what is known without it. They are made
@@ -56,9 +56,9 @@ class FittedStep:
 
     @property
     def is_of_one_workload(self) -> bool:
-        """Whether all points behind it had the same lengths; what others would take was not seen then."""
+        """True where all points behind it had the same lengths; what others would take was not seen then."""
         return all(measured.low == measured.high for measured in (self.input_tokens, self.output_tokens))
 
     def covers(self, input_tokens: float, output_tokens: float) -> bool:
-        """Whether the lengths are near ones that were measured; outside, the fit is an extrapolation."""
+        """Tell whether the lengths are near ones that were measured; outside, the fit is an extrapolation."""
         return self.input_tokens.covers(input_tokens) and self.output_tokens.covers(output_tokens)

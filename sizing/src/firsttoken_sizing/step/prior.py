@@ -25,7 +25,7 @@ _MLA_HEAD_DIM = 160
 """Mean of the query/key and value widths of one head while prefilling: (128 + 64 + 128) / 2 (DeepSeek-V3)."""
 _ALL_REDUCES_PER_LAYER = 2
 _GPUS_PER_SERVER = 8
-"""Of a card that is sold singly, where a replica needs several."""
+"""GPUs of a server with cards that are sold singly, where a replica needs several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def step_model(
 
 
 def is_of_engine(profile: Profile, engine: Engine) -> bool:
-    """Whether a profile was measured with this engine; one without a name counts for every engine."""
+    """Tell whether a profile was measured with this engine; one without a name counts for every engine."""
     return is_called(engine, profile.engine)
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from firsttoken_sizing.catalog import Gpu, Model
 
 _MULTIPROCESSORS_ASSUMED = 132
-"""Of a GPU whose number is unknown: those of an H100 SXM. It came after the engines in question, or they do not run on
-it."""
+"""Multiprocessors of a GPU whose number is unknown: those of an H100 SXM. It came after the engines in question, or
+they do not run on it."""
 _GROUPED_FROM_HEADS_A_GROUP = 8
 _BLOCKS_A_GROUP = 4
 _KEY_VALUE_BYTES = 4
@@ -32,11 +32,11 @@ class Waves:
     sequences: float
     """That one wave holds."""
     grouped_from_sequences: float
-    """From which a kernel is used that reads keys and values once for a group of heads; infinity: never."""
+    """Sequences from which on a kernel reads keys and values once for a group of heads; infinity: never."""
 
     @property
     def never_grouped(self) -> bool:
-        """Whether attention runs in waves at every batch."""
+        """True where attention runs in waves at every batch."""
         return math.isinf(self.grouped_from_sequences)
 
 
