@@ -37,7 +37,7 @@ GPUS = {
     "l40s": "L40S",
 }
 LEAST_BYTES, MOST_BYTES = 4096, 2**28
-"""What steps send: one sequence of a small model to a whole prefill budget of a large one."""
+"""Sizes that steps send: one sequence of a small model to a whole prefill budget of a large one."""
 BYTES_PER_ELEMENT = 2
 _TABLE_SOURCE = "NVIDIA aiconfigurator-core (Apache-2.0), measured all-reduce latencies of TensorRT-LLM and NCCL"
 _PREFILL_SOURCE = (

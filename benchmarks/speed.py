@@ -57,7 +57,7 @@ class Line:
 
     @property
     def reached(self) -> bool:
-        """Whether the goal holds."""
+        """True where the goal holds."""
         return self.value >= self.goal if self.at_least else self.value <= self.goal
 
 

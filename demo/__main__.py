@@ -33,7 +33,7 @@ from tools.cluster import Cluster, SetupError
 SAMPLE_SECONDS = 0.5
 ARTIFACTS = ROOT / "artifacts"
 FAILURES = (SetupError, RuntimeError, TimeoutError, ApiException, urllib3.exceptions.HTTPError)
-"""What a cluster may answer with: told in one line. `RuntimeError` is kubectl's complaint, or a part that ended."""
+"""Failures of a cluster, told in one line each. `RuntimeError` is kubectl's complaint, or a part that ended."""
 
 
 def main() -> int:

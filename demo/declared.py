@@ -1,4 +1,4 @@
-"""What the demo declares: the example in a namespace of its own, sized as its traffic comes."""
+"""Declaration of the demo: the example in a namespace of its own, sized as its traffic comes."""
 
 from __future__ import annotations
 

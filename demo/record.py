@@ -38,11 +38,11 @@ class Record:
     events: list[ReplicaEvent] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     requests: int = 0
-    """How many were judged."""
+    """Number of requests that were judged."""
     missed: int = 0
-    """How many of these failed, or waited longer than the SLA allows."""
+    """Number of these that failed, or waited longer than the SLA allows."""
     seconds: float = 0.0
-    """How long the traffic ran."""
+    """Time that the traffic ran."""
 
     @property
     def attainment_percent(self) -> float | None:

@@ -15,7 +15,7 @@ STEP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """From `at_seconds` of wall time on, this many requests a second arrive."""
+    """Rate of requests a second that arrive from `at_seconds` of wall time on."""
 
     at_seconds: float
     requests_per_second: float

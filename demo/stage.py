@@ -43,7 +43,7 @@ INSTALLED_KINDS = {
     "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
     "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }  # fmt: skip
-"""What of the chart is applied: all but the operator's own Deployment, which runs here as a process."""
+"""Kinds of the chart that are applied: all but the operator's own Deployment, which runs here as a process."""
 FLEET_START_SECONDS = 120.0
 """The first one after an installation compiles the simulation."""
 STOP_SECONDS = 20.0
@@ -242,7 +242,7 @@ class Stage:
         urllib.request.urlopen(request, timeout=30).close()
 
     def operator_ready(self) -> bool:
-        """Whether `/readyz` says so."""
+        """Tell whether `/readyz` says so."""
         if self.operator is not None:
             self.operator.require_running()
         try:

@@ -14,7 +14,7 @@ FIRST_SCALE_UP_TICKS = 14
 ENOUGH_REPLICAS_TICKS = 2
 """After the load is at its peak: what it takes was ordered while it rose."""
 ENOUGH_SHARE = 0.95
-"""Of the size for the peak: a filtered rate and measured lengths may ask for a replica or two less than declared."""
+"""Share of the size for the peak: a filtered rate and measured lengths may ask for a replica or two less."""
 REPLICA_SECONDS_SHARE = 0.8
 ATTAINMENT_PERCENT = 95.0
 """The SLA of the example is a P95."""
@@ -49,7 +49,7 @@ def judge(scenario: Scenario, expected: Expectation, scaled: Record, frozen: Rec
 
 
 def cannot_pass(scenario: Scenario, scaled: Record, now_seconds: float) -> bool:
-    """Whether the run has failed already: the first scale-up is overdue by a tick."""
+    """Tell whether the run has failed already: the first scale-up is overdue by a tick."""
     deadline = scenario.rise.at_seconds + FIRST_SCALE_UP_TICKS * scenario.tick_wall_seconds
     return now_seconds > deadline + scenario.tick_wall_seconds and not _first_scale_up(scenario, scaled).passed
 

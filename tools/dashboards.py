@@ -126,7 +126,7 @@ class Matrix:
 
 
 class _Scalings(models.AnnotationQuery):
-    """What the SDK leaves to each data source: Prometheus' own fields of an annotation."""
+    """Fields that the SDK leaves to each data source: Prometheus' own ones of an annotation."""
 
     def to_json(self) -> dict[str, object]:
         fields = {"titleFormat": "{{outcome}}", "textFormat": "{{reason}}", "tagKeys": "outcome,reason", "step": "15s"}

@@ -346,4 +346,4 @@ _SILICON: tuple[tuple[Regime, SameCase], ...] = (
     (Regime.RELATED, lambda a, b: a.key.gpu == b.key.gpu),
     (Regime.PRIOR, lambda a, b: a.key.model == b.key.model or a.key.gpu == b.key.gpu),
 )
-"""What is left out with the configuration asked about: those that are the same in this respect."""
+"""Cases that are left out with the configuration asked about: those that are the same in this respect."""

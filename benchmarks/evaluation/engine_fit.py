@@ -32,7 +32,7 @@ START = {
     "attention": 2.0,
     "all_reduce": 1.8,
 }
-"""Where a fit begins and what it is drawn to: engines of 2024 and 2025 (docs/design/sizing.md: launches 52 to 115 us a
+"""Start of a fit, and what it is drawn to: engines of 2024 and 2025 (docs/design/sizing.md: launches 52 to 115 us a
 layer, 14 us a sequence, 0.96 of the bandwidth for weights...). Constants that are not named stay at zero."""
 BASE_SPREAD, _FACTOR_SPREAD = 0.25, 0.2
 """Standard deviation (natural logarithm) of a constant around the start, and of a factor around 1, for points that are

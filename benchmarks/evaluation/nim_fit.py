@@ -23,7 +23,7 @@ from firsttoken_sizing.step.prior import StepWork, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 
 WAVES = Calibration(**START, attention_wave=0.5)
-"""Where the fit of the engines of 2024 begins: those constants of any engine, and attention in waves."""
+"""Start of the fit of the engines of 2024: those constants of any engine, and attention in waves."""
 
 LeftOut = Callable[[ConfigurationKey], bool]
 

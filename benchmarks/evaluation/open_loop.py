@@ -38,16 +38,16 @@ from firsttoken_sizing.step.prior import StepWork, work_of
 
 FILE = "sim2real_vllm_openloop.csv"
 RELEASE = RELEASE_0_15
-"""Of vLLM."""
+"""Release of vLLM."""
 GOALS = {"TTFT mean": 17.6, "TTFT p99": 29.0, "ITL": 7.1, "E2E": 6.7}
-"""What BLIS reaches on runs of its own."""
+"""Errors in percent that BLIS reaches on runs of its own."""
 _TAIL = "TTFT p99"
 _SHARED_PREFIX_TOKENS = 125.0
 """The file says 100 to 150."""
 _COMPUTED_SHARES = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Candidates for the share of the rest of a prompt that is computed."""
 _RELEASE_SPREAD = 1.0
-"""How far the constants of a release may lie from those of the engine (standard deviation of the logarithm). Without a
+"""Spread of the constants of a release around those of the engine (standard deviation of the logarithm). Without a
 model, leaving out each of the other two in turn, 1 and 2 meet the time between tokens better than 0.25 and 0.5."""
 
 
@@ -85,7 +85,7 @@ class Server:
     entry: Entry
     computed_share: float
     overhead_ms: float
-    """What HTTP, tokenizer and the like add to the first token."""
+    """Time that HTTP, tokenizer and the like add to the first token."""
 
 
 def read(data: Path) -> list[Stage]:

@@ -61,7 +61,7 @@ class Answer:
     """Result of one question."""
 
     capacity_error_percent: float
-    """Of the requests a second; -100 for a refusal although a point was measured; NaN where none was."""
+    """Error in the requests a second; -100 for a refusal although a point was measured; NaN where none was."""
     broken: bool
 
 

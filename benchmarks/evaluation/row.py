@@ -20,7 +20,7 @@ class Figure:
 
     @property
     def reached(self) -> bool:
-        """Whether the goal holds; NaN reaches none."""
+        """True where the goal holds; NaN reaches none."""
         if self.goal is None:
             return True
         return self.value >= self.goal if self.at_least else self.value <= self.goal
@@ -35,13 +35,13 @@ class Row:
     points: int
     figures: tuple[Figure, ...]
     peer: str = "-"
-    """What a peer reaches, as published or as found before."""
+    """Figure that a peer reaches, as published or as found before."""
     peer_metric: str = ""
     """Key of `peers.aiconfigurator_errors` that is the same for AIConfigurator, where it is run beside."""
 
     @property
     def reached(self) -> bool:
-        """Whether every goal holds."""
+        """True where every goal holds."""
         return all(figure.reached for figure in self.figures)
 
 

@@ -35,7 +35,7 @@ GOALS = {"trtllm": (7.3, 9.5), "vllm": (5.6, 11.2), "sglang": (10.2, 14.0)}
 PEERS = {"trtllm": "15.9/19.9", "vllm": "8.4/16.7", "sglang": "11.5/18.2"}
 LEFT_OUT = "a model, GPU and TP"
 _NATIVE_PRECISION = "BF16"
-"""Of the dense models whose rows name none."""
+"""Precision of the dense models whose rows name none."""
 _INFERENCEX_LENGTHS = frozenset({(1024, 1024), (1024, 8192), (8192, 1024)})
 _INFERENCEX_MEAN = 0.9
 """InferenceX draws lengths from 0.8 to 1.0 of the ones it names."""
@@ -208,7 +208,7 @@ def _unsteady_curves(cases: Sequence[Case]) -> Iterator[tuple[str, str, Configur
 
 
 def _is_beyond_hardware(case: Case) -> bool:
-    """Whether the matrix products of the prompts alone would take more than the tensor cores do."""
+    """Tell whether the matrix products of the prompts alone would take more than the tensor cores do."""
     peak = case.key.tensor_parallel * tensor_flops(case.gpu, case.key.precision)
     prompts = case.requests_per_second * case.lengths.uncached_input_tokens
     return prompts * 2 * case.model.active_parameters_billion * 1e9 > peak

@@ -18,7 +18,7 @@ class Cell:
     seed: int = 1
     cold_start_seconds: float = COLD_START_SECONDS
     capacity_error_percent: int = 0
-    """What the policy assumes of a replica's capacity, over what is true."""
+    """Error in what the policy assumes of a replica's capacity, over what is true."""
     days: int | None = None
     """Only so many days of a week; None: all there are."""
 

@@ -22,11 +22,11 @@ _LAB, _OPERATOR, _SIZING = (
 )
 _HERE = Path(__file__).resolve().parent
 _SHOWN_ONLY = {"report.py", "picture.py", "history.py"}
-"""Of `replay`: what no play depends on."""
+"""Modules of `replay` that no play depends on."""
 _OURS_ONLY = tuple(_LAB / "replay" / name for name in ("policies/ours.py", "observed.py"))
-"""What only our policy looks through."""
+"""Modules that only our policy looks through."""
 _STAGE = ("playing.py", "contenders.py", "traffic.py", "deployment.yaml")
-"""Of this folder: what every play depends on."""
+"""Files of this folder that every play depends on."""
 
 
 def fingerprint(cell: Cell) -> str:

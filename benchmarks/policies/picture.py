@@ -15,7 +15,7 @@ NAMES = {
     "dynamo": "Dynamo planner",
     "static-peak": "static, for the peak",
 }
-"""What is drawn, and how it is called there; `static-p95` and the clairvoyant are in the table."""
+"""Policies that are drawn, and their names there; `static-p95` and the clairvoyant are in the table."""
 ASKED_PERCENT = 99.0
 _LEFT, _TOP, _ROW, _WIDTH = 190, 92, 34, 800
 _PIXELS_A_PERCENT = 3.4

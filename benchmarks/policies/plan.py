@@ -22,7 +22,7 @@ QUICK_SCENARIOS = ("conv-week", "code", "mooncake")
 QUICK_DAYS = 2
 TARGET_PERCENT = 99.0
 REACHABLE_PERCENT = 99.5
-"""Where a static fleet for the peak reaches this, the target is asked for; elsewhere to be within a point of it."""
+"""Attainment of a static fleet for the peak, from which on the target is asked for; else to be within a point of it."""
 
 
 @dataclass(frozen=True, slots=True)

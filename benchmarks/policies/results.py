@@ -34,13 +34,13 @@ class Figures:
     scale_events: int
     static_peak_replicas: int
     seconds: float
-    """Of one core: the play without making the traffic, and without the process of Dynamo's planner."""
+    """Seconds of one core: the play without making the traffic, and without the process of Dynamo's planner."""
     first_hour: Span
-    """Of the traffic, warm-up or not."""
+    """Span of the traffic's first hour, warm-up or not."""
     later: Span
     """All after the first hour."""
     capacity_factor: float | None = None
-    """What our policy had learned of the capacity after the first hour; None: nothing."""
+    """Factor that our policy had learned of the capacity after the first hour; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

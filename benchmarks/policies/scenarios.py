@@ -41,7 +41,7 @@ class Scenario:
     """Coefficient of variation of the lengths that are made (log-normal)."""
     first_day: int = 0
     days: int = 0
-    """Of a series. Its first day warms up and is not scored."""
+    """Days of a series. Its first day warms up and is not scored."""
     episode: Episode | None = None
 
     @property

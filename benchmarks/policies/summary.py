@@ -1,4 +1,4 @@
-"""From plays to lines: one for each scenario, policy, cold start and capacity error, over the seeds.
+"""Lines from plays: one for each scenario, policy, cold start and capacity error, over the seeds.
 
 Of a peer only the best tuning makes a line; what the others reached is in the results file.
 """
@@ -37,7 +37,7 @@ class Line:
     scale_events: float
     worst_hour_percent: float
     seconds: float
-    """Of one core, for one play."""
+    """Seconds of one core, for one play."""
     plays: tuple[Outcome, ...]
     """By seed."""
 

@@ -37,7 +37,7 @@ class GpuServers:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What GPU feature discovery says of each."""
+        """Labels that GPU feature discovery gives each."""
         return {
             "nvidia.com/gpu.present": "true",
             "nvidia.com/gpu.product": self.product,

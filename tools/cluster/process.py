@@ -60,7 +60,7 @@ class Component:
 
     @property
     def running(self) -> bool:
-        """Whether the program is still there."""
+        """True while the program is still there."""
         return self._supervisor.poll() is None
 
     def send_signal(self, number: signal.Signals) -> None:

@@ -60,7 +60,7 @@ class Prometheus:
 
     @property
     def running(self) -> bool:
-        """Whether the server is up."""
+        """True while the server is up."""
         return self._component is not None and self._component.running
 
     def start(self) -> None:

@@ -19,11 +19,11 @@ from tools.cluster import SetupError, cached, run_with_progress
 
 SUITE = "bookworm"
 PYTHON_PACKAGES = ("python3.11", "python3.11-venv", "ca-certificates")
-"""Of the base: what the official image has. The second one holds the pip of `python3 -m venv`."""
+"""Packages of the base: what the official image has. The second one holds the pip of `python3 -m venv`."""
 MACHINE_PACKAGES = (
     "buildah", "ca-certificates", "containerd", "containernetworking-plugins", "iproute2", "nftables", "runc",
 )  # fmt: skip
-"""Of the machine: what builds images and runs pods."""
+"""Packages of the machine: what builds images and runs pods."""
 OPTIONS = (
     "--variant=minbase",
     "--dpkgopt=force-unsafe-io",
@@ -36,7 +36,7 @@ TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def missing() -> str:
-    """Why this machine cannot build an image or a node; empty where it can."""
+    """Say why this machine cannot build an image or a node; empty where it can."""
     if os.geteuid() != 0:
         return "needs root"
     if lacking := [name for name in NEEDED if shutil.which(name) is None]:

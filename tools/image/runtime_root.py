@@ -26,7 +26,7 @@ IMPORTED = {
     "packages": "kopf, numpy, pydantic, aiohttp.web, prometheus_client, prometheus_api_client.prometheus_connect, yaml",
     "project": "firsttoken_operator.cli.operator, firsttoken_operator.run.process, firsttoken_lab.emulate.service",
 }
-"""What is imported to see which modules need byte code, in each of the two layers."""
+"""Modules that are imported to see which ones need byte code, in each of the two layers."""
 PROJECT = ("bin/firsttoken", "bin/kubectl-firsttoken", "lib/python3*/site-packages/firsttoken*")
 BYTE_CODE_ONLY = "kubernetes"
 UNUSED_PARTS = {
@@ -46,7 +46,7 @@ SYSTEM_FILES = (
     "etc/mime.types", "usr/lib/os-release",
 )  # fmt: skip
 LOADED_BY_NAME = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "libgcc_s.so.1")
-"""What the C library opens by itself: host names, and the end of a thread."""
+"""Libraries that the C library opens by itself: host names, and the end of a thread."""
 USER = "nonroot:x:65532:"
 
 
@@ -113,7 +113,7 @@ def libraries(programs: Iterable[Path]) -> set[Path]:
 
 
 def libraries_by_name(names: Iterable[str]) -> set[Path]:
-    """Where the linker's cache has these."""
+    """Look these up in the linker's cache."""
     cache = subprocess.run(["/sbin/ldconfig", "-p"], check=True, capture_output=True, text=True).stdout
     return {Path(match[1]) for name in names if (match := re.search(rf"\s{re.escape(name)} .*=> (\S+)", cache))}
 

@@ -14,7 +14,7 @@ from tools.cluster.pki import ClusterKeys
 
 NAME = "node-1"
 ADDRESS = "10.244.0.1"
-"""Of the node, of the pods' bridge, of the API server and of the DNS server."""
+"""Address of the node, of the pods' bridge, of the API server and of the DNS server."""
 PODS = "10.244.0.0/24"
 KUBELET = f"system:node:{NAME}"
 KUBE_PROXY = "system:kube-proxy"

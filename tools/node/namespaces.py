@@ -21,7 +21,7 @@ from pathlib import Path
 CGROUPS = Path("/sys/fs/cgroup")
 PR_SET_PDEATHSIG = 1
 KERNEL_SECONDS = 15.0
-"""How long the kernel may take to free the cgroups of processes that it has killed."""
+"""Time that the kernel may take to free the cgroups of processes that it has killed."""
 
 
 def main() -> int:

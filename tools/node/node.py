@@ -30,7 +30,7 @@ PROMETHEUS = f"localhost/prometheus:{PROMETHEUS_VERSION}"
 
 
 def missing() -> str:
-    """Why this machine cannot run a node; empty where it can."""
+    """Say why this machine cannot run a node; empty where it can."""
     if reason := debian.missing():
         return reason
     v1 = [line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.split(":")[1]]

@@ -25,7 +25,7 @@ CLUSTER_AND_METRICS = ("kubernetes", "prometheus_api_client", "requests")
 LEARNING = ("pandas", "filterpy", "pmdarima", "prophet", "sklearn")
 """Imported for every predictor, and for the regressions that its runtime's performance model replaced: 7 s."""
 NEEDED = {"constant": (), "kalman": ("filterpy",), "arima": ("pandas", "pmdarima", "sklearn")}
-"""Of those, by predictor."""
+"""Packages of these that are needed, by predictor."""
 TICK_MAX_SECONDS = 3600.0
 """Its deadline is wall time: on a busy machine it would skip ticks that no simulated time passed in."""
 
