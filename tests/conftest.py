@@ -26,14 +26,14 @@ LIVE = ("tests/aiperf/", "tests/demo/", "tests/e2e/")
 
 
 class OneWorkerForLiveTests(LoadScopeScheduling):  # type: ignore[misc]  # has no type hints
-    """Of several workers one has all live tests; the others take the rest, each module (and so its cluster) whole."""
+    """Scheduler with all live tests on one worker; the others take the rest, each module (and so its cluster) whole."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "live" if nodeid.startswith(LIVE) else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForLiveTests:
-    """How `--dist loadscope` deals out tests here."""
+    """Scheduler of the tests here under `--dist loadscope`."""
     return OneWorkerForLiveTests(config, log)
 
 

@@ -17,7 +17,7 @@ from tools.cluster.uv import uv
 LOCK = Path(__file__).with_name("requirements.txt")
 VOCABULARY_LOCK = Path(__file__).with_name("tokenizer.txt")
 VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-"""Where tiktoken would download from. Never requested: the file's name in tiktoken's cache is the SHA-1 of this."""
+"""URL that tiktoken would download from. Never requested: the file's name in tiktoken's cache is the SHA-1 of this."""
 
 
 class AIPerf:

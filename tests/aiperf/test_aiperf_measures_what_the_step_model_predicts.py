@@ -24,7 +24,7 @@ from tools.cluster.waiting import wait_until
 MODEL = "meta-llama/Meta-Llama-3-70B-Instruct"
 YAML = Path(__file__).with_name("llama-3-70b-tp4.yaml")
 CLIENT_INPUT_TOKENS, OUTPUT_TOKENS = 2360, 200
-"""Of the client's tokenizer (o200k_base), which counts about 1.18 tokens a word of the prompts it makes: near 2000 for
+"""Tokens of the client's tokenizer (o200k_base), which counts about 1.18 a word of the prompts it makes: near 2000 for
 the server, which counts words."""
 SECONDS = 60
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/evaluation/offline.py` finds stays as good as it was; run where the data folder is."""
+"""Findings of `benchmarks/evaluation/offline.py` stay as good as they were; run where the data folder is."""
 
 from __future__ import annotations
 

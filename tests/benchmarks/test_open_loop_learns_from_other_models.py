@@ -1,4 +1,4 @@
-"""What is learned of a server from some models, and said of another one."""
+"""Constants of a server are learned from some models and hold for another one."""
 
 from __future__ import annotations
 

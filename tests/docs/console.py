@@ -69,7 +69,7 @@ def run(session: list[Command], folder: Path) -> list[tuple[str, ...]]:
 
 
 def matches(shown: tuple[str, ...], printed: tuple[str, ...]) -> bool:
-    """Whether the shown lines are the printed ones, with at most one `...` in place of some."""
+    """Tell whether the shown lines are the printed ones, with at most one `...` in place of some."""
     if ELLIPSIS not in shown:
         return shown == printed
     place = shown.index(ELLIPSIS)
@@ -79,7 +79,7 @@ def matches(shown: tuple[str, ...], printed: tuple[str, ...]) -> bool:
 
 
 def renewed(shown: tuple[str, ...], printed: tuple[str, ...]) -> tuple[str, ...]:
-    """What to show instead: the printed lines, with a `...` where one was, as many lines before and after it."""
+    """Lines to show instead: the printed ones, with a `...` where one was, as many lines before and after it."""
     if ELLIPSIS not in shown:
         return printed
     place = shown.index(ELLIPSIS)

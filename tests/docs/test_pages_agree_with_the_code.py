@@ -1,4 +1,4 @@
-"""What the pages say in tables and samples is what the code has: reasons, metrics, defaults, chart values, paths."""
+"""Tables and samples of the pages say what the code has: reasons, metrics, defaults, chart values, paths."""
 
 from __future__ import annotations
 

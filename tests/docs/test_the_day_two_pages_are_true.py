@@ -49,7 +49,7 @@ def test_a_command_has_a_verb_and_flags_that_exist(words: list[str]) -> None:
 
 
 def values_of(document: dict[str, Any]) -> dict[str, Any] | None:
-    """What a GitOps manifest gives the chart."""
+    """Values that a GitOps manifest gives the chart."""
     spec = document.get("spec", {})
     found = spec.get("values") or spec.get("source", {}).get("helm", {}).get("valuesObject")
     return found if isinstance(found, dict) else None

@@ -25,7 +25,7 @@ OBJECTS = {
     "infd", "gpupools", "hpa", "deployment", "deployments", "pods", "events", "nodes", "configmap", "crds", "lease",
     "replicaset", "resourcequota",
 }  # fmt: skip
-"""What the page's `get` and `describe` name; each exists on a cluster with the chart."""
+"""Objects that the page's `get` and `describe` name; each exists on a cluster with the chart."""
 
 
 OUTCOMES = {
@@ -41,7 +41,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 @cache
 def log_messages() -> tuple[str, ...]:
-    """What the operator may log above INFO, with `…` for what differs."""
+    """Messages that the operator may log above INFO, with `…` for what differs."""
     found = []
     for module, tree in modules():
         if not module.startswith("firsttoken_operator/"):

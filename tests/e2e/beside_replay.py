@@ -31,12 +31,12 @@ from tests.e2e.trajectories import Trajectory
 from tools.cluster import Cluster, wait_until
 
 AFTER_SECONDS = 60.0
-"""How long the emulated fleet stays after the last request."""
+"""Time that the emulated fleet stays after the last request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What both get: the resource, the trace, and the clocks of the control loop."""
+    """Inputs that both get: the resource, the trace, and the clocks of the control loop."""
 
     resource: Path
     trace: Path
@@ -57,21 +57,21 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Operated:
-    """What the operator made of the target, in seconds since the first request."""
+    """Life of the target under the operator, in seconds since the first request."""
 
     trajectory: Trajectory
     """Each change at the tick that decided on it."""
     log: tuple[str, ...]
-    """What it said when it changed something."""
+    """Sentences that it said when it changed something."""
     first_tick_seconds: float
     """One of its ticks; the others are whole intervals later."""
     lateness_p99_seconds: float
-    """How far the emulated fleet ran behind its own clock."""
+    """Lag of the emulated fleet behind its own clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What the replayed operator made of it, in seconds since the first request."""
+    """Life of the target under the replayed operator, in seconds since the first request."""
 
     trajectory: Trajectory
     log: tuple[str, ...]
@@ -128,7 +128,7 @@ def operate(inputs: Inputs) -> Operated:
 
 
 def replay(inputs: Inputs, first_tick_seconds: float = 0.0) -> Replayed:
-    """What `firsttoken replay --policy firsttoken` does, on the cluster's clocks."""
+    """Replay as `firsttoken replay --policy firsttoken` does, on the cluster's clocks."""
     scenario, setting = inputs.scenario, inputs.setting()
     shaping = Shaping(longest_tokens=setting.longest_tokens, seed=inputs.seed)
     traffic = read_traffic(inputs.trace, setting.subject.lengths, shaping)

@@ -23,7 +23,7 @@ class Burst:
     begin_seconds: float
     end_seconds: float
     ramp_seconds: float
-    """How long the rate takes to rise, from the begin on, and to fall, from the end on."""
+    """Time that the rate takes to rise, from the begin on, and to fall, from the end on."""
     seconds: float
     """Until the last request."""
     input_tokens: float

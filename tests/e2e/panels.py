@@ -1,4 +1,4 @@
-"""What the dashboards ask, and what a real Prometheus has no answer to."""
+"""Queries of the dashboards, and those that a real Prometheus has no answer to."""
 
 from __future__ import annotations
 

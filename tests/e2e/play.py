@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: a stage with its cluster, traffic that can be changed, and the recorded events."""
+"""Parts of the end-to-end tests: a stage with its cluster, traffic that can be changed, and the recorded events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Play:
     record: Record
     began: float = 0.0
     metrics_proxy: FaultProxy | None = None
-    """What stands between the operator and Prometheus."""
+    """Proxy between the operator and Prometheus."""
 
     @property
     def now(self) -> float:

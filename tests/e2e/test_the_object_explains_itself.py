@@ -1,4 +1,4 @@
-"""What a platform engineer sees: with nothing but kubectl, and on the dashboards."""
+"""View of a platform engineer: with nothing but kubectl, and on the dashboards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compares the operator with the replay must see a change that is missing, late, wrong or not asked for."""
+"""Comparison of the operator with the replay: it must see a change that is missing, late, wrong or not asked for."""
 
 from __future__ import annotations
 

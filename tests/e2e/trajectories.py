@@ -64,7 +64,7 @@ class Difference:
 def differences(
     trajectories: dict[str, Trajectory], *, end_seconds: float, replicas: int, interval_seconds: float
 ) -> list[Difference]:
-    """Where one of two named trajectories leaves the tube around the other one, in either direction; none: they agree.
+    """Find where one of two named trajectories leaves the tube around the other one, either way; none: they agree.
 
     The tube around a trajectory goes, at each time, from its smallest to its largest size within `interval_seconds` of
     that time, and `replicas` further. So a change may come an interval early or late and miss by so many replicas;

@@ -1,4 +1,4 @@
-"""What can happen to a request on its way: each action is given the exchange and answers, resets or hangs."""
+"""Actions on a request on its way: each is given the exchange and answers, resets or hangs."""
 
 from __future__ import annotations
 

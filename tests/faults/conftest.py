@@ -1,4 +1,4 @@
-"""Which faults every run of the tests plays, and the stage that they share."""
+"""Faults that every run of the tests plays, and the stage that they share."""
 
 from __future__ import annotations
 

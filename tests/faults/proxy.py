@@ -54,18 +54,18 @@ class Entry:
     status: int | None = None
     """None: no answer was sent, or none yet."""
     forwarded: bool = False
-    """Whether the server had it."""
+    """True where the server had it."""
     fault: str | None = None
     ended_seconds: float | None = None
 
     @property
     def is_write(self) -> bool:
-        """Whether it asks for a change."""
+        """True where it asks for a change."""
         return self.method not in READS
 
     @property
     def is_watch(self) -> bool:
-        """Whether it asks for a stream of changes."""
+        """True where it asks for a stream of changes."""
         return self.query.get("watch") in ("true", "1")
 
 
@@ -148,7 +148,7 @@ async def hang() -> Never:
 
 
 class Action(Protocol):
-    """What happens to a request."""
+    """Action on a request."""
 
     async def __call__(self, exchange: Exchange) -> None: ...
 
@@ -165,7 +165,7 @@ class Fault:
     entries: list[Entry] = field(default_factory=list)
 
     def takes(self, entry: Entry) -> bool:
-        """Whether this request is to fail; counts it."""
+        """Tell whether this request is to fail; counts it."""
         if not self.matches(entry):
             return False
         self.met += 1

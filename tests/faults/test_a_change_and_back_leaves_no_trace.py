@@ -43,7 +43,7 @@ def timeless(value: Any) -> Any:
 
 
 def different(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where the two differ, and what is there."""
+    """Find where the two differ, and what is there."""
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
             yield from different(one.get(name), other.get(name), f"{path}.{name}")
@@ -87,7 +87,7 @@ def answered(stage: Stage, names: list[str]) -> None:
 
 
 def shown(stage: Stage, name: str) -> dict[str, Any]:
-    """What is decided of it, and what is said."""
+    """Show what is decided of it, and what is said."""
     lines = [line for line in stage.process.get("metrics")[1].splitlines() if f'name="{name}"' in line]
     decided = [line for line in lines if line.startswith(("firsttoken_desired_replicas", "firsttoken_sized_replicas"))]
     target, status = get(stage.cluster, "deployment", name)["spec"], timeless(stage.status(name))
@@ -141,7 +141,7 @@ def test_a_fresh_process_says_and_wants_the_same_as_the_one_that_ran_on(stage: S
 
 
 def test_what_is_scaled_cannot_be_changed(stage: Stage) -> None:
-    """Which is why no change of `targetRef` is among those above."""
+    """Immutability of a target: it is why no change of `targetRef` is among those above."""
     assert OTHER_TARGETS.keys() == SCHEMA["properties"]["targetRef"]["properties"].keys()
     stage.declare("kept", 2)
     declare_rendered(stage, "made")

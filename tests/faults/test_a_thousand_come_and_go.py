@@ -38,7 +38,7 @@ PER_RESOURCE = 4
 MEBIBYTE = 2**20
 CHURN_SECONDS = 180.0
 MOST_GROWTH_MEBIBYTES_PER_HOUR = 60.0
-"""What a process may seem to grow by: less than 1 KiB for each of the resources that come and go here in an hour."""
+"""Growth that a process may seem to have: less than 1 KiB for each resource that comes and goes here in an hour."""
 
 
 class Crowd:
@@ -56,7 +56,7 @@ class Crowd:
         self._each(lambda name: self._api.delete_namespaced_custom_object(*COLLECTION, name), names)
 
     def sized(self) -> int:
-        """How many know their size."""
+        """Number of those that know their size."""
         listed = self._api.list_namespaced_custom_object(*COLLECTION)["items"]
         return sum("replicasForDeclaredPeak" in item.get("status", {}).get("sizing", {}) for item in listed)
 
@@ -73,7 +73,7 @@ def named(number: int, name: str) -> dict[str, Any]:
 
 
 def memory_bytes(stage: Stage) -> int:
-    """What the process has in memory."""
+    """Bytes that the process has in memory."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{stage.process.child.pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
@@ -100,7 +100,7 @@ def series(stage: Stage, text: str) -> list[str]:
 
 
 def forgotten(stage: Stage, word: str) -> bool:
-    """Whether nothing is kept of resources that are gone, as far as the metrics tell."""
+    """Tell whether nothing is kept of resources that are gone, as far as the metrics tell."""
     told = series(stage, "firsttoken_")
     waiting = [line for line in told if line.startswith(("firsttoken_sizings_waiting", "firsttoken_writes_waiting"))]
     is_idle = all(float(line.split()[-1]) == 0 for line in waiting)
@@ -229,6 +229,6 @@ def test_hours_of_coming_and_going_leave_no_memory_and_no_connection(stage: Stag
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """Of the straight line through the points (Theil and Sen: the median of all slopes, which no single jump moves)."""
+    """Slope of the straight line through the points (Theil and Sen: the median of all, which no single jump moves)."""
     slopes = sorted((b - a) / (t - s) for (s, a), (t, b) in itertools.combinations(points, 2))
     return slopes[len(slopes) // 2]

@@ -30,7 +30,7 @@ ACTS: tuple[tuple[dict[str, Any], int], ...] = (
     ({"minReplicas": 6}, 6),
     ({"minReplicas": 1, "maxReplicas": 4}, 4),
 )
-"""What is changed, and the replicas that follow."""
+"""Changes of the spec, and the replicas that follow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Operator:
         return self.process
 
     def leads(self) -> bool:
-        """Whether it says so."""
+        """Tell whether its metrics say that it leads."""
         return "firsttoken_leader 1.0" in self.process.get("metrics")[1]
 
     def tried(self) -> list[Entry]:
@@ -91,7 +91,7 @@ class Pair:
         self.cluster.kubectl("patch", "infd", "busy", "--type=merge", "-p", change)
 
     def holder(self) -> str:
-        """Whom the Lease names."""
+        """Name of the holder, as the Lease has it."""
         lease = self.cluster.kubectl("get", "lease", "firsttoken", "-n", NAMESPACE, "-o", "json").stdout
         return str(json.loads(lease)["spec"].get("holderIdentity", ""))
 
@@ -293,7 +293,7 @@ def test_clocks_that_are_40_minutes_apart_make_no_second_leader(pair: Pair) -> N
 
 
 def test_one_of_the_version_before_knows_no_lease_and_is_no_rival_for_long(pair: Pair) -> None:
-    """What docs/install.md says of an upgrade from a version without a Lease: end it first; this is why."""
+    """Upgrade from a version without a Lease: docs/install.md says to end it first; this is why."""
     leader, other = pair.settle()
     other.process.kill()
     other.arguments = ()

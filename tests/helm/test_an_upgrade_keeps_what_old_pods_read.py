@@ -31,7 +31,7 @@ def run_helm(cluster: Cluster, *arguments: str | Path) -> None:
 
 
 def configurations(cluster: Cluster) -> dict[str, str]:
-    """What each ConfigMap of the release says, by name."""
+    """Contents of each ConfigMap of the release, by name."""
     found = cluster.kubectl("get", "configmaps", "-n", NAMESPACE, "-o", "json", "-l", "helm.sh/chart").stdout
     return {item["metadata"]["name"]: item["data"]["config.yaml"] for item in json.loads(found)["items"]}
 

@@ -32,7 +32,7 @@ Attempt = subprocess.CompletedProcess[str]
 
 
 class Operator:
-    """What the operator's account may do: each method is one attempt."""
+    """Attempts of the operator's account: each method is one."""
 
     def __init__(self, cluster: Cluster, account: Path) -> None:
         self.cluster, self.account = cluster, account

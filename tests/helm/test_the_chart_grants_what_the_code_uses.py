@@ -60,7 +60,7 @@ def rights(manifests: list[dict[str, Any]], kind: str = "ClusterRole") -> set[Ri
 RENDERED = "render.enabled=true"
 CLUSTER = {(watched.group, watched.plural, verb) for watched in WATCHED if not watched.namespaced
            for verb in ("list", "watch")} | {(GROUP, "gpupools/status", "patch")}  # fmt: skip
-"""What belongs to no namespace."""
+"""Kinds and verbs of what belongs to no namespace."""
 
 
 def bound_roles(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:

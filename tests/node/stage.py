@@ -1,4 +1,4 @@
-"""What stands on the node: emulated servers in pods, Prometheus that discovers them, load through their Service."""
+"""Stage on the node: emulated servers in pods, Prometheus that discovers them, load through their Service."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Stage:
         return {pod["metadata"]["name"]: pod for pod in pods}
 
     def restarts(self, pod: str) -> int:
-        """How often the operator's container in this pod was started again."""
+        """Count the restarts of the operator's container in this pod."""
         (status,) = self.operators()[pod]["status"]["containerStatuses"]
         return int(status["restartCount"])
 
@@ -157,7 +157,7 @@ class Stage:
         return found
 
     def report(self) -> str:
-        """What the objects and logs say, for a test that failed."""
+        """Report what the objects and logs say, for a test that failed."""
         said = [
             ("get", "pods", "-A", "-o", "wide"),
             ("-n", FLEET, "describe", "infd"),

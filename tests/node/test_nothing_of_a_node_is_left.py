@@ -70,7 +70,7 @@ def test_processes_mounts_and_cgroups_end_with_it(host: dict[str, str], number: 
 
 
 def left(folder: Path, groups: list[Path]) -> Iterator[str]:
-    """What is still there of a node."""
+    """List what is still there of a node."""
     yield from (str(group) for group in groups if group.exists())
     yield from (line for line in Path("/proc/mounts").read_text().splitlines() if str(folder) in line)
     if (folder / "data").exists():

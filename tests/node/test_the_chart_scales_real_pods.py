@@ -18,9 +18,9 @@ from tools.cluster import wait_until
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 LEASE_SECONDS = 30
-"""What docs/install.md promises of a leader that was lost."""
+"""Time that docs/install.md promises of a leader that was lost."""
 SLACK_SECONDS = 30
-"""What a busy machine may add."""
+"""Time that a busy machine may add."""
 
 
 def test_the_chart_starts_two_operators_without_rights_on_the_machine(stage: Stage) -> None:

@@ -37,7 +37,7 @@ MATHEMATICS = {
     ("sentences.py", 1e-6): "words only: rounding of a percentage",
 }
 NAMED = {"ANSCOMBE", "HOUR", "WEEKDAY_SHIFT", "_SECONDS_AN_HOUR"}
-"""Of the law's modules: the only names of numbers, all of them mathematics or units."""
+"""Names of numbers in the law's modules: the only ones, all of them mathematics or units."""
 
 DOMAIN = {
     "MAXIMUM_ERROR_SHARE": "observe calls data ErrorsPresent by it, and a rule of decide asks for it again",

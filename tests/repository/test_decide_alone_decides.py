@@ -48,13 +48,13 @@ FACTS = {
     "families": {},
     "runtimes": {},
 }
-"""Of each package beside `decide` and `domain`: the reasons that it may name, by why naming them decides nothing."""
+"""Reasons that each package beside `decide` and `domain` may name, by why naming them decides nothing."""
 
 CONCLUSIONS = {"Admission", "Decision", "ForeignWrite", "Judgement", "Owned", "Proposal", "Unscalable", "Waiting"}
 """Values that only a decision makes."""
 
 JUDGED = {"conflict", "sized"}
-"""Of a resource's snapshot: what is judged after it was observed."""
+"""Fields of a resource's snapshot that are judged after it was observed."""
 
 
 def package_of(module: str) -> str:
@@ -74,7 +74,7 @@ def named() -> dict[str, set[str]]:
 
 
 def made(node: ast.Call) -> set[str]:
-    """What a call concludes: a value of a decision, or a field of a snapshot that is judged."""
+    """Conclusions of a call: a value of a decision, or a field of a snapshot that is judged."""
     if not isinstance(node.func, ast.Name):
         return set()
     name, words = node.func.id, {keyword.arg for keyword in node.keywords if keyword.arg}

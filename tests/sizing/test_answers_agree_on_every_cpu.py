@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORTED = tuple(name for name in __cpu_dispatch__ if __cpu_features__[name])
-"""From the oldest to the newest instructions that numpy chooses among on this CPU."""
+"""Instructions that numpy chooses among on this CPU, from the oldest to the newest."""
 OLD_KERNELS = {"OPENBLAS_CORETYPE": "Nehalem", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"}
 FOUR_DIGITS = 5e-5
 

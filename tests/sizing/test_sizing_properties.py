@@ -1,4 +1,4 @@
-"""What holds of every sizing, whatever is asked: an answer or a refusal, and no answer that moves the wrong way.
+"""Properties of every sizing, whatever is asked: an answer or a refusal, and no answer that moves the wrong way.
 
 Most examples are read as a closed loop, which takes milliseconds; the Poisson reading has fewer.
 """

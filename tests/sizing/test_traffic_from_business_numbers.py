@@ -1,4 +1,4 @@
-"""From calls a year, people and words to requests a second and tokens: the worked examples, and what is refused."""
+"""Requests a second and tokens from calls a year, people and words: the worked examples, and what is refused."""
 
 from __future__ import annotations
 

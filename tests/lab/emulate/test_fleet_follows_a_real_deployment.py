@@ -30,7 +30,7 @@ NAMESPACE, NAME = "fleet", "engines"
 READY_AFTER_SECONDS = 9
 """Longer than Prometheus takes to act on a changed list of targets (7.5 s at most)."""
 SCRAPE_SECONDS = 0.5
-"""Of the module's Prometheus (tests/conftest.py)."""
+"""Interval of the module's Prometheus (tests/conftest.py)."""
 
 
 def a_deployment(replicas, name=NAME, ready_after_seconds=READY_AFTER_SECONDS):

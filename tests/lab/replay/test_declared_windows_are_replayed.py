@@ -1,4 +1,4 @@
-"""What a resource declares for windows of time holds in a replay too, on the clock that the trace began by."""
+"""Declarations of a resource for windows of time hold in a replay too, on the clock that the trace began by."""
 
 from __future__ import annotations
 

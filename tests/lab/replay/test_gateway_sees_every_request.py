@@ -1,4 +1,4 @@
-"""What a gateway has counted is what a look at all requests gives, window by window."""
+"""Counts of a gateway are what a look at all requests gives, window by window."""
 
 from __future__ import annotations
 

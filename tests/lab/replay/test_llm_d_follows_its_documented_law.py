@@ -35,7 +35,7 @@ def view(now: float, replicas: int, gateway: Latencies | None, ready: int | None
 
 
 def changes(policy: LlmD, gateway: Latencies, until: float) -> list[tuple[float, int]]:
-    """What a policy asks for whose replicas start at once."""
+    """Changes that a policy asks for whose replicas start at once."""
     replicas, made = policy.initial, []
     for now in np.arange(policy.interval_seconds, until + 1, policy.interval_seconds):
         wanted = policy.desired(view(float(now), replicas, gateway))

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 
 SEEDS = range(4)
 UID = "replayed"
-"""Of the resource: as the replay calls it, so that one memory fits both."""
+"""Uid of the resource: as the replay calls it, so that one memory fits both."""
 HOUR_SECONDS = 3600.0
 RESTART_SECONDS = 2100.0
 DRAIN_SECONDS = 45.0
@@ -64,7 +64,7 @@ class Pod:
     created_seconds: float
     ready_at_seconds: float
     was_there: bool = False
-    """From before the first tick: its start was not seen."""
+    """True where it is from before the first tick: its start was not seen."""
     going_seconds: float | None = None
 
     def body(self, now_seconds: float) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Cluster:
     """Since the last events."""
     made: int = 0
     starts_seconds: list[float] = field(default_factory=list)
-    """Of the pods that this process saw becoming ready."""
+    """Starts of the pods that this process saw becoming ready."""
 
     def __post_init__(self) -> None:
         for _ in range(self.replicas):
@@ -139,7 +139,7 @@ class Cluster:
         self.gone.append(gone.name)
 
     def tell(self, store: Store) -> None:
-        """What the watches deliver."""
+        """Tell the store what the watches deliver."""
         store.feed("Deployment", None, deployment(replicas=self.replicas))
         store.feed("ReplicaSet", None, replica_set())
         for name in self.gone:
@@ -149,7 +149,7 @@ class Cluster:
             store.feed("Pod", None, p.body(self.now_seconds))
 
     def view(self, seen: Metrics) -> View:
-        """What a replay shows its policies."""
+        """View that a replay shows its policies."""
         return View(
             now_seconds=self.now_seconds, replicas=self.replicas, ready=len(self.ready), starting=len(self.starting),
             terminating=sum(p.going_seconds is not None for p in self.pods), running_requests=None,
@@ -216,13 +216,13 @@ def generated(rng: random.Random) -> list[Metrics]:
 
 
 def unnamed(decision: Decision) -> Decision:
-    """Who it is about differs; nothing else may."""
+    """Decision without the resource that it is about, which differs; nothing else may."""
     return replace(decision, uid="", namespace="", name="")
 
 
 @cache
 def hour(seed: int) -> list[tuple[Decision, Decision]]:
-    """What the operator and what the replay decides at every tick; the cluster does what the operator says."""
+    """Decide at every tick of an hour by the operator and by the replay; the cluster does what the operator says."""
     rng = random.Random(seed)
     declared = InferenceDeployment.model_validate(resource(InferenceDeploymentStatus()))
     policy, calendar = scaling_policy(declared, None), Calendar(EPOCH, schedule_of(declared))

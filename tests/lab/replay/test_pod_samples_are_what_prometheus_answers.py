@@ -27,7 +27,7 @@ WINDOW, INTERVAL, LAG = 60.0, 15.0, 5.0
 SETTINGS = MeasureSettings(WINDOW, INTERVAL)
 KV_TOKENS = 40_000
 SIZES = {0.0: 2, 120.0: 4, 300.0: 3, 390.0: 1, 480.0: 3}
-"""What is asked for from when on; a start takes 40 s."""
+"""Sizes that are asked for, by the second from which on; a start takes 40 s."""
 END = 700.0
 TTFT, OUTPUT, ENDED = (VLLM.series(m).name for m in (Metric.TTFT, Metric.REQUEST_GENERATION_TOKENS, Metric.FINISHED))
 WAITING, RUNNING, KV_USAGE, PROMPT_TOKENS = (
@@ -81,7 +81,7 @@ class Prometheus:
         return (sum_xy - sum_x * sum_y / n) / (sum_x2 - sum_x * sum_x / n)
 
     def answer(self, pod: int, now: float) -> PodSample:
-        """What the queries of the family find of one pod."""
+        """Find what the queries of the family find of one pod."""
         samples, bounds = self.inside(pod, RUNNING, now), [*VLLM.series(Metric.TTFT).bounds, math.inf]
         before = [at for at, _ in self.series[pod][RUNNING] if at <= now - WINDOW]
         found = {
@@ -110,7 +110,7 @@ def only_known(answers: Mapping[object, float | None]) -> dict:  # type: ignore[
 
 
 def page(fleet: Fleet, pod: SimulatedPod, now: float) -> str:
-    """What one pod exposes, from its own requests."""
+    """Page that one pod exposes, from its own requests."""
     requests, replica = fleet.requests, fleet.replicas[pod.slot]
     began, ended = (
         (requests.replica == pod.slot) & (at >= max(pod.ready_at_seconds, 1e-9)) & (at <= now)

@@ -51,7 +51,7 @@ def view(
     ready: int | None = None,
     held: float = 0.0,
 ) -> View:
-    """What an autoscaler sees; pods that are not ready are starting."""
+    """View of an autoscaler; pods that are not ready are starting."""
     ready = replicas if ready is None else ready
     value = Value(1.0)
     metrics = Metrics(Reason.PRESENT, "", value, value, value, value, value, value, None, 60.0)

@@ -25,7 +25,7 @@ class FakeCluster:
     error: ClusterError | None = None
     withheld: str = ""
     most: int | None = None
-    """Of replicas: a larger number becomes this one, as an admission webhook may have it."""
+    """Most replicas: a larger number becomes this one, as an admission webhook may have it."""
 
     async def read(self, ref: ObjectRef) -> dict[str, Any]:
         await self._begin("read", ref)

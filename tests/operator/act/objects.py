@@ -48,7 +48,7 @@ def workload(replicas: int, name: str = TARGET) -> dict[str, Any]:
 
 
 def seen(live_resource: dict[str, Any], live_target: dict[str, Any], **changes: Any) -> ResourceSnapshot:
-    """What a tick saw: the resource and its settled target as they are on the server."""
+    """Snapshot of a tick: the resource and its settled target as they are on the server."""
     replicas = live_target["spec"]["replicas"]
     tgt = target(replicas, uid=live_target["metadata"]["uid"], name=live_target["metadata"]["name"])
     metadata = live_resource["metadata"]

@@ -1,4 +1,4 @@
-"""What scale and status writes rely on: the preconditions as the real API server keeps them."""
+"""Preconditions that scale and status writes rely on, as the real API server keeps them."""
 
 from __future__ import annotations
 

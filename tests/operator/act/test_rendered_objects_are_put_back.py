@@ -48,7 +48,7 @@ class Operated:
         self.exists = False
 
     async def tick(self) -> RenderResult | None:
-        """What one tick tells of it; the list of what was applied begins anew."""
+        """Run one tick, and give what it tells of it; the list of what was applied begins anew."""
         self.api.applied.clear()
         there = target(6) if self.exists else TargetMissing(Reason.TARGET_NOT_FOUND, "")
         seen = replace(resource(there, lost()), uid=self.live["metadata"]["uid"], name=self.name,

@@ -17,7 +17,7 @@ SCALE = Key("a", "scale")
 
 
 class Written:
-    """What was written, in order; `errors` come first."""
+    """Writes in their order; `errors` come first."""
 
     def __init__(self, *errors: ClusterError) -> None:
         self.done: list[str] = []

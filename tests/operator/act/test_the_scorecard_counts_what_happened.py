@@ -56,7 +56,7 @@ def play(looks: Iterable[Look]) -> Scorecard:
 
 
 def watched(about: ResourceSnapshot, minutes: float, **changes: object) -> Tally:
-    """What is counted over so many minutes of the same sight."""
+    """Tally of so many minutes of the same sight."""
     ticks = round(minutes * 4) + 1
     return play(look(about, START + i * TICK, **changes) for i in range(ticks)).total  # type: ignore[arg-type]
 
@@ -186,7 +186,7 @@ def test_model_and_measurement_are_compared_only_where_they_are_about_the_same(a
 
 
 def test_a_fleet_above_saturation_is_not_compared() -> None:
-    """What the table says there is a lower bound and no prediction."""
+    """Figures of the table there are a lower bound and no prediction."""
     about = resource(target(1), metrics(20.0, ttft=ttft(1.0, mean_milliseconds=9000)))
 
     assert watched(about, minutes=10).calibration_error is None

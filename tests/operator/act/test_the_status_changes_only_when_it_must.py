@@ -141,7 +141,7 @@ def test_a_live_rate_has_two_digits_and_moves_by_more_than_a_tenth(rate: float, 
 
 @pytest.mark.parametrize(("rate", "shown"), [(0.14, "0.2"), (0.31, "0.2"), (0.08, "0.08"), (0.32, "0.32")])
 def test_a_small_rate_moves_only_by_more_than_chance(rate: float, shown: str) -> None:
-    """Of 12 requests a minute chance makes 5 to 19: 12 +- 2 * sqrt(12)."""
+    """Chance makes 5 to 19 of 12 requests a minute: 12 +- 2 * sqrt(12)."""
     snapshot = resource(target(5), metrics(0.2))
     quiet = observed(decision(snapshot, 5, 5, arrival_requests_per_second=0.2), snapshot)
     moved = observed(decision(snapshot, 5, 5, arrival_requests_per_second=rate), snapshot)
@@ -210,7 +210,7 @@ def test_live_lengths_have_two_digits_and_move_by_more_than_a_tenth(tokens: floa
 
 
 def test_lengths_of_few_requests_move_only_by_more_than_chance() -> None:
-    """Of 4 requests a window the mean scatters by half of itself."""
+    """Mean lengths of 4 requests a window scatter by half of themselves."""
     first = status_with(arrival_requests_per_second=4 / 60, input_tokens=2000.0)
     second = status_with(first, arrival_requests_per_second=4 / 60, input_tokens=3500.0)
 

@@ -1,4 +1,4 @@
-"""What writes to a fake API server, each step waited for."""
+"""Writers to a fake API server, each step waited for."""
 
 from __future__ import annotations
 

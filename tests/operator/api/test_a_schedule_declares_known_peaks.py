@@ -1,4 +1,4 @@
-"""Which peak a schedule declares for a second: local wall-clock windows, across midnight, weeks and clock changes."""
+"""Peaks that a schedule declares for a second: local wall-clock windows, across midnight, weeks and clock changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sizing and scaling get from a resource: tokens, rates, prices, preferences, and defaults that depend."""
+"""Values that sizing and scaling get from a resource: tokens, rates, prices, preferences, and defaults that depend."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the API server makes of good objects: defaults, examples, the columns of kubectl, its explanations."""
+"""Good objects on the API server: defaults, examples, the columns of kubectl, its explanations."""
 
 import json
 from pathlib import Path

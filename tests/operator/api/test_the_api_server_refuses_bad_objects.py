@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 
 def answer_to(cluster: Cluster, document: dict[str, Any]) -> str | None:
-    """What the API server says to the creation of an object; None where it would create it."""
+    """Answer of the API server to the creation of an object; None where it would create it."""
     api = client.CustomObjectsApi(cluster.client)
     arguments = {
         "group": "firsttoken.dev",

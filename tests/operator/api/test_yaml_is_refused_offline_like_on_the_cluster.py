@@ -1,4 +1,4 @@
-"""What the API server refuses, `firsttoken size` refuses without one: one line with file, object, field and fix."""
+"""Refusals of the API server are those of `firsttoken size` without one: one line with file, object, field and fix."""
 
 import json
 

@@ -197,7 +197,7 @@ class Fleet:
 
     @property
     def known(self) -> ResourceMemory:
-        """What is remembered of the resource."""
+        """Memory of the resource."""
         return self.memory.resources["r-1"]
 
     @property

@@ -1,4 +1,4 @@
-"""What Hypothesis draws for a decision: any number in any field, pods in any state, and signals that last."""
+"""Strategies of Hypothesis for a decision: any number in any field, pods in any state, and signals that last."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ QUIET = idle(gateway_arrivals=Idle())
 
 
 def scaled_to_zero(**changes: object) -> Metrics:
-    """What is seen of a fleet without pods."""
+    """Metrics of a fleet without pods."""
     return replace(lost(cause=Reason.NO_READY_PODS), **({"gateway_arrivals": Idle()} | changes))  # type: ignore[arg-type]
 
 

@@ -20,14 +20,14 @@ LEAD = 600.0
 
 
 def sawtooth(seconds: float) -> float:
-    """From 50 to 150 requests a second within half an hour and back, again and again."""
+    """Rate that goes from 50 to 150 requests a second within half an hour and back, again and again."""
     phase = (seconds % PERIOD) / PERIOD
     return 50 + 200 * (phase if phase < 0.5 else 1 - phase)
 
 
 @pytest.fixture(scope="module")
 def memory() -> Fleet:
-    """What is remembered after a day and a quarter of it."""
+    """Memory after a day and a quarter of it."""
     fleet = Fleet(replicas=40, resource_changes={"time_to_ready_seconds": LEAD}, epoch_seconds=0.0)
     for tick in range(round(30 * 3600 / TICK_SECONDS)):
         fleet.tick(metrics(sawtooth(tick * TICK_SECONDS)), apply=False)

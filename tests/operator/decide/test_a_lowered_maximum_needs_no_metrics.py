@@ -1,4 +1,4 @@
-"""What the user lowers is obeyed step by step, whatever metrics and pods say. And no rollout holds a size for ever."""
+"""A lowered maximum is obeyed step by step, whatever metrics and pods say. And no rollout holds a size for ever."""
 
 from __future__ import annotations
 

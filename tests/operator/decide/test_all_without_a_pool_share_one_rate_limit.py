@@ -1,4 +1,4 @@
-"""What makes every deployment look idle at once takes a fifth of the GPUs within ten minutes, pool or not.
+"""A fault that makes every deployment look idle at once takes a fifth of the GPUs within ten minutes, pool or not.
 
 And, without one, what a single deployment gives back by its own steps.
 """
@@ -140,7 +140,7 @@ def idlers(count: int) -> list[ResourceSnapshot]:
 
 
 def after_eight_ticks(resources: list[ResourceSnapshot]) -> dict[str, int]:
-    """What is decided where nothing that was decided before became true."""
+    """Decide eight times where nothing that was decided before became true."""
     memory, now = Memory(), 1000.0
     for _ in range(8):
         decided, memory = decide(FleetSnapshot(now, TICK_SECONDS, tuple(resources)), memory)

@@ -103,7 +103,7 @@ members = st.integers(0, MEMBERS - 1)
 
 
 class AnyLife(RuleBasedStateMachine):
-    """What may happen to three deployments of one pool."""
+    """Events in the life of three deployments of one pool."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class AnyLife(RuleBasedStateMachine):
         self.now = 1000.0
         self.epoch = 1.7e9
         self.given_back: list[tuple[float, str, int]] = []
-        """What was decided to be given back: when on the logical clock, of which target, GPUs."""
+        """Decreases that were decided: when on the logical clock, of which target, GPUs."""
         self.members: list[Member] = []
 
     @initialize(sizes=st.lists(st.integers(0, 40), min_size=MEMBERS, max_size=MEMBERS), policy=policies)
@@ -225,7 +225,7 @@ class AnyLife(RuleBasedStateMachine):
         assert growth <= max(0, free)
 
     def _checked_rate_limit(self, decisions: tuple[Decision, ...], clock: float) -> None:
-        """What we gave back in any window of the pool is within its limit, or one replica."""
+        """Check that what we gave back in any window of the pool is within its limit, or one replica."""
         assert POOL.budget_gpus is not None
         for member, decision in zip(self.members, decisions, strict=True):
             if decision.to_replicas < member.replicas and member.policy.mode is ScalingMode.ACTIVE:
@@ -246,7 +246,7 @@ class AnyLife(RuleBasedStateMachine):
 
 
 def _live(seen: ResourceSnapshot) -> int:
-    """What is charged already for a target: growing back to it costs nothing."""
+    """Count what is charged already for a target: growing back to it costs nothing."""
     tgt = seen.target
     assert isinstance(tgt, Target)
     return max(tgt.replicas, tgt.ready + tgt.starting + tgt.stuck)

@@ -64,7 +64,7 @@ def test_until_replicas_differ_a_restarted_process_asks_for_no_less(loads: list[
 
 
 def _with_estimates_of(memory: Memory) -> Memory:
-    """What a restart finds again in history: what was learned of the load and of the replicas, and no window."""
+    """Memory that a restart finds again in history: what was learned of the load and of the replicas, and no window."""
     known = {
         uid: replace(known, loads=(), healthy_since_seconds=None, changed_seconds=None, miss_rate=None)
         for uid, known in memory.resources.items()

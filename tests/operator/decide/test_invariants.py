@@ -1,4 +1,4 @@
-"""What holds for any sequence of any signals: the invariants I1 to I10 of docs/design/faults.md, by Hypothesis."""
+"""Invariants I1 to I10 of docs/design/faults.md hold for any sequence of any signals, by Hypothesis."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ lengths = st.floats(0.3, 3.0)
 
 
 def signals(rate: float, waiting: float, share: float, length: float = 1.0) -> Metrics:
-    """What a sound fleet shows at this load, in requests of `length` times the declared work."""
+    """Metrics of a sound fleet at this load, in requests of `length` times the declared work."""
     return metrics(
         rate, waiting=Value(waiting), ttft=late(share),
         input_tokens=Value(WORK.input_tokens * length), output_tokens=Value(1 + (WORK.output_tokens - 1) * length),
@@ -53,7 +53,7 @@ def after(history: list[tuple[float, int, float]], replicas: int) -> Fleet:
 
 
 def asked(fleet: Fleet, mtr: Metrics) -> int:
-    """What the next tick decides; the fleet itself goes on as if it had not been asked."""
+    """Replicas that the next tick decides; the fleet itself goes on as if it had not been asked."""
     return replace(fleet).tick(mtr, apply=False).to_replicas
 
 
@@ -120,7 +120,7 @@ def climbing() -> Fleet:
 
 
 def test_a_jump_above_a_climb_asks_for_no_less_than_the_climb(climbing: Fleet) -> None:
-    """Where the level starts anew its trend is forgotten: that must not undo what the trend had asked for."""
+    """Trend forgotten where the level starts anew: that must not undo what it had asked for."""
     assert replace(climbing).tick(metrics(100)).forecast_method == "Trend"
     asked_for = [asked(climbing, metrics(rate)) for rate in range(80, 240, 2)]
 

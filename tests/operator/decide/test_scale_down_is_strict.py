@@ -295,7 +295,7 @@ def test_a_prediction_is_judged_as_sizing_judges_the_same_operating_point() -> N
 
 
 def vetoed(known: CapacityTable, load: float, to_replicas: int) -> Reason | None:
-    """What forbids that 40 replicas become as many, at this load."""
+    """Veto against making 40 replicas as many, at this load."""
     sized, seen = replace(SIZED, table=known), resource(target(40), metrics(load))
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
     demand, limits = Demand(load, 0, 0), resource_bounds(seen, sized)

@@ -164,7 +164,7 @@ def test_without_other_writers_there_is_never_a_conflict(steps: list[tuple[int, 
 
 
 def set_back_each_time(hours: float) -> list[tuple[int, str]]:
-    """What happens while a controller sets 40 replicas back to 3 a minute after each write: (minute, what)."""
+    """Events while a controller sets 40 replicas back to 3 a minute after each write: (minute, what)."""
     state, replicas, due, at, happened = Ownership(), 3, math.inf, 0.0, []
     state, _ = look(state, replicas, 0)
     while at < hours * 3600:

@@ -1,4 +1,4 @@
-"""Which deployments are rendered at a tick: new ones as far as their pool has GPUs, running ones if it can be read."""
+"""Admission to rendering at a tick: new deployments as far as their pool has GPUs, running ones if it can be read."""
 
 from __future__ import annotations
 

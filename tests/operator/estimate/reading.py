@@ -1,4 +1,4 @@
-"""What a calibration says with the constants that ship."""
+"""Calibrations read with the constants that ship."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from firsttoken_sizing.workload import Sla
 from tests.operator.decide.builders import SLA
 
 WAIT_SECONDS = DEFAULT.tail_capacity.speed_wait_seconds
-"""Of the tail capacity, for the speed of replicas."""
+"""Wait of the tail capacity for the speed of replicas."""
 
 
 def factor(known: Calibration) -> float:
@@ -17,7 +17,7 @@ def factor(known: Calibration) -> float:
 
 
 def speed(known: Calibration) -> float:
-    """Of a replica, in modeled ones."""
+    """Speed of a replica, in modeled ones."""
     return speed_of(known, DEFAULT)
 
 

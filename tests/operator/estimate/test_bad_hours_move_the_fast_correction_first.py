@@ -22,7 +22,7 @@ LEARNED = 100.0
 
 
 def after(share: float, seconds: float, utilization: float = 1.0, known: Calibration | None = None) -> Calibration:
-    """What is known after so long with replicas that are full to this share of what they are taken to carry."""
+    """Calibration after so long with replicas that are full to this share of what they are taken to carry."""
     fleet = Fleet(replicas=REPLICAS)
     for _ in range(round(WAIT_SECONDS / TICK_SECONDS) + 1):
         fleet.tick(metrics(0.7 * REPLICAS * CAPACITY, ttft=late(0.02)), apply=False)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 SIZED_WITH_WORK = replace(SIZED, table=worked_table())
-"""Of 20 replicas of 5 requests a second; P95 of TTFT within 300 ms, a declared prompt takes 60."""
+"""Sizing of 20 replicas of 5 requests a second; P95 of TTFT within 300 ms, a declared prompt takes 60."""
 OUTPUT = Value(WORK.output_tokens)
 NOTHING_LEARNED = Calibration()
 

@@ -20,7 +20,7 @@ LAW = DEFAULT.replica_speed
 
 
 def seen(rate: float, slowness: float, **changes: object) -> Metrics:
-    """What ten replicas show whose every step takes `slowness` times as long as modeled."""
+    """Metrics of ten replicas whose every step takes `slowness` times as long as modeled."""
     return metrics(rate, running=Value(running(TABLE, rate, REPLICAS, slowness)), **changes)
 
 

@@ -21,7 +21,7 @@ BOUNDS = ("0.001", "0.1", "0.25", "0.5", "1.0", "10.0", "+Inf")
 
 @dataclass
 class ExportedPod:
-    """What one pod exposes. Two `engines` share the load; `kv_metric` is the name of the KV gauge."""
+    """Pod and what it exposes. Two `engines` share the load; `kv_metric` is the name of the KV gauge."""
 
     prefix: str
     requests_per_second: float
@@ -32,7 +32,7 @@ class ExportedPod:
     running: float = 3.0
     answers: bool = True
     refusals: int = 0
-    """How many of the next scrapes fail, each after `refusal_seconds`."""
+    """Number of the next scrapes that fail, each after `refusal_seconds`."""
     refusal_seconds: float = 0.0
 
     def render(self, seconds: float) -> str:

@@ -69,7 +69,7 @@ def pods(count: int, *, ready_seconds: float | None = 3600.0, first: int = 0) ->
 
 
 def reading(*samples: PodSample | None, up: Mapping[int, float | None] | None = None) -> SourceReading:
-    """What `p0`, `p1`... said; None: nothing. `up` overrides what is 1 for a pod that said something, else 0."""
+    """Reading of `p0`, `p1`...; None: nothing. `up` overrides what is 1 for a pod that said something, else 0."""
     ups = {index: 0.0 if said is None else 1.0 for index, said in enumerate(samples)} | dict(up or {})
     return SourceReading(
         pods={(NAMESPACE, f"p{index}"): said for index, said in enumerate(samples) if said is not None},

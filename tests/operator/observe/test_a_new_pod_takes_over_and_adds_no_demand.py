@@ -17,7 +17,7 @@ LOAD = 12.0
 
 
 def rates(new_seconds: float) -> tuple[float, float]:
-    """What Prometheus says of an old pod and of one that has been Ready for so long."""
+    """Rates that Prometheus says of an old pod and of one that has been Ready for so long."""
     old = (LOAD / 2 * (WINDOW_SECONDS - new_seconds) + LOAD / 4 * new_seconds) / WINDOW_SECONDS
     return old, LOAD / 4 * new_seconds / WINDOW_SECONDS
 

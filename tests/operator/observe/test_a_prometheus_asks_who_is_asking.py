@@ -20,12 +20,12 @@ pytestmark = pytest.mark.cluster
 
 USER, PASSWORD = "reader", "test"
 HASH = "$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay"
-"""Of the password (bcrypt), as the manual of Prometheus has it."""
+"""Hash of the password (bcrypt), as the manual of Prometheus has it."""
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[ClusterKeys, ClusterKeys]:
-    """Of the authority that signed server and operator, and of another one."""
+    """Keys of the authority that signed server and operator, and of another one."""
     ours, others = (
         write_cluster_keys(tmp_path_factory.mktemp(name), components={"firsttoken": None}) for name in ("ca", "other")
     )

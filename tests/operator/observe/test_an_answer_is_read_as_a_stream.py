@@ -118,7 +118,7 @@ async def test_it_is_missing_alone() -> None:
 
 @pytest.mark.parametrize("between", ['}, {"metric": ', '},\n{"metric":', '},{"value":'])
 def test_another_way_of_writing_costs_no_copy_for_each_element(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How often the text that is left is copied, by its characters: once for each piece, and not for each element."""
+    """Characters copied of the text that is left: as many as it has for each piece, and not for each element."""
     samples = [({"pod": f"p{number}"}, "1") for number in range(5000)]
     content = json.dumps(document_of(*samples), separators=(",", ":")).replace('},{"metric":', between)
     if "value" in between:

@@ -1,4 +1,4 @@
-"""What holds for `measure` whatever the pods said: any float, any missing signal, any set of pods."""
+"""Invariants of `measure` whatever the pods said: any float, any missing signal, any set of pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `collect` asks and how it joins the answers: against a source that answers by query text."""
+"""Queries of `collect` and the join of their answers: against a source that answers by query text."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_how_long_a_pod_has_been_ready_is_told_to_measure() -> None:
 
 
 def kept(store: Store) -> dict[str, int]:
-    """How much each collection of a store holds, those of what it learns included."""
+    """Size of each collection of a store, those of what it learns included."""
     parts = vars(store) | {f"readiness{name}": value for name, value in vars(store._readiness).items()}
     return {name: len(value) for name, value in parts.items() if isinstance(value, dict | set)}
 

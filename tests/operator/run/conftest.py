@@ -1,4 +1,4 @@
-"""What every test of the process has in common."""
+"""Fixtures that every test of the process has in common."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Life:
         return EPOCH + self.ticks * TICK_SECONDS
 
     def snapshot(self, metrics: Metrics) -> FleetSnapshot:
-        """What the next tick sees."""
+        """Snapshot of the next tick."""
         seen = resource(target(self.replicas), metrics, policy=self.policy, pool=POOL.name)
         now = 50.0 + self.ticks * TICK_SECONDS
         return FleetSnapshot(now, TICK_SECONDS, (seen,), {POOL.name: POOL}, epoch_seconds=self.now_epoch)

@@ -52,7 +52,7 @@ class Process:
             return 0, ""
 
     def ready(self) -> bool:
-        """Whether it decides; fails where it has ended."""
+        """Tell whether it decides; fails where it has ended."""
         assert self.child.poll() is None, self.log.read_text()
         return self.get("readyz")[0] == 200
 

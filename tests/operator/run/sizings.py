@@ -33,7 +33,7 @@ def edit(store: Store, document: dict[str, Any], **spec: Any) -> None:
 
 
 async def tick(sizer: Sizer, store: Store) -> Mapping[str, Answer]:
-    """What is in force at a tick."""
+    """Answers in force at a tick."""
     return await sizer.answers(store.resources.values(), store.pools.values(), store.profiles.values())
 
 
@@ -44,14 +44,14 @@ async def rest(sizer: Sizer) -> None:
 
 
 async def settled(sizer: Sizer, store: Store) -> Mapping[str, Answer]:
-    """What is in force once everything that a tick asks is answered."""
+    """Answers in force once everything that a tick asks is answered."""
     await tick(sizer, store)
     await rest(sizer)
     return await tick(sizer, store)
 
 
 def told(answers: Mapping[str, Answer]) -> dict[str, str]:
-    """Of each resource whether it is sized, or why not."""
+    """Verdict on each resource: that it is sized, or why not."""
     return {uid: getattr(answer.sized, "reason", "Sized") for uid, answer in answers.items()}
 
 

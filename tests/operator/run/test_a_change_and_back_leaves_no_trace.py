@@ -29,8 +29,8 @@ REF = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "ra
 TARGET = ObjectRef("apps/v1", "Deployment", NAMESPACE, "nim")
 SCHEMA = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 FIXED = {"targetRef", "runtime"}
-"""Of which every resource has exactly one. What follows from them is no decision, and is shown on a real API server
-(tests/faults): it lets no one change a target, and what `runtime` says is rendered."""
+"""Fields of which every resource has exactly one. What follows from them is no decision, and is shown on a real API
+server (tests/faults): it lets no one change a target, and what `runtime` says is rendered."""
 MOST = 3000
 TEXTS = (
     "1", "0.5", "37", "250", "1500m", "gone", "default", "H100-SXM-80GB", "A100-SXM-80GB", "meta-llama/Llama-3.1-8B",
@@ -53,7 +53,7 @@ def leaves(schema: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str
 
 
 def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """What a schema allows, as far as its type, its bounds and its enumeration say it."""
+    """Values that a schema allows, as far as its type, its bounds and its enumeration say it."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("type") == "integer":
@@ -93,7 +93,7 @@ def changed(resource: dict[str, Any], changes: Changes) -> dict[str, Any]:
 
 
 class Server:
-    """What the API server holds, and the clock."""
+    """Contents of the API server, and the clock."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Of several namespaces one may be gone, and the rights in it: it is left out, and taken in when it is back."""
+"""A namespace of several may be gone, and the rights in it: it is left out, and taken in when it is back."""
 
 from __future__ import annotations
 

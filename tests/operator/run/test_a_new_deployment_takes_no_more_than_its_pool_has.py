@@ -1,4 +1,4 @@
-"""Which resources are rendered at a tick, and with how many first replicas when the pool is short."""
+"""Resources that are rendered at a tick, and their first replicas when the pool is short."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Server:
 
 
 class Fed:
-    """What arrives."""
+    """Sink of what arrives."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str | None, str]] = []

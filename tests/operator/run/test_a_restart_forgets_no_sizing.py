@@ -81,7 +81,7 @@ async def saved(cluster: Keeping, sizer: Sizer, keeper: SizingStore | None = Non
 
 
 def figures(answer: Answer) -> tuple[Any, ...]:
-    """What a decision and a status read of an answer."""
+    """Figures of an answer that a decision and a status read."""
     sized = answer.sized
     rest_ = (answer.shown, answer.declared, answer.cost_per_hour, answer.recommended, answer.compared)
     if isinstance(sized, Unsized):

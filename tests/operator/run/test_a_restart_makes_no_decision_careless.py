@@ -1,4 +1,4 @@
-"""What a new process takes from the status of the last one only ever asks for more replicas, never for fewer (I8)."""
+"""Facts that a new process takes from the last one's status only ever ask for more replicas, never for fewer (I8)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def source(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Source]:
 
 
 async def tick(source: Source) -> tuple[str | None, bool]:
-    """What it said at one tick, and whether it was asked; what it owes after the tick meets its deadline."""
+    """Run one tick: what it said, and whether it was asked; what it owes after the tick meets its deadline."""
     before = source.asked
     said = (await read_all({"slow": source.reader, "other": Source().reader}))["slow"]
     await source.give_up()

@@ -1,4 +1,4 @@
-"""What a status says of a generation is true of it: its sizing included, which may come a tick later."""
+"""Statements of a status on a generation are true of it: its sizing included, which may come a tick later."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Played:
         self.document["spec"] |= spec
 
     async def tick(self) -> Shown:
-        """What the status says after a tick: its generation; status, reason and generation of the conditions."""
+        """Status after a tick: its generation; status, reason and generation of the conditions."""
         self.document["status"] = copy.deepcopy(self.cluster.objects[REF]["status"])
         self.parts.store.feed("InferenceDeployment", "MODIFIED", copy.deepcopy(self.document))
         await self.loop.tick(time.monotonic())

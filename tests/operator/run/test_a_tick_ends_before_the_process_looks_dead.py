@@ -23,10 +23,10 @@ from tests.operator.observe.bodies import EPOCH, deployment, inference_deploymen
 from tests.operator.observe.fault_server import FaultServer, document, vector
 
 ROUNDS = 2
-"""Of questions to a Prometheus, one after the other: which pods there are, then what they say."""
+"""Rounds of questions to a Prometheus, one after the other: which pods there are, then what they say."""
 DETECTING = [(family, signal) for family in FAMILIES for signal in DETECTION]
 COMPUTING_SHARE = 0.15
-"""Of the allowed time, for what a tick computes while it waits for nothing."""
+"""Share of the allowed time, for what a tick computes while it waits for nothing."""
 
 
 @pytest.mark.parametrize("tick_seconds", [0.5, 1, 5, 10, 12, 15, 17, 20, 30, 60, 300])

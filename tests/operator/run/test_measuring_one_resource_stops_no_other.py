@@ -1,4 +1,4 @@
-"""What one tenant's pods expose makes the reading of them fail: that resource has no metrics, and says so."""
+"""Exposition of one tenant's pods makes the reading of them fail: that resource has no metrics, and says so."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Standby:
         self.loop = Loop(self.loop._settings, self.parts, lambda: self.now)
 
     def show(self, replicas: int) -> None:
-        """What the watch shows of the target."""
+        """Show the target as the watch does."""
         self.store.feed("Deployment", None, deployment("nim", replicas=replicas))
 
     async def tick(self) -> Decision:

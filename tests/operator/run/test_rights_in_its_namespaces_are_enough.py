@@ -66,5 +66,5 @@ def test_a_namespace_that_is_gone_stops_nothing_in_the_others(operated: tuple[Cl
 
 
 def _conditions(cluster: Cluster, name: str) -> str:
-    """What the conditions of a resource say."""
+    """Conditions of a resource, in words."""
     return json.dumps(get(cluster, "infd", name).get("status", {}).get("conditions", []))

@@ -1,4 +1,4 @@
-"""Whose turn it is to be sized: namespaces by what they cost, in each the first that came, and none twice at once."""
+"""Turns to be sized: namespaces by what they cost, in each the first that came, and none twice at once."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Server:
 
 
 class Sink:
-    """What arrives in the store."""
+    """Sink of what arrives in the store."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str | None, str]] = []

@@ -52,7 +52,7 @@ def getuser():
 
 getpass.getuser = getuser
 """
-"""What Python says in an image without an entry for the chart's user id in its /etc/passwd."""
+"""Failure of Python in an image without an entry for the chart's user id in its /etc/passwd."""
 
 
 READ_ONLY = """

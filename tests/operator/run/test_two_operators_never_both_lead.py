@@ -30,7 +30,7 @@ from tests.fixtures.hypothesis_scale import examples
 
 Json = dict[str, Any]
 Request = Callable[[], Json]
-"""What the server does when a request arrives; raises `ClusterError`."""
+"""Reaction of the server when a request arrives; raises `ClusterError`."""
 
 
 class Server:
@@ -67,7 +67,7 @@ def sent(request: Request) -> Generator[Request, Json, Json]:
 
 
 class Client:
-    """What an `Elector` calls, with the simulation in between."""
+    """Client that an `Elector` calls, with the simulation in between."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -92,7 +92,7 @@ class Candidate:
         self.partitioned, self.alive = False, True
         self.paused_until = 0.0
         self.writes_end = -math.inf
-        """When the last write that it could have begun is over, in true time."""
+        """End of the last write that it could have begun, in true time."""
 
     def clock(self) -> float:
         return self.offset + self.rate * self.world.now

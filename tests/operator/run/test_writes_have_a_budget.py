@@ -21,7 +21,7 @@ from tests.operator.run.looped import looped
 from tests.operator.run.sizings import settled
 
 LONGEST_SECONDS = 1.0
-"""What a request may take here; a tenth of what it may take in production, as are the delays below."""
+"""Time that a request may take here; a tenth of what it may take in production, as are the delays below."""
 
 
 @dataclass

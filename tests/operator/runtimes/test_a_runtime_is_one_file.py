@@ -1,4 +1,4 @@
-"""What the image of a runtime needs stands in its file: no other module names its variables or its paths."""
+"""Needs of a runtime's image stand in its file: no other module names its variables or its paths."""
 
 from __future__ import annotations
 

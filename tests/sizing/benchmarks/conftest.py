@@ -1,4 +1,4 @@
-"""What the tests of several formats need."""
+"""Fixtures that the tests of several formats need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the numbers of a config.json to a catalog entry: held against the catalog, whose figures have other sources."""
+"""Catalog entries from the numbers of a config.json: held against the catalog, whose figures have other sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to one engine stands in its file: no other module names it, its aliases or its options."""
+"""Facts of one engine stand in its file: no other module names it, its aliases or its options."""
 
 from __future__ import annotations
 

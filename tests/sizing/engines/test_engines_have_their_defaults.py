@@ -1,4 +1,4 @@
-"""What an engine does where it was not configured."""
+"""Defaults of an engine where it was not configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a GPU for the KV cache, and how many requests that holds."""
+"""Memory of a GPU that is left for the KV cache, and how many requests that holds."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ONE_GPU = Hardware(gpus=(H100,), tensor_parallel=1)
 
 
 def answer(input_tokens: int = 2000, output_tokens: int = 200, arrivals: Arrivals = Arrivals.CLOSED_LOOP) -> Sizing:
-    """Of the shipped fit alone."""
+    """Answer of the shipped fit alone."""
     question = replace(call_center(arrivals=arrivals), hardware=ONE_GPU, profiles=())
     workload = replace(question.workload, input_tokens=input_tokens, output_tokens=output_tokens)
     return size(replace(question, workload=workload))

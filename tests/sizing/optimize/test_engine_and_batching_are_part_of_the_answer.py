@@ -1,4 +1,4 @@
-"""What the answer assumes of the engine, in that engine's own options, and what another way of batching would take."""
+"""Engine settings that the answer assumes, in that engine's own options, and what another batching would take."""
 
 from __future__ import annotations
 

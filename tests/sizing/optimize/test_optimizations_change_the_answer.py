@@ -1,4 +1,4 @@
-"""What was declared beside the plain model and engine moves the answer the way it is known to, and says so."""
+"""Declarations beside the plain model and engine move the answer the way they are known to, and say so."""
 
 from dataclasses import replace
 

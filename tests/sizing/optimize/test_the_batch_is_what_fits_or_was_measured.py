@@ -21,7 +21,7 @@ def up_to(concurrency: int) -> Profile:
 def batch_and_memory(
     profile: Profile, arrivals: Arrivals = Arrivals.POISSON
 ) -> tuple[Sizing, int | str | float, Memory]:
-    """Of 16-bit weights and cache, of which fewer requests fit than the engine would run."""
+    """Answer for 16-bit weights and cache, of which fewer requests fit than the engine would run."""
     in_16_bits = replace(profile, key=replace(profile.key, precision="FP16"))
     sizing = size(replace(call_center(arrivals=arrivals, profile=in_16_bits), precision="FP16", hardware=ONE_GPU))
     assert sizing.memory is not None

@@ -1,4 +1,4 @@
-"""Which parallelism and precision are candidates at all, and what is said about unusual ones."""
+"""Candidates of parallelism and precision, and what is said about unusual ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ COMPARED = (
 
 
 def said(sizing: Sizing) -> dict[str, Any]:
-    """What the operator reads of an answer, its table in numbers."""
+    """Figures that the operator reads of an answer, its table in numbers."""
     table = sizing.table
     assert table is not None
     columns = np.column_stack((table.rates, table.ttft, table.itl, table.end_to_end, table.kv_percent))

@@ -1,4 +1,4 @@
-"""From a tensor-parallel group to a pipeline of them: what is shared, what is paid in every stage, what hops cost."""
+"""Pipeline of tensor-parallel groups: what is shared, what is paid in every stage, what hops cost."""
 
 from __future__ import annotations
 

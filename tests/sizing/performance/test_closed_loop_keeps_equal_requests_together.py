@@ -16,7 +16,7 @@ from firsttoken_sizing.step import StepModel
 STEP = StepModel(6e-3, 3e-5, 7e-8, 1.5e-5, 0.0)
 LENGTHS = Lengths(2000, 2000, 200)
 PREFILL_MS = 30.0
-"""Of one prompt of `LENGTHS`."""
+"""Time of one prompt of `LENGTHS`."""
 ENDLESS = BenchmarkClients(run_seconds=1e9)
 """A run so long that its start does not count."""
 

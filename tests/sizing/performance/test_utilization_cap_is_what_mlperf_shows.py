@@ -1,4 +1,4 @@
-"""Where `MAX_UTILIZATION` comes from: published Poisson against offline throughput of the same systems."""
+"""Source of `MAX_UTILIZATION`: published Poisson against offline throughput of the same systems."""
 
 from __future__ import annotations
 

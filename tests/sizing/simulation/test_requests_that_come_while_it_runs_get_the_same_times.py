@@ -23,7 +23,7 @@ STEP = StepModel(5.4e-3, 2.3e-5, 7.5e-8, 1.6e-5, 2.2e-10)
 
 @dataclass
 class Tally:
-    """What an observer is told, in sums."""
+    """Sums of what an observer is told."""
 
     tokens: int = 0
     itl_seconds: float = 0.0

@@ -58,7 +58,7 @@ def curve(concurrency: float, fixed: float, per_request: float) -> Point:
 
 @given(low=st.floats(1, 100), factor=st.floats(1.01, 3), share=st.floats(0.01, 100))
 def test_a_curve_lies_above_its_chord_by_about_as_much_as_it_bends(low: float, factor: float, share: float) -> None:
-    """For the round that the closed loop has, `a + b*c`, the interpolation is off by less than the bend."""
+    """Interpolation of the closed loop's round, `a + b*c`, is off by less than the bend."""
     below, above = (curve(c, 1.0, share / 100) for c in (low, low * factor))
     middle = curve(math.sqrt(low * low * factor), 1.0, share / 100)
 

@@ -20,9 +20,9 @@ from tests.fixtures.reference_core import reference_seconds
 from tests.fixtures.worked_examples import LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
 
 ENGINE = Calibration(1e-3, 5e-5, 2e-5, 1.1, 1.5, 1.5, 1.8, 2.0, 1.8)
-"""What is known of the engine."""
+"""Constants that are known of the engine."""
 TRUTH = Calibration(1.5e-3, 7e-5, 3e-5, 1.2, 1.1, 1.2, 2.4, 2.6, 1.8)
-"""What the configuration that made the points really has."""
+"""Constants that the configuration which made the points really has."""
 CONCURRENCIES = (1, 2, 5, 10, 25, 50)
 
 

@@ -18,7 +18,7 @@ from tools.cluster import Component, ComponentFailedError, wait_until
 STUBBORN = "trap '' TERM INT HUP; sleep 1000 & while true; do sleep 0.1; done"
 DEADLINE_SECONDS = 5.0
 GONE = (None, "Z")
-"""What `state_of` says of a process that has ended, reaped or not."""
+"""States that `state_of` gives a process that has ended, reaped or not."""
 
 
 def processes_with(marker: str) -> dict[int, str]:

@@ -25,7 +25,7 @@ rise = partial(season.rise, config=DEFAULT.forecast.season)
 
 
 def counted(rates: Iterable[float], seed: int = 0, dispersion: float = 1.0) -> list[float]:
-    """What is counted of a true rate per tick: Poisson, or negative binomial counts of that variance-to-mean ratio."""
+    """Counts of a true rate per tick: Poisson, or negative binomial of that variance-to-mean ratio."""
     random = np.random.default_rng(seed)
     mean = np.fromiter(rates, float) * TICK_SECONDS
     if dispersion > 1.0:
@@ -68,7 +68,7 @@ def observed(points: Iterable[tuple[float, float]]) -> ForecastState:
 def said(
     rates: Iterable[float], state: ForecastState | None = None, horizon_seconds: float = HORIZON_SECONDS
 ) -> list[Forecast]:
-    """What the forecast says after each of these observations."""
+    """Forecasts after each of these observations."""
     answers = []
     for tick, rate in enumerate(rates):
         now = MONDAY + tick * TICK_SECONDS

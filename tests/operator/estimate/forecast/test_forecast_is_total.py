@@ -35,7 +35,7 @@ observations = st.builds(Observation, moments, numbers, spans, spans)
 
 
 def check(answer: Forecast) -> None:
-    """What holds for each forecast."""
+    """Check what holds for each forecast."""
     values = (answer.level_per_second, answer.peak_per_second, answer.deviation_per_second, answer.dispersion)
     assert all(math.isfinite(value) and value >= 0.0 for value in values)
     assert answer.peak_per_second >= answer.level_per_second

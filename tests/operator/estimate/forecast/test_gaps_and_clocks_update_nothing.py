@@ -1,4 +1,4 @@
-"""What was not observed is not zero, and a clock that jumps is no news of the load."""
+"""Gaps are not zero, and a clock that jumps is no news of the load."""
 
 from __future__ import annotations
 
