@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 STEP_SECONDS = 5.0
-"""Between two steps of a load that rises or falls."""
+"""Interval between two steps of a load that rises or falls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from demo.record import Record
 from demo.scenario import Expectation, Scenario
 
 FIRST_SCALE_UP_TICKS = 14
-"""After the load began to rise. A step of it is one that chance makes too: it takes some ticks to be told from that."""
+"""Ticks after the load began to rise. A step of it is one that chance makes too: it takes some to be told from that."""
 ENOUGH_REPLICAS_TICKS = 2
-"""After the load is at its peak: what it takes was ordered while it rose."""
+"""Ticks after the load is at its peak: what it takes was ordered while it rose."""
 ENOUGH_SHARE = 0.95
 """Share of the size for the peak: a filtered rate and measured lengths may ask for a replica or two less."""
 REPLICA_SECONDS_SHARE = 0.8

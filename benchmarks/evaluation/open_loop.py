@@ -63,7 +63,7 @@ class Stage:
     requests_per_second: float
     scheduler: Scheduler
     latencies: Mapping[str, float]
-    """By the names of `GOALS`."""
+    """Latencies by the names of `GOALS`."""
     run: str = ""
     """The server that ran the stage, and others with other rates."""
 

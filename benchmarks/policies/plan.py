@@ -38,7 +38,7 @@ class Extent:
     """Two values of each tuning parameter, one seed, no variants."""
 
     def seeds_of(self, policy: str, kind: Kind) -> tuple[int, ...]:
-        """Under the usual cold start and the right capacity."""
+        """Seeds of the plays under the usual cold start and the right capacity."""
         if self.seeds is not None:
             return self.seeds
         if self.quick:

@@ -30,7 +30,7 @@ class Scenario:
     name: str
     kind: Kind
     file: str = ""
-    """In the folder of traces; an episode has none."""
+    """Name in the folder of traces; an episode has none."""
     rate_scale: float = 1.0
     input_scale: float = 1.0
     output_scale: float = 1.0

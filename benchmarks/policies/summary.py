@@ -39,7 +39,7 @@ class Line:
     seconds: float
     """Seconds of one core, for one play."""
     plays: tuple[Outcome, ...]
-    """By seed."""
+    """Plays by seed."""
 
 
 class Summary:

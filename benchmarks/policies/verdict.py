@@ -181,7 +181,7 @@ def pairs(wrong: Line, right: Line) -> list[tuple[Outcome, Outcome]]:
 
 
 def learned(paired: list[tuple[Outcome, Outcome]]) -> tuple[float, float]:
-    """After the first hour under a wrong capacity: percent inside the SLA, and percent more GPU-hours."""
+    """Figures after the first hour under a wrong capacity: percent inside the SLA, and percent more GPU-hours."""
     later = [(wrong.figures.later, right.figures.later) for wrong, right in paired]
     return fmean(wrong.attainment_percent for wrong, _ in later), fmean(more_percent(*both) for both in later)
 

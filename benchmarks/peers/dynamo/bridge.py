@@ -27,7 +27,7 @@ LEARNING = ("pandas", "filterpy", "pmdarima", "prophet", "sklearn")
 NEEDED = {"constant": (), "kalman": ("filterpy",), "arima": ("pandas", "pmdarima", "sklearn")}
 """Packages of these that are needed, by predictor."""
 TICK_MAX_SECONDS = 3600.0
-"""Its deadline is wall time: on a busy machine it would skip ticks that no simulated time passed in."""
+"""Deadline of its tick, which is wall time: on a busy machine it would skip ticks that no simulated time passed in."""
 
 
 class Nothing(MetaPathFinder, Loader):

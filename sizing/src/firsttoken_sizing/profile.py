@@ -15,7 +15,7 @@ MIXED_UNITS_FACTOR = 20.0
 """Factor by which throughput x latency may miss the concurrency before units are suspected: they are off by 1000 or
 more, and a window 20 times shorter than its own queue has measured next to nothing."""
 OVERLOAD_RATIO = 0.9
-"""Below this share of Little's law a window was shorter than the queue that it measured: its throughput is right, its
+"""Share of Little's law below which a window was shorter than the queue that it measured: its throughput is right, its
 latencies are not (docs/design/sizing.md)."""
 
 

@@ -121,10 +121,10 @@ class Job:
     requests: int
     deadline_hours: float
     finish_hours: float
-    """With the fleet as sized; at most the deadline."""
+    """Hours with the fleet as sized; at most the deadline."""
     gpu_hours: float
     cost: float | None = None
-    """In the currency of the pricing; None without a price."""
+    """Cost in the currency of the pricing; None without a price."""
     cost_per_thousand_requests: float | None = None
 
 
@@ -175,7 +175,7 @@ class Sizing(Latencies):
     error_band_percent: float = 0.0
     """Distance that the real requests a second of one replica may have from the answer."""
     utilization_cap_percent: float = 0.0
-    """That rate as a share of the largest stable one."""
+    """Largest rate inside the SLA, as a share of the largest stable one."""
     memory: Memory | None = None
     batching: Batching | None = None
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)

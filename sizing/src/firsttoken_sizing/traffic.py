@@ -62,7 +62,7 @@ class PrefixCaching(StrEnum):
     SYSTEM_PROMPT = "system-prompt"
     """The part that all requests share."""
     CONVERSATION = "conversation"
-    """That, and the earlier turns of the same conversation: needs routing that brings it back to the same replica."""
+    """System prompt, and the earlier turns of a conversation: needs routing that brings it back to the same replica."""
 
 
 @dataclass(frozen=True, slots=True)

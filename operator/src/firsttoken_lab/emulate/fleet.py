@@ -120,7 +120,7 @@ class Fleet:
         self.event_seconds: list[float] = []
         """Virtual times of the events of the `advance` that is going on."""
         self.replicas: dict[tuple[str, str], Replica] = {}
-        """By (namespace, pod name): those whose metrics are served."""
+        """Replicas by (namespace, pod name): those whose metrics are served."""
         self.targets: tuple[tuple[str, str], ...] = ()
         """The same keys of all pods that discovery lists: from their address on, long before they are ready."""
         self.started_seconds: float | None = None

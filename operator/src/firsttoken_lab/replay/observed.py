@@ -60,7 +60,7 @@ class Observed:
     scrapes: Sequence[Scrape] | None
     """None: Prometheus does not answer."""
     limit: Limit | None
-    """On TTFT."""
+    """Limit on TTFT."""
     settings: MeasureSettings
 
     def metrics(self) -> Metrics:

@@ -35,7 +35,7 @@ class Scrape:
     counters: NDArray[np.float64]
     gauges: NDArray[np.float64]
     waiting_requests: float
-    """In the pods that are ready."""
+    """Requests that wait in the pods that are ready."""
     running_requests: float
 
 

@@ -35,7 +35,7 @@ class Key(NamedTuple):
     uid: str
     """The object that it is about."""
     kind: str
-    """In one word, for logs and metrics."""
+    """Kind in one word, for logs and metrics."""
     detail: str = ""
 
 

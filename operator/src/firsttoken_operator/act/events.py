@@ -51,7 +51,7 @@ class EventRecorder:
         self._writes = writes
         self._now = now
         self._series: dict[str, dict[Key, _Series]] = {}
-        """By namespace, oldest first."""
+        """Series by namespace, oldest first."""
 
     def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:
         """Let one Event about the resource be known."""
@@ -118,5 +118,5 @@ def event(resource: ResourceSnapshot, reason: Reason, message: str, now: datetim
 
 
 def _name(about: str, reason: str, now: datetime) -> str:
-    """As client-go names Events: unique without asking the server."""
+    """Name an Event as client-go does: unique without asking the server."""
     return f"{about[:220]}.{int(now.timestamp() * 1e6):x}.{reason.lower()[:15]}"

@@ -94,7 +94,7 @@ def _last_change(status: InferenceDeploymentStatus) -> Change | None:
 
 
 def _percent_down(share: float) -> str:
-    """In percent with two decimals, rounded down: 99.996 % is not 100 %."""
+    """Write a share in percent with two decimals, rounded down: 99.996 % is not 100 %."""
     return decimal_string(max(0.0, math.floor(1e4 * share + 1e-6) / 100), 2)
 
 

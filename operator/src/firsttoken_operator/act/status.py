@@ -56,7 +56,7 @@ class Answer:
 
     sized: Sized | Unsized
     shown: SizingStatus | None = None
-    """As the status shows it, without what is recommended; None: there is no size."""
+    """Sizing as the status shows it, without what is recommended; None: there is no size."""
     declared: Workload | None = None
     cost_per_hour: float | None = None
     """Cost of the fleet for the declared peak; None: no prices are known."""

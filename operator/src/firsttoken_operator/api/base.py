@@ -19,7 +19,7 @@ GROUP = "firsttoken.dev"
 VERSION = "v1alpha1"
 API_VERSION: Final = "firsttoken.dev/v1alpha1"
 UNREADABLE = "firsttoken.dev/unreadable"
-"""In the place of what an object is, where it is too large to be read: why."""
+"""Key in the place of what an object is, where it is too large to be read: why."""
 
 RULE_ERROR = "firsttoken_rule"
 """Type of the pydantic errors that a broken rule or a custom type raises; their context holds field, problem, fix."""

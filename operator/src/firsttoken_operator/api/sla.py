@@ -15,7 +15,7 @@ Milliseconds = Annotated[Int, Field(ge=1, le=MAX_MILLISECONDS)]
 
 
 class LatencyLimit(ApiModel):
-    """At most this many milliseconds at this statistic."""
+    """Limit on this statistic of a latency, in milliseconds."""
 
     milliseconds: Milliseconds = described("The largest latency allowed.", unit="milliseconds")
     percentile: Percentile = described(

@@ -81,4 +81,4 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "WritesPaused": "the ConfigMap that pauses all writes, deleted",
     }
 )
-"""By reason. Reasons that say all is well, and those of Events and causes inside messages, have none."""
+"""Remedies by reason. Reasons that say all is well, and those of Events and causes inside messages, have none."""

@@ -129,7 +129,7 @@ def _sla_feasible(sized: Sized | Unsized) -> Said:
 
 
 def _metrics_healthy(resource: ResourceSnapshot, decision: Decision) -> Said:
-    """Without replicas there are no pods to measure: then it is about what is to tell of the next request."""
+    """Judge the metrics; without replicas, which have no pods to measure, what is to tell of the next request."""
     metrics = resource.metrics
     if _rests(resource, decision):
         awaited = can_come_back(resource)

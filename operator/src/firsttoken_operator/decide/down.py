@@ -136,7 +136,7 @@ def ttft_doubtful(step: Reduction) -> Reason | None:
 
 
 def _too_many_are_late(step: Reduction, limit: Limit, ttft: TtftInterval) -> bool:
-    """Over the stabilization window where late requests are counted: one window of a small fleet says little.
+    """Judge over the stabilization window where late requests are counted: one window of a small fleet says little.
 
     What is late on idle replicas as well is no reason to keep more of them, nor is what is late while even the smaller
     fleet would be idle. Where late requests are not counted, even the lower end of the bucket has to be above.

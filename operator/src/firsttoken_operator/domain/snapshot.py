@@ -118,7 +118,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetMissing:
-    """There is nothing to scale, and why.
+    """Absence of anything to scale, and why.
 
     `made_gpus`: GPUs of a Deployment that we made and the watch does not show yet.
     """

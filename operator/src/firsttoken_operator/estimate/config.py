@@ -43,7 +43,7 @@ class ReplicaSpeedConfig:
     most_speed: float = 2.5
     """The same above; derived, 1 / `least_speed`."""
     least_requests: float = 8.0
-    """In all replicas; fewer are a matter of chance. Chosen."""
+    """Requests in all replicas; fewer are a matter of chance. Chosen."""
     most_queued_share: float = 0.1
     """Waiting requests as a share of running ones; more are an overload, where Little's law does not hold. Chosen."""
     memory_ticks: float = 240.0
@@ -62,7 +62,7 @@ class MissRateConfig:
     """Constants of `miss_rate`: what a window says of first tokens beyond the limit."""
 
     least_requests: int = 50
-    """In a window; a tail of fewer is noise. Chosen: one late request of them is 2 %, twice what P99 allows."""
+    """Requests in a window; a tail of fewer is noise. Chosen: one late of them is 2 %, twice what P99 allows."""
     most_uncertain_share: float = 0.5
     """Share that may have been late, from which on only what is certain counts: the limit lies in the bucket of most
     requests. Chosen; without it the wide buckets of NIM 1.x clamped the factor at its least."""
@@ -78,7 +78,7 @@ class IrreducibleMissConfig:
     """Rate windows without a request waiting before a replica counts as idle. Derived: a request that waited in the
     last window is late in this one."""
     memory_requests: float = 5000.0
-    """On idle replicas that the average stands on. Chosen."""
+    """Requests on idle replicas that the average stands on. Chosen."""
     memory_seconds: float = 14400.0
     """Least time constant of the average. Chosen: one bad minute of a quiet night must not excuse misses for a day."""
     prior_requests: float = 500.0
@@ -147,7 +147,8 @@ class TailCapacityConfig:
     """Utilization from which on a window counts in full. Chosen below the knee: simulated replicas have 0.4 % late at
     0.9 and all at 1.1."""
     overload_utilization: float = 1.1
-    """Above which replicas are too few: demand answers that, and it says nothing of the model. Measured, as above."""
+    """Utilization above which replicas are too few: demand answers that, and it says nothing of the model. Measured, as
+    above."""
     growth_least_utilization: float = 0.95
     """`least_utilization` where a factor would go beyond what was sized or learned: misses do not warn before a replica
     is saturated, so one that has room and no miss may be just below. Measured, as above: the knee is that sharp."""
@@ -160,7 +161,7 @@ class TailCapacityConfig:
     most_error_signal: float = 2.0
     """Windows without a violation that one counts for where even fewer were late than is irreducible. Chosen."""
     least_fast_correction: float = 0.75
-    """Down to which a bad hour takes capacity for now, before the slow correction follows. Chosen: an hour of
+    """Factor down to which a bad hour takes capacity for now, before the slow correction follows. Chosen: an hour of
     jumps must not cost a day of GPUs, nor a quiet night the next jump."""
     slow_share: float = 0.2
     """Share of what an update leaves over beyond the fast correction, after the first hours; at first all of it. Chosen
@@ -174,7 +175,7 @@ class TargetLoadConfig:
     certain_deviations: float = 2.0
     """Deviations of chance, by which one window above the level proves that it has risen. Chosen."""
     most_held_start_seconds: float = 1800.0
-    """Up to which a size is held for as long as a start takes. Chosen: a start of more is a fault."""
+    """Length of a start up to which a size is held for as long. Chosen: a start of more is a fault."""
     over_provisioning_miss_rate: float = 0.1
     """Miss rate from which on a fleet is over-provisioned by it. Measured on a prototype: that from 10 % on gains
     0.45 points of attainment on spikes."""
@@ -195,7 +196,7 @@ class WitnessConfig:
     """Percent of the replicas that one tick adds at most, and one rate window on the word of one signal. A peer's:
     that of the Kubernetes HPA in 15 s."""
     scale_up_replicas: int = 4
-    """That may be added in any case. A peer's, as above."""
+    """Replicas that may be added in any case. A peer's, as above."""
     late_share: float = 0.1
     """Share of first tokens from which on they are a witness. Chosen: that of `over_provisioning_miss_rate`, from
     which on they are a reason to grow by themselves."""
@@ -216,7 +217,7 @@ class DecisionConfig:
     """Constants of `decide`, which reads the estimates: what vetoes down."""
 
     settling_ticks: int = 2
-    """After a change and a whole rate window, before anything is lowered. Chosen: what was scraped then is seen."""
+    """Ticks to wait after a change and a whole rate window before lowering. Chosen: what was scraped then is seen."""
     scale_down_limit_percent: int = 20
     """Percent of the GPUs of all deployments without a pool that may be given back by several of them within the
     window of the rate limit. Chosen: the default of a pool."""
@@ -227,7 +228,7 @@ class DecisionConfig:
     """Percent of the replicas needed for which stuck pods are ordered again at most. Chosen: where all pods of a first
     start are slow, others would be too."""
     most_kv_percent: float = 90.0
-    """That KV caches of the smaller fleet may hold; engines preempt requests when they are full. Chosen."""
+    """Percent that KV caches of the smaller fleet may hold; engines preempt requests when they are full. Chosen."""
     low_resolution_sla_share: float = 0.9
     """Share of the limit, up to which the model has to predict TTFT where a histogram cannot tell. Chosen."""
     low_resolution_mean_ratio: float = 1.2
@@ -236,11 +237,11 @@ class DecisionConfig:
     foreign_writes_for_conflict: int = 2
     """Within the conflict window, from which on replicas have two writers. Chosen: one is a correction by hand."""
     most_quiet_seconds: float = 21600.0
-    """That a conflict with a writer that comes back each time is waited out at most. Chosen: four tries a day."""
+    """Time that a conflict with a writer that comes back each time is waited out at most. Chosen: four tries a day."""
     conflict_memory_seconds: float = 86400.0
-    """After the last foreign write, until a conflict is the first one again. Chosen above `most_quiet_seconds`."""
+    """Time after the last foreign write, until a conflict is the first one again. Chosen above `most_quiet_seconds`."""
     own_write_unseen_seconds: float = 90.0
-    """After our own write, for which the watch may still show the replicas from before it: one whose connection is half
+    """Time after our own write in which the watch may still show replicas from before it: one whose connection is half
     open delivers nothing until it times out. Chosen above that time-out; not divided by the time scale."""
     rounding: float = 1e-9
     """Relative; a rate above the capacity by less is one at it. Chosen."""

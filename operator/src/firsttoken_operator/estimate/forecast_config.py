@@ -12,7 +12,7 @@ class NoiseConfig:
     far_lag_windows: int = 5
     """The longer of two lags. Chosen."""
     memory_windows: float = 360.0
-    """After which a pair counts 1/e: 6 h at 60 s, long enough to see a thousandth of a rate move. Chosen."""
+    """Windows after which a pair counts 1/e: 6 h at 60 s, long enough to see a thousandth of a rate move. Chosen."""
     prior_windows: float = 10.0
     """Prior weight of the two below. Chosen."""
     prior_dispersion: float = 1.0
@@ -52,9 +52,9 @@ class TrendConfig:
     """Constants of `forecast.trend`."""
 
     memory_seconds: float = 300.0
-    """That the slope is an average over. Chosen; not tuned."""
+    """Time that the slope is an average over. Chosen; not tuned."""
     damping_seconds: float = 150.0
-    """In which a slope fades to 1/e. Chosen; not tuned."""
+    """Time in which a slope fades to 1/e. Chosen; not tuned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +62,11 @@ class SeasonConfig:
     """Constants of `forecast.season`: hours of the day and of the week."""
 
     least_days: int = 2
-    """That an hour must have been seen on before it is used. Chosen."""
+    """Days that an hour must have been seen on before it is used. Chosen."""
     most_days: int = 1000
-    """That are counted; more change nothing, since the newest has a least weight. Chosen."""
+    """Days that are counted; more change nothing, since the newest has a least weight. Chosen."""
     newest_day_weight: float = 0.15
-    """At least: a day of ten days ago counts a fifth of it. Chosen."""
+    """Weight at least: a day of ten days ago counts a fifth of it. Chosen."""
     newest_week_weight: float = 0.3
     """The same of the profile of the week. Chosen."""
     prior_weeks: float = 2.0
@@ -82,9 +82,9 @@ class ScoreConfig:
     """Constants of `forecast.score`: each method against persistence."""
 
     memory_seconds: float = 86400.0
-    """After which a comparison counts 1/e. Chosen."""
+    """Time after which a comparison counts 1/e. Chosen."""
     stride_horizons: float = 0.25
-    """Between two predictions that are remembered; one counts as so much of an independent horizon. Chosen."""
+    """Horizons between two predictions that are remembered; one counts as so much of an independent one. Chosen."""
     least_horizons: float = 20.0
     """Independent ones before a method may be used. Chosen."""
     margin: float = 0.03
@@ -93,9 +93,10 @@ class ScoreConfig:
     most_pending: int = 8
     """Predictions that wait; derived: 4 wait at a stride of 0.25, and more only where the horizon shrinks."""
     most_observations: int = 256
-    """That are kept: 64 minutes at 15 s. Longer horizons are not scored, and persistence is used. Chosen for memory."""
+    """Observations that are kept: 64 minutes at 15 s. Longer horizons are not scored: persistence is used. Chosen for
+    memory."""
     most_gap_horizons: float = 0.5
-    """Without an observation for longer, a prediction is not scored. Chosen."""
+    """Horizons without an observation after which a prediction is not scored. Chosen."""
     most_error: float = 2.0
     """Relative; one jump to ten times the rate would else be all that a day's deviation shows. Chosen."""
 

@@ -30,7 +30,7 @@ class IrreducibleMisses:
     share: float = 0.0
     """First tokens that were late there, 0..1."""
     requests: float = 0.0
-    """That it stands on."""
+    """Requests that it stands on."""
 
 
 def update(

@@ -37,7 +37,7 @@ class ResourceMemory:
     ready_changed_seconds: float | None = None
     """Time when the number of ready pods was last seen to change."""
     rollout_still_since_seconds: float | None = None
-    """Since when a rollout has made no pod ready; None: there is no rollout."""
+    """Time since when a rollout has made no pod ready; None: there is no rollout."""
     healthy_since_seconds: float | None = None
     """Start of the unbroken run of trustworthy samples; None: the last one was not."""
     lost_since_seconds: float | None = None

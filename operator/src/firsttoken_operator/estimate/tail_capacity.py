@@ -36,7 +36,7 @@ class TailCapacity:
     slow_correction: float = 1.0
     """Correction that goes on for hours."""
     fast_correction: float = 1.0
-    """On top of it for now, at most 1: what jumps and bad hours take, and quiet ones give back."""
+    """Correction on top of it for now, at most 1: what jumps and bad hours take, and quiet ones give back."""
     hours: float = 0.0
     """Hours of replicas near their capacity that both stand on."""
 
@@ -55,7 +55,7 @@ class TailSample:
     violating_windows: float
     """Rate windows in a row above the set-point."""
     most_factor: float
-    """That the model allows, whatever is learned, at the modeled speed."""
+    """Factor that the model allows at most, whatever is learned, at the modeled speed."""
     interval_seconds: float
     window_seconds: float
 

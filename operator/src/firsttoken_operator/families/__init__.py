@@ -36,4 +36,4 @@ __all__ = [
 ]
 
 FAMILIES: tuple[MetricFamily, ...] = (VLLM, NIM1)
-"""In the order in which they are looked for: a pod that exposes two belongs to the first."""
+"""Families in the order in which they are looked for: a pod that exposes two belongs to the first."""

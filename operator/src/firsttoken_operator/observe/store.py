@@ -45,14 +45,14 @@ class Store:
 
     def __init__(self) -> None:
         self.resources: dict[str, Stored[InferenceDeployment]] = {}
-        """By uid, as are the next two."""
+        """Resources by uid, as are the next two."""
         self.pools: dict[str, Stored[GPUPool]] = {}
         self.profiles: dict[str, Stored[BenchmarkProfile]] = {}
         self.nodes: dict[str, NodeView] = {}
-        """By uid."""
+        """Nodes by uid."""
         self._autoscalers: dict[str, AutoscalerView] = {}
         self._autoscaler_uids: dict[str, set[str]] = defaultdict(set)
-        """By namespace/name of the Deployment that they scale."""
+        """Uids by namespace/name of the Deployment that they scale."""
         self._deployments: dict[str, DeploymentView] = {}
         self._deployment_uids: dict[tuple[str, str], str] = {}
         self._node_uids: dict[str, str] = {}

@@ -58,7 +58,7 @@ class Election:
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.lease: Lease | None = None
-        """As it was last read or written; None: there is none."""
+        """Lease as it was last read or written; None: there is none."""
         self._read_seconds: float | None = None
         self._unchanged_since_seconds = 0.0
         self._term: int | None = None

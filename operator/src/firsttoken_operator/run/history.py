@@ -74,7 +74,7 @@ class Histories:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="history")
         self._asked: set[str] = set()
         self._learned: dict[str, tuple[str, ForecastState]] = {}
-        """By uid of the resource: that of its target, and what the target's past was."""
+        """Pasts by uid of the resource: the uid of its target, and what the target's past was."""
 
     @property
     def is_reading(self) -> bool:

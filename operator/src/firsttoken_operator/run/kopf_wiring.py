@@ -21,7 +21,7 @@ from firsttoken_operator.run.watches import Watched
 _PAGE = 25
 """Objects that are listed at once: kopf has the text of a page and the objects in it in memory together."""
 _EXIT_SECONDS = 20.0
-"""After this long a graceful exit is forced: below the pod's grace period."""
+"""Time after which a graceful exit is forced: below the pod's grace period."""
 
 
 def registry(feed: Feed, kubeconfig: str | None, kinds: Iterable[Watched]) -> kopf.OperatorRegistry:

@@ -274,7 +274,7 @@ class Loop:
 
 
 def _dated(resource: ResourceSnapshot, answer: Answer | None) -> ResourceSnapshot:
-    """With the generation that was sized, where it is not the one that is seen: it may have changed within the tick."""
+    """Date it by the generation that was sized, if that is not the one seen: it may have changed within the tick."""
     if answer is None or not (answer.is_outdated or answer.generation != resource.generation):
         return resource
     return replace(resource, sized_generation=answer.generation)

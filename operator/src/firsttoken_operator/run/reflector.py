@@ -56,13 +56,13 @@ class Reflector:
         self._feed = feed
         self._uids: set[str] = set()
         self._version = ""
-        """Up to where the history is fed; empty: it has to be listed."""
+        """Version up to which the history is fed; empty: it has to be listed."""
         self._clock = clock
         self._failures = 0
-        """In a row: since anything was told, or a watch lived for a while."""
+        """Failures in a row: since anything was told, or a watch lived for a while."""
         self._failing_since_seconds = 0.0
         self._opened_seconds = math.inf
-        """Since when the server has had the present watch; inf: it has none."""
+        """Time since when the server has had the present watch; inf: it has none."""
 
     async def run(self) -> None:
         """Feed for ever. Raises `ClusterError` when the server has refused for too long: better than a frozen cache."""

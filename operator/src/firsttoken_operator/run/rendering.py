@@ -33,7 +33,7 @@ from firsttoken_sizing.catalog import resolve_gpu
 logger = logging.getLogger(__name__)
 
 RENDERINGS_A_TICK = 30
-"""At most: a leader that takes over renders everything anew, and the tick waits for it."""
+"""Renderings at most: a leader that takes over renders everything anew, and the tick waits for it."""
 STATES_SECONDS = 5.0
 """Time that the lists of what is rendered may take, for which the tick waits, too."""
 

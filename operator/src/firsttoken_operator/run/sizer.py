@@ -47,9 +47,9 @@ class Sizer:
         self._questions: dict[str, Question] = {}
         """Questions that the resources ask now, by uid."""
         self._known: dict[str, Answer] = {}
-        """By content."""
+        """Answers by content."""
         self._in_force: dict[str, Question] = {}
-        """By uid: the last question of each resource that was answered."""
+        """Questions by uid: the last one of each resource that was answered."""
         self._turns = Turns[Question]()
         self._working: asyncio.Task[None] | None = None
 

@@ -18,7 +18,7 @@ class Turns(Generic[Job]):
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[str, Job]] = {}
-        """By namespace, then by uid in order of arrival."""
+        """Jobs by namespace, then by uid in order of arrival."""
         self._charged_seconds: dict[str, float] = {}
         self._level_seconds = 0.0
         """Charge of the namespace that was served last."""

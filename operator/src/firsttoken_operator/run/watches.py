@@ -26,7 +26,7 @@ class Watched:
 
     @property
     def api_version(self) -> str:
-        """As manifests name it."""
+        """Version as manifests name it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "") -> str:

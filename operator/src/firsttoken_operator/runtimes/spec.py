@@ -43,6 +43,6 @@ class RuntimeSpec:
 
     name: str
     engine: Engine
-    """That runs in it unless `sizing.engine` says otherwise."""
+    """Engine that runs in it unless `sizing.engine` says otherwise."""
     container: ContainerSpec | None = None
     """None: this version does not render it."""

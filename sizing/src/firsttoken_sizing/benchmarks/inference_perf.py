@@ -17,7 +17,7 @@ from firsttoken_sizing.benchmarks.runs import Refused, Run
 from firsttoken_sizing.profile import Latency, Load, Point
 
 KEPT_UP = 0.9
-"""Below this share of the requested rate the client was too slow, and what arrived was its own backlog."""
+"""Share of the requested rate below which the client was too slow, and what arrived was its own backlog."""
 
 
 def recognizes(document: Document) -> bool:

@@ -12,16 +12,16 @@ from firsttoken_sizing.benchmarks.runs import Run
 from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, OVERLOAD_RATIO, Load
 
 COMPLETED_SHARE = 0.9
-"""Below this share of the offered rate a queue grew to the end of the run, and latencies depend on its length."""
+"""Share of the offered rate below which a queue grew to the end of the run, and latencies depend on its length."""
 FAILED_SHARE = 0.05
-"""Above this share of failures the figures are those of the requests that the server was left with."""
+"""Share of failures above which the figures are those of the requests that the server was left with."""
 LATENCY_TOLERANCE = 0.25
 """Tolerance of TTFT and token gaps to the end-to-end latency: means of ratios differ a bit, wrong units by 1000."""
 LEAST_TTFT_SHARE = 0.25
 """Share of ITL: a first token takes a step of its own, and in 5,500 points of four public data sets it took at least
 1.15 times as long as a gap between later ones. Wrong units are off by 1000, which the end-to-end latency may hide."""
 MOST_MEAN_OVER_P99 = 10.0
-"""Beyond it one request in a hundred would take nine tenths of all the time."""
+"""Ratio beyond which one request in a hundred would take nine tenths of all the time."""
 
 
 def rejection(run: Run) -> str | None:

@@ -36,5 +36,5 @@ class KvAdmission(StrEnum):
     RESERVED = "Reserved"
     """All that it will need (input + output tokens) when it is admitted."""
     PAGED = "Paged"
-    """Its prompt when it is admitted, then token by token; where none is left the youngest request is preempted and
+    """Tokens of the prompt at admission, then one by one; where none is left the youngest request is preempted and
     computed again."""

@@ -34,7 +34,7 @@ class Bill:
     replicas_per_server: float
     cost_per_year: float | None
     cost_per_year_of_one_replica: float | None
-    """With its share of a server; it does not depend on the load, as the cost of whole replicas and servers does."""
+    """Cost with its share of a server; it does not depend on the load, as that of whole replicas and servers does."""
 
     def compared(self, *, priced: bool) -> tuple[float, int]:
         """Key by which fleets are compared: money where every one has a price, then GPUs."""

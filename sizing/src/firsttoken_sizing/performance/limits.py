@@ -23,7 +23,7 @@ class MissingPercentile(Enum):
     UNKNOWN = auto()
     """Not at all: a size that nothing proves is not chosen."""
     JUDGED_BY_MEAN = auto()
-    """By the mean: for a table whose capacity holds the percentile inside its limit already, so that only the mean can
+    """Mean in its place: for a table whose capacity holds the percentile inside its limit already, so that only it can
     still contradict it."""
 
 

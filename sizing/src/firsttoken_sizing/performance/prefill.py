@@ -38,7 +38,7 @@ _MOST_BURN_IN = 48
 _NEGLIGIBLE_USE = 0.2
 """Share of the token budget in use below which a step practically always takes all prompts, if it holds several."""
 _SEVERAL_PROMPTS = 2.5
-"""With two prompts a budget or fewer a queue forms at any use of it: most steps are empty, but the one that computes a
+"""Prompts a budget up to which a queue forms at any use: most steps are empty, but the one that computes a
 prompt lasts so long that the next ones arrive in it."""
 _MOST_USE = 0.97
 _FEWEST_SAMPLES = 1024

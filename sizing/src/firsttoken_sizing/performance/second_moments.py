@@ -55,9 +55,9 @@ class Moments:
     dispersion: float
     """Variance of that number over its mean (1 for a Poisson number)."""
     variance_amplification: float
-    """That variance over the one that the decode alone would cause, with arrivals independent of the steps."""
+    """Ratio of that variance to the one that the decode alone would cause, with arrivals independent of the steps."""
     offset: float
-    """By what the law of the batch differs further from the one of decode alone: see `population`."""
+    """Distance of the law of the batch from the one of decode alone beyond that: see `population`."""
     load_deviation: float
     """Standard deviation of the decode part of a step over what that of the batch alone explains (>= 1)."""
     base_seconds: float
@@ -215,11 +215,11 @@ class _Added:
     """Time that a request adds to the steps since its prefill, in seconds: transforms, means over all requests."""
 
     prefill: float
-    """To the first one."""
+    """Time added to the first one."""
     slope: float
-    """To each later one, without the tokens it has made."""
+    """Time added to each later one, without the tokens it has made."""
     decode: Complexes
-    """To all later ones."""
+    """Times added to all later ones."""
     decode_square: Complexes
     square: Complexes
     """Square of prefill and decode together."""

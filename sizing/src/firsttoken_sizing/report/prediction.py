@@ -25,7 +25,7 @@ class Prediction:
     """True where the predicted latencies keep every limit; None without limits, or where a statistic is not known."""
     inside_capacity: bool
     load_percent: float
-    """Its rate as a share of the largest one inside the SLA."""
+    """Rate as a share of the largest one inside the SLA."""
     saturated: bool
     """The rate is above all that is known: latencies grow with every request, the ones shown are lower bounds."""
 

@@ -22,7 +22,7 @@ _SLOW_FEW = (
     " in a closed loop those of the first round, when all clients send at once."
 )
 _MORE = 1.001
-"""By so much the mean is visibly above."""
+"""Factor by which the mean is visibly above."""
 
 
 def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:

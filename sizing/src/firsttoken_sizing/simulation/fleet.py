@@ -32,7 +32,7 @@ class Settings:
 
     batching: Batching = Batching.IN_FLIGHT
     scheduler: Scheduler = field(default_factory=Scheduler)
-    """Its token budget; `chunked_prefill` of it counts as `Batching.CHUNKED_PREFILL`."""
+    """Token budget of a replica; `chunked_prefill` of it counts as `Batching.CHUNKED_PREFILL`."""
     replicas: int = 1
     routing: Routing = Routing.RANDOM
     """LeastLoaded: to the replica with the fewest requests not yet done."""

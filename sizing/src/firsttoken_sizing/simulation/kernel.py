@@ -75,7 +75,7 @@ class WorkItem:
     """Delay from the step that makes its tokens until they leave the last pipeline stage."""
     released: float = 0.0
     last_step: int = 0
-    """While it decodes: the replica's step that makes its last token; else 0."""
+    """Step of the replica that makes its last token, while it decodes; else 0."""
     made: int = 0
     """Output tokens that it had when it was last preempted."""
     preempted: float = 0.0
@@ -96,11 +96,11 @@ class Replica:
     """End of the block; infinite when idle."""
     began: float = 0.0
     steps: int = 0
-    """In the block; 0 for one that only wakes the replica."""
+    """Steps in the block; 0 for one that only wakes the replica."""
     first_step: float = 0.0
     """Seconds of the first step that only decodes, of a block or of a static batch."""
     growth: float = 0.0
-    """By how much each such step takes longer than the one before."""
+    """Growth of each such step over the one before."""
     steps_done: int = 0
     running: int = 0
     """Requests that decode."""

@@ -21,7 +21,7 @@ class Request(WorkItem):
     """Reason of its end: `length` (its limit), `stop` (the model had no more to say) or `abort`."""
     is_aborted: bool = False
     is_done: bool = False
-    """Its last token is out, or it was dropped."""
+    """True once its last token is out, or it was dropped."""
 
     @property
     def cached(self) -> int:

@@ -46,5 +46,5 @@ class Static:
         self.name, self.initial = name, replicas
 
     def desired(self, view: View) -> int:
-        """Its size."""
+        """Size of the static fleet."""
         return self.initial

@@ -24,11 +24,11 @@ class Method(StrEnum):
     PERSISTENCE = "Persistence"
     """The rate stays what it is."""
     TREND = "Trend"
-    """It goes on growing as it does now, less and less."""
+    """Growth that goes on as it does now, less and less."""
     SEASON = "Season"
-    """It moves as it moved at this time of the day on other days."""
+    """Rate that moves as it moved at this time of the day on other days."""
     SEASON_TREND = "SeasonTrend"
-    """It moves as on other days, and what it grew beyond that goes on, less and less."""
+    """Rate that moves as on other days, and what it grew beyond that goes on, less and less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Pending:
     scale: float
     """Divisor of errors: the level then, at least one request in a window."""
     predictions: tuple[float, ...]
-    """In the order of `Method`; negative: the method had nothing to say."""
+    """Predictions in the order of `Method`; negative: the method had nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ScoreState:
     scored_seconds: float = 0.0
     """Time of the last comparison."""
     scores: tuple[Score, ...] = (Score(), Score(), Score(), Score())
-    """In the order of `Method`."""
+    """Scores in the order of `Method`."""
 
 
 def follow(

@@ -32,7 +32,7 @@ class SeasonState:
     """Those seconds."""
     day: tuple[float, ...] = (0.0,) * 24
     day_seen: tuple[int, ...] = (0,) * 24
-    """On how many days each was seen; 0: its logarithm means nothing."""
+    """Days on which each was seen; 0: its logarithm means nothing."""
     week: tuple[float, ...] = (0.0,) * 168
     week_seen: tuple[int, ...] = (0,) * 168
 
