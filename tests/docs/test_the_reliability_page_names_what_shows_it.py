@@ -37,6 +37,24 @@ def assert_tests_exist(cell: str) -> int:
     return len(named)
 
 
+@cache
+def left_out_of_make_test(file: Path) -> frozenset[str]:
+    """Tests of a file of which every variant is marked `every_fault`."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    marks = {"pytest.mark.every_fault"}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) in marks:
+            marks |= {ast.unparse(target) for target in node.targets}
+    whole = any(
+        isinstance(node, ast.Assign)
+        and "pytestmark" in map(ast.unparse, node.targets)
+        and "every_fault" in ast.unparse(node)
+        for node in tree.body
+    )
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return frozenset(f.name for f in functions if whole or any(ast.unparse(d) in marks for d in f.decorator_list))
+
+
 def state(held: str) -> str:
     return next((state for state in STATES if held.startswith(f"**{state}**: ")), "covered")
 
@@ -62,3 +80,14 @@ def test_the_page_counts_right() -> None:
     covered, part, none = (states.count(each) for each in ("covered", *STATES))
 
     assert f"Of 81 cases {covered} are covered, {part} in part, {none} not." in PAGE.read_text(encoding="utf-8")
+
+
+def test_what_make_test_leaves_out_is_marked() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`( \(long\))?", PAGE.read_text(encoding="utf-8"))
+    said = {(file, test) for file, test, mark in named if mark}
+    unsaid = {(file, test) for file, test, mark in named if not mark}
+    left_out = {(file, test) for file, test in said | unsaid if test in left_out_of_make_test(ROOT / "tests" / file)}
+
+    assert left_out
+    assert said == left_out
+    assert not unsaid & left_out

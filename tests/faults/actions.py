@@ -1,4 +1,7 @@
-"""Actions on a request on its way: each is given the exchange and answers, resets or hangs."""
+"""Actions on a request on its way: each is given the exchange and answers, resets or hangs.
+
+One that may leave an answer as it is says in `entry.changed` whether it did.
+"""
 
 from __future__ import annotations
 
@@ -73,12 +76,12 @@ class Drip:
 
     async def __call__(self, exchange: Exchange) -> None:
         upstream = await exchange.forward()
-        content = await upstream.read()
 
         async def drops() -> AsyncIterator[bytes]:
-            for byte in content:
-                yield bytes([byte])
-                await asyncio.sleep(1 / self.bytes_per_second)
+            async for piece in upstream.content.iter_any():
+                for byte in piece:
+                    yield bytes([byte])
+                    await asyncio.sleep(1 / self.bytes_per_second)
 
         await exchange.relay(upstream, drops())
 
@@ -109,7 +112,9 @@ class Rewrite:
 
     async def __call__(self, exchange: Exchange) -> None:
         upstream = await exchange.forward()
-        changed = self.change(await upstream.read())
+        content = await upstream.read()
+        changed = self.change(content)
+        exchange.entry.changed = changed != content
 
         async def whole() -> AsyncIterator[bytes]:
             yield changed
@@ -128,12 +133,16 @@ class WatchEvents:
     change: Callable[[Event], list[Event]]
 
     async def __call__(self, exchange: Exchange) -> None:
+        exchange.entry.changed = False
         upstream = await exchange.forward()
 
         async def events() -> AsyncIterator[bytes]:
             async for line in upstream.content:
-                for event in self.change(json.loads(line)):
-                    yield json.dumps(event).encode() + b"\n"
+                event = json.loads(line)
+                made = self.change(event)
+                exchange.entry.changed |= made != [event]
+                for each in made:
+                    yield json.dumps(each).encode() + b"\n"
 
         await exchange.relay(upstream, events())
 
@@ -165,6 +174,25 @@ class Reordered:
 
 
 @dataclass(frozen=True, slots=True)
+class Interject:
+    """Put a line before each event of a watch: one that is empty, or no JSON."""
+
+    line: bytes
+
+    async def __call__(self, exchange: Exchange) -> None:
+        exchange.entry.changed = False
+        upstream = await exchange.forward()
+
+        async def lines() -> AsyncIterator[bytes]:
+            async for event in upstream.content:
+                exchange.entry.changed = True
+                yield self.line + b"\n"
+                yield event
+
+        await exchange.relay(upstream, lines())
+
+
+@dataclass(frozen=True, slots=True)
 class WatchError:
     """Answer a watch with an ERROR event, as when its history was compacted (410) or the server failed (500)."""
 
@@ -188,6 +216,7 @@ class Snapshot:
         if path in self._answers:
             await exchange.answer(200, self._answers[path], JSON)
             return
+        exchange.entry.changed = False
         upstream = await exchange.forward()
         self._answers[path] = await upstream.read()
         await exchange.answer(upstream.status, self._answers[path], JSON)

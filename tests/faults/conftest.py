@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.faults.proxy import FaultProxy
 from tests.faults.stage import Stage, staged
+
+MOST_REQUESTS = 500
+"""So many are shown of a test that failed."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +27,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep the requests of a test that failed with its report."""
+    report = yield
+    if report.failed:
+        for proxy in FaultProxy.running:
+            report.sections.append((f"requests at {proxy.url}", proxy.told(MOST_REQUESTS)))
+    return report
 
 
 @pytest.fixture(scope="module")

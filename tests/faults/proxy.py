@@ -2,7 +2,7 @@
 
     with FaultProxy(cluster.api_url, cluster.ca) as proxy:
         with proxy.injecting(Answer(503), method="PATCH", path="/scale$", times=3) as fault:
-            ...                                     # the end of the block fails unless the fault was injected
+            ...                                     # the end of the block fails unless it changed something
         writes = [entry for entry in proxy.log if entry.is_write]
 
 It runs on an event loop in a thread of its own, so that a test may block. Credentials are those of the client: the
@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Never, Protocol
+from typing import ClassVar, Never, Protocol
 
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, TCPConnector, web
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -56,6 +56,8 @@ class Entry:
     forwarded: bool = False
     """True where the server had it."""
     fault: str | None = None
+    changed: bool = False
+    """Set where the fault made a difference to what the client has."""
     ended_seconds: float | None = None
 
     @property
@@ -67,6 +69,15 @@ class Entry:
     def is_watch(self) -> bool:
         """True where it asks for a stream of changes."""
         return self.query.get("watch") in ("true", "1")
+
+    def told(self, since_seconds: float) -> str:
+        """It in one line, with when it came."""
+        fault = f" [{self.fault[:60]}{'' if self.changed else ', without effect'}]" if self.fault else ""
+        what = f"{self.method} {self.path}{' (watch)' if self.is_watch else ''}"
+        reached = "" if self.forwarded else ", not forwarded"
+        took = "under way" if self.ended_seconds is None else f"{self.ended_seconds - self.began_seconds:.3f} s"
+        at = self.began_seconds - since_seconds
+        return f"{self.number:6} {at:9.3f} s {what}: {self.status}{reached}, {took}{fault} {self.body[:200]!r}"
 
 
 class Exchange:
@@ -178,6 +189,9 @@ class Fault:
 class FaultProxy:
     """Carries requests to `upstream` between `with` and the end of the block."""
 
+    running: ClassVar[list[FaultProxy]] = []
+    """Those of which the logs are shown where a test fails."""
+
     def __init__(self, upstream: str, authority: Path | None = None) -> None:
         self._upstream = upstream.rstrip("/")
         self._tls = ssl.create_default_context(cafile=str(authority)) if authority else None
@@ -202,7 +216,8 @@ class FaultProxy:
         """Do `action` to requests inside the block: at most `times` of those that match, the first `after` left out.
 
         `method` and `path` are regular expressions, the first for all of it, the second for a part. A block in which
-        nothing matched raises `AssertionError` at its end: a fault that was not there proves nothing.
+        nothing matched, or what matched was passed on as it was, raises `AssertionError` at its end: a fault that was
+        not there proves nothing.
         """
 
         def matches(entry: Entry) -> bool:
@@ -218,8 +233,9 @@ class FaultProxy:
             yield fault
         finally:
             self._faults.remove(fault)
-        if not fault.entries:
-            raise AssertionError(f"{action} met no request: {fault.met} matched, {len(self.log)} came")
+        if not any(entry.changed for entry in fault.entries):
+            met = f"{fault.met} matched, {len(fault.entries)} were met, {len(self.log)} came"
+            raise AssertionError(f"{action} changed no answer: {met}")
 
     def cut_watches(self, path: str = "") -> int:
         """Tear down every watch under way whose path `path` (a regular expression) is found in; how many there were."""
@@ -236,7 +252,13 @@ class FaultProxy:
         """Requests after the one with this number."""
         return [entry for entry in self.log if entry.number > number]
 
+    def told(self, most: int) -> str:
+        """The last requests, one on each line."""
+        began = self.log[0].began_seconds if self.log else 0.0
+        return "\n".join(entry.told(began) for entry in self.log[-most:])
+
     def __enter__(self) -> FaultProxy:
+        self.running.append(self)
         self._thread.start()
         self.url = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
         return self
@@ -244,6 +266,7 @@ class FaultProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.running.remove(self)
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(20)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -278,7 +301,7 @@ class FaultProxy:
         entry.body = await request.read()
         fault = next((fault for fault in tuple(self._faults) if fault.takes(entry)), None)
         action: Action = carry if fault is None else fault.action
-        entry.fault = None if fault is None else str(action)
+        entry.fault, entry.changed = (None, False) if fault is None else (str(action), True)
         exchange = Exchange(request, entry, self._session, self._upstream)
         self._open.add(exchange)
         try:

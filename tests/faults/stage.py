@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ class Stage:
     kubeconfig: Path
     process: Process
     arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     ended: list[Path] = field(default_factory=list)
     """Logs of the processes that ended since it settled."""
 
@@ -88,6 +89,13 @@ class Stage:
         assert len(self.ended) <= restarts, logs[-3000:]
         assert restarts or "Traceback" not in logs, logs[-3000:]
 
+    def assert_forbidden(self, name: str) -> None:
+        """It decided on the spec before this one, and only the live read kept it from writing."""
+        generation = self.resource(name)["metadata"]["generation"]
+        known = f"the spec changed: generation {generation}, decided on {generation - 1}"
+        log = self.process.log.read_text()
+        assert known in log, log[-3000:]
+
     def settle(self) -> None:
         """Wait until the operator decides, whatever happened before; forget what happened."""
         wait_until(lambda: self.process.get("readyz")[0] == 200, 90, "operator ready")
@@ -98,7 +106,7 @@ class Stage:
         while not ended.wait(0.2):
             if self.process.child.poll() is not None:
                 self.ended.append(self.process.log)
-                self.process = Process(self.folder, self.kubeconfig, *self.arguments)
+                self.process = Process(self.folder, self.kubeconfig, *self.arguments, **self.environment)
 
 
 def through(proxy: FaultProxy, account: Path, file: Path) -> Path:
@@ -110,12 +118,13 @@ def through(proxy: FaultProxy, account: Path, file: Path) -> Path:
 
 
 @contextmanager
-def staged(folder: Path, *arguments: str) -> Iterator[Stage]:
-    """A stage with a running operator and no resources. `arguments` are for the operator."""
+def staged(folder: Path, *arguments: str, **environment: str) -> Iterator[Stage]:
+    """A stage with a running operator and no resources. `arguments` and `environment` are the operator's."""
     # NB: room for the pod that each of the faults of a module asks for.
     with installed(nodes=8) as (cluster, account), FaultProxy(cluster.api_url, cluster.ca) as proxy:
         kubeconfig = through(proxy, account, folder / "kubeconfig")
-        stage = Stage(cluster, proxy, folder, kubeconfig, Process(folder, kubeconfig, *arguments), arguments)
+        process = Process(folder, kubeconfig, *arguments, **environment)
+        stage = Stage(cluster, proxy, folder, kubeconfig, process, arguments, environment)
         ended = threading.Event()
         supervisor = threading.Thread(target=stage.supervise, args=(ended,), name="supervisor")
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.actions import (
+    Interject,
     Reordered,
     Reset,
     Truncate,
@@ -26,9 +27,15 @@ pytestmark = pytest.mark.cluster
 
 EVERY = pytest.mark.every_fault
 RESOURCES = "/inferencedeployments$"
+GONE, NO_JSON = refused(410, "too old resource version"), Interject(b"<html>")
+ENDS_KOPF = (WatchError(410), WatchError(500), GONE, NO_JSON)
+"""Faults that end a watch of kopf's, and the process with it."""
 FAULTS = [
     pytest.param(WatchError(410), 2, id="compacted"),
     pytest.param(WatchError(500), 1, id="error event"),
+    pytest.param(GONE, 1, id="compacted, as a status", marks=EVERY),
+    pytest.param(NO_JSON, 1, id="lines that are no JSON"),
+    pytest.param(Interject(b""), float("inf"), id="empty lines", marks=EVERY),
     pytest.param(Reset(), 3, id="reset", marks=EVERY),
     pytest.param(Truncate(50), 3, id="cut off inside a line", marks=EVERY),
     pytest.param(refused(503, "starting"), 3, id="unavailable", marks=EVERY),
@@ -52,8 +59,9 @@ def cut(stage: Stage, path: str) -> None:
 def test_a_change_is_seen_in_spite_of_it(stage: Stage, action: Action, times: float) -> None:
     stage.settle()
     wanted = stage.replicas("seen") + 1
-    with stage.proxy.injecting(action, method="GET", path=RESOURCES, watch=True, times=times):
+    with stage.proxy.injecting(action, method="GET", path=RESOURCES, watch=True, times=times) as fault:
         cut(stage, RESOURCES)
+        wait_until(lambda: fault.entries, 30, "a watch that is met")
         stage.change("seen", minReplicas=wanted)
         if isinstance(action, WatchEvents):
             # What is held back to be out of order goes out with the next event.
@@ -63,15 +71,17 @@ def test_a_change_is_seen_in_spite_of_it(stage: Stage, action: Action, times: fl
     stage.ticks(2)
 
     assert stage.replicas("seen") == wanted
-    stage.assert_alive(restarts=int(isinstance(action, WatchError)))
+    stage.assert_alive(restarts=int(action in ENDS_KOPF))
 
 
 @pytest.mark.parametrize(("action", "times"), FAULTS)
 def test_pods_are_followed_in_spite_of_it(stage: Stage, action: Action, times: float) -> None:
     stage.settle()
     wanted = stage.replicas("seen") + 1
-    with stage.proxy.injecting(action, method="GET", path="/pods$", watch=True, times=times):
+    with stage.proxy.injecting(action, method="GET", path="/pods$", watch=True, times=times) as fault:
         cut(stage, "/pods$")
+        # NB: where it is not, a list may tell of the pods before the watch does.
+        wait_until(lambda: fault.entries, 30, "a watch that is met")
         stage.change("seen", minReplicas=wanted)
         wait_until(lambda: stage.status("seen").get("readyReplicas") == wanted, 60, f"{wanted} ready replicas seen")
     stage.proxy.cut_watches("/pods$")
@@ -95,6 +105,7 @@ def test_a_pause_that_was_lost_on_the_way_is_obeyed(stage: Stage) -> None:
 
         assert not stage.scale_writes("seen", before)
         assert stage.replicas("seen") == 1
+        stage.assert_forbidden("seen")
     stage.proxy.cut_watches(RESOURCES)
     stage.change("seen", mode="Active")
     stage.until("seen", size, 60)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from kubernetes import client as sync_client
@@ -23,6 +27,8 @@ from tools.cluster import Cluster, wait_until
 pytestmark = pytest.mark.cluster
 
 PODS_PER_SECOND = 5.0
+SLOW_SECONDS = 3.0
+EVERY_LIST = f"/({'|'.join(kind.plural for kind in WATCHED)})$"
 RESOURCES = next(kind for kind in WATCHED if kind.kind == "InferenceDeployment")
 
 
@@ -31,51 +37,63 @@ def resources(stage: Stage) -> None:
     stage.declare("seen", 2)
 
 
-class Churn(threading.Thread):
-    """Pods that come as a Poisson process, each of them in the place of the oldest of twenty."""
+class Churn:
+    """Pods that come as a Poisson process, each of them in the place of one of twenty."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(name="churn", daemon=True)
-        self._pods = sync_client.CoreV1Api(cluster.client)
+    def __init__(self, cluster: Cluster, workers: ThreadPoolExecutor) -> None:
+        self._pods, self._workers = sync_client.CoreV1Api(cluster.client), workers
         self._random, self.ended, self.stop = random.Random(7), 0, threading.Event()
 
     def run(self) -> None:
-        """Until `stop` is set."""
-        names: list[str] = []
-        # NB: held back by a gate, so that nothing but this thread ever touches them.
-        spec = {"schedulingGates": [{"name": "example.com/held"}], "containers": [{"name": "job", "image": "job:1"}]}
-        while not self.stop.wait(self._random.expovariate(PODS_PER_SECOND)):
-            name = f"job-{self.ended}-{len(names)}"
-            self._pods.create_namespaced_pod("default", {"metadata": {"name": name}, "spec": spec})
-            names.append(name)
-            if len(names) > 20:
-                with contextlib.suppress(sync_client.ApiException):
-                    self._pods.delete_namespaced_pod(names.pop(0), "default", grace_period_seconds=0)
-                self.ended += 1
+        """Until `stop` is set. A pod that takes long to make does not hold up the next."""
+        due_seconds, tasks = time.monotonic(), []
+        for number in itertools.count():
+            due_seconds += self._random.expovariate(PODS_PER_SECOND)
+            if self.stop.wait(max(0.0, due_seconds - time.monotonic())):
+                break
+            tasks.append(self._workers.submit(self._exchange, number))
+        for task in tasks:
+            task.result()
+
+    def _exchange(self, number: int) -> None:
+        self._pods.create_namespaced_pod("default", pod(f"job-{number}"))
+        if number >= 20:
+            with contextlib.suppress(sync_client.ApiException):
+                self._pods.delete_namespaced_pod(f"job-{number - 20}", "default", grace_period_seconds=0)
+            self.ended += 1
+
+
+def pod(name: str) -> dict[str, Any]:
+    """A pod that is held back by a gate, so that nothing else ever touches it."""
+    spec = {"schedulingGates": [{"name": "example.com/held"}], "containers": [{"name": "job", "image": "job:1"}]}
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 @contextmanager
 def churning(cluster: Cluster) -> Iterator[Churn]:
     """Pods come and go inside the block."""
-    churn = Churn(cluster)
-    churn.start()
-    try:
-        wait_until(lambda: churn.ended > 0, 60, "pods that come and go")
-        yield churn
-    finally:
-        churn.stop.set()
-        churn.join(10)
+    with ThreadPoolExecutor(8) as workers:
+        churn = Churn(cluster, workers)
+        thread = threading.Thread(target=churn.run, name="churn", daemon=True)
+        thread.start()
+        try:
+            wait_until(lambda: churn.ended > 0, 60, "pods that come and go")
+            yield churn
+        finally:
+            churn.stop.set()
+            thread.join(30)
 
 
 def test_it_starts_while_pods_come_and_go_and_every_list_takes_seconds(stage: Stage) -> None:
     stage.settle()
     with churning(stage.cluster) as churn:
-        slow = "/(replicasets|horizontalpodautoscalers)$"
-        with stage.proxy.injecting(Delay(3.0), method="GET", path=slow, watch=False):
-            before = churn.ended
+        with stage.proxy.injecting(Delay(SLOW_SECONDS), method="GET", path=EVERY_LIST, watch=False) as slow:
+            before, began = churn.ended, time.monotonic()
             stage.process.kill()
             stage.settle()
-        assert churn.ended > before
+            per_second = (churn.ended - before) / (time.monotonic() - began)
+        assert {entry.path.rpartition("/")[2] for entry in slow.entries} >= {kind.plural for kind in WATCHED}
+        assert per_second > 0.8 * PODS_PER_SECOND
     stage.change("seen", minReplicas=3)
     stage.until("seen", 3, 60)
 

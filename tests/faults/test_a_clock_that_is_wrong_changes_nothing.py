@@ -13,7 +13,8 @@ import pytest
 
 from demo.scenario import Scenario
 from tests.e2e.play import play
-from tests.faults.skew import TWENTY_MINUTES, ahead
+from tests.faults.skew import TWENTY_MINUTES, wrong_clock
+from tests.faults.stage import staged
 from tools.cluster import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.every_fault]
@@ -31,7 +32,7 @@ def test_pods_that_start_are_waited_for(
 ) -> None:
     with play(SCENARIO, initial_load=LOAD) as p:
         with monkeypatch.context() as wrong:
-            for name, value in ahead(tmp_path, seconds).items():
+            for name, value in wrong_clock(tmp_path, seconds).environment.items():
                 wrong.setenv(name, value)
             p.stage.start_operator(p.identity)
         table = p.stage.sizing().table
@@ -47,3 +48,21 @@ def test_pods_that_start_are_waited_for(
 
         assert p.stage.ready_replicas() >= needed
         assert max(p.sizes_since(began)) <= MORE_THAN_SIZED * needed
+
+
+def test_a_clock_that_jumps_and_stands_still_holds_up_nothing(control_plane: Path, tmp_path: Path) -> None:
+    clock = wrong_clock(tmp_path, 0.0)
+    jumps = (lambda: clock.set(TWENTY_MINUTES), lambda: clock.set(-TWENTY_MINUTES), clock.stop)
+    with staged(tmp_path, **clock.environment) as stage:
+        stage.declare("timed", 2)
+        for wanted, jump in enumerate(jumps, start=3):
+            jump()
+            time.sleep(2.0)  # It is read once a second.
+            before = len(stage.proxy.log)
+            stage.change("timed", minReplicas=wanted)
+            stage.until("timed", wanted, 60)
+            stage.ticks(3)
+
+            assert len(stage.scale_writes("timed", before)) == 1
+            assert stage.replicas("timed") == wanted
+            stage.assert_alive()

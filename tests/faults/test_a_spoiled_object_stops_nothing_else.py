@@ -65,9 +65,10 @@ def store(cluster: Cluster, text: str) -> None:
     """Send the object as it is."""
     path = f"/apis/{GROUP}/{VERSION}/namespaces/default/{PLURAL}"
     sent = {"Content-Type": "application/json", **cluster.client.default_headers}
-    cluster.client.rest_client.pool_manager.request(
+    answer = cluster.client.rest_client.pool_manager.request(
         "POST", cluster.client.configuration.host + path, body=text.encode(), headers=sent
     )
+    assert answer.status == 201, answer.data[:300]
 
 
 def apply(cluster: Cluster, definition: dict[str, Any]) -> None:

@@ -132,8 +132,18 @@ def test_a_fault_meets_the_requests_it_is_for(proxy: FaultProxy) -> None:
 
 
 def test_a_fault_that_met_nothing_fails_the_test(proxy: FaultProxy) -> None:
-    with pytest.raises(AssertionError, match="met no request"), proxy.injecting(Answer(500), path="/other"):
+    with pytest.raises(AssertionError, match="changed no answer"), proxy.injecting(Answer(500), path="/other"):
         ask(proxy)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [Snapshot(), WatchEvents(lambda event: [event]), Rewrite(lambda body: body)],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_fault_that_changed_nothing_fails_the_test(proxy: FaultProxy, action: Action) -> None:
+    with pytest.raises(AssertionError, match="1 were met"), proxy.injecting(action):
+        assert ask(proxy, "/x?watch=true").text.count("MODIFIED") == 3
 
 
 def test_a_refusal_says_when_to_come_back(proxy: FaultProxy) -> None:

@@ -20,7 +20,7 @@ import pytest
 from firsttoken_operator.run.election import LEASE_SECONDS, RENEW_DEADLINE_SECONDS
 from tests.faults.actions import Hang, Reset
 from tests.faults.proxy import Entry, FaultProxy
-from tests.faults.skew import TWENTY_MINUTES, ahead
+from tests.faults.skew import TWENTY_MINUTES, wrong_clock
 from tests.faults.stage import through
 from tests.helm.chart import NAMESPACE
 from tests.operator.act.objects import infd, workload
@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 EVERY = pytest.mark.every_fault
 AFTER_KILL_SECONDS = 30.0
 AFTER_TERM_SECONDS = 5.0
+GRACE_SECONDS = 30.0
+"""Time that a pod is given to end, by default and by the chart."""
 
 
 class Operator:
@@ -180,6 +182,23 @@ def test_one_that_is_asked_to_end_is_followed_at_once(pair: Pair) -> None:
     pair.assert_scales(other)
 
 
+@EVERY
+def test_one_that_is_asked_to_end_while_a_write_hangs_gives_the_lease_back(pair: Pair) -> None:
+    leader, other = pair.settle()
+    with leader.proxy.injecting(Hang(), method="PATCH", path="/(scale|status)$") as hung:
+        pair.change(minReplicas=replicas(pair.cluster, "busy") + 1)
+        wait_until(lambda: hung.entries, 20, "a write that hangs")
+        asked = time.monotonic()
+        leader.process.child.send_signal(signal.SIGTERM)
+        assert leader.process.child.wait(GRACE_SECONDS) == 0
+        ended = time.monotonic()
+        first_write(other, asked, ended - asked + AFTER_TERM_SECONDS)
+
+    assert not any(entry.forwarded for entry in hung.entries)
+    assert_in_turn(leader, other)
+    pair.assert_scales(other)
+
+
 def test_one_that_is_killed_is_followed_when_its_lease_is_over(pair: Pair) -> None:
     leader, other = pair.settle()
     pair.assert_scales(leader)
@@ -269,11 +288,11 @@ def test_clocks_that_are_40_minutes_apart_make_no_second_leader(pair: Pair) -> N
     try:
         for each, seconds in zip(pair.settle(), (TWENTY_MINUTES, -TWENTY_MINUTES), strict=True):
             each.process.kill()
-            each.environment = ahead(each.folder, seconds)
+            each.environment = wrong_clock(each.folder, seconds).environment
             each.start()
         leader, other = pair.settle()
         for each in (leader, other):
-            clock = float(each.environment["CLOCK_AHEAD_SECONDS"])
+            clock = float((each.folder / "clock").read_text())
             (said,) = re.findall(r"^firsttoken_clock_ahead_seconds (\S+)", each.process.get("metrics")[1], re.MULTILINE)
             assert float(said) == pytest.approx(-clock, abs=5.0)
         pair.assert_scales(leader)

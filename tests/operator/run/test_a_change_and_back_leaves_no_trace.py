@@ -70,14 +70,16 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     return st.sampled_from([*allowed, "\u202e"])
 
 
-def changes_of(fields: dict[tuple[str, ...], dict[str, Any]]) -> st.SearchStrategy[Changes]:
-    """One of these fields or two, with other values."""
-    return st.lists(st.sampled_from(sorted(fields)), min_size=1, max_size=2, unique=True).flatmap(
+def changes_of(fields: dict[tuple[str, ...], dict[str, Any]], most: int = 2) -> st.SearchStrategy[Changes]:
+    """So many of these fields at most, with other values."""
+    return st.lists(st.sampled_from(sorted(fields)), min_size=1, max_size=most, unique=True).flatmap(
         lambda paths: st.fixed_dictionaries({path: values(fields[path]) for path in paths})
     )
 
 
 CHANGES = changes_of(leaves(SCHEMA))
+WHOLE = st.one_of(CHANGES, changes_of(leaves(SCHEMA), most=len(leaves(SCHEMA))))
+"""Any number of fields, up to all of them: where few are drawn, what is left is sound and is decided on."""
 CHANGES_OF_RUNTIME = changes_of(leaves(SCHEMA["properties"]["runtime"], ("runtime",)))
 
 
@@ -125,16 +127,19 @@ async def ticked(server: Server, operator: Any, store: Store) -> tuple[Any, ...]
 
 @pytest.mark.slow
 @settings(max_examples=examples(12))
-@given(changes=CHANGES)
-@example(changes={("scaling", "mode"): "Paused"})
-@example(changes={("scaling", "minReplicas"): 9})
-@example(changes={("scaling", "maxReplicas"): 1})
-@example(changes={("model", "name"): "\u202e"})
-@example(changes={("hardware", "tensorParallel"): 2})
-@example(changes={("capacity", "pool"): "gone"})
-async def test_a_change_and_back_is_decided_as_by_a_fresh_operator(changes: Changes) -> None:
+@given(first=WHOLE, changes=WHOLE)
+@example(first={}, changes={("scaling", "mode"): "Paused"})
+@example(first={}, changes={("scaling", "minReplicas"): 9})
+@example(first={}, changes={("scaling", "maxReplicas"): 1})
+@example(first={}, changes={("model", "name"): "\u202e"})
+@example(first={}, changes={("hardware", "tensorParallel"): 2})
+@example(first={}, changes={("capacity", "pool"): "gone"})
+@example(first={("scaling", "mode"): "Paused"}, changes={("scaling", "mode"): "Active"})
+@example(first={("model", "name"): "\u202e"}, changes={("model", "name"): "meta-llama/Llama-3.1-8B"})
+async def test_a_change_and_back_is_decided_as_by_a_fresh_operator(first: Changes, changes: Changes) -> None:
+    """Both what it is at first and what it becomes meanwhile are drawn."""
     server, store = Server(), Store()
-    before = inference_deployment("rag", scaling={"minReplicas": 2})
+    before = changed(inference_deployment("rag", scaling={"minReplicas": 2}), first)
     running = looped(server.cluster, store, clock=lambda: server.now)
     for generation, resource in enumerate((before, changed(before, changes), before), start=1):
         server.apply(resource, generation)
