@@ -1,16 +1,18 @@
-"""The constants are arguments: another config decides otherwise, in every estimator and in the decision itself."""
+"""The constants are arguments: another config decides otherwise, in every estimator, in the decision and beside it."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.domain import Decision, FleetSnapshot, Metrics, Value
+from firsttoken_operator.decide import Memory, calibration_state, decide, judge, judge_owners
+from firsttoken_operator.domain import ConditionType, Decision, FleetSnapshot, Metrics, Reason, Value
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from tests.operator.decide.builders import SIZED, TICK_SECONDS, WORK, late, metrics, resource, running, target
 from tests.operator.decide.builders import worked_table as table
+from tests.fixtures.source import modules
 
 REPLICAS = 20
 SIZED_WITH_WORK = replace(SIZED, table=table())
@@ -71,3 +73,42 @@ def test_another_constant_decides_otherwise(name: str) -> None:
     config, seen = CHANGES[name]
 
     assert last(config, seen) != last(DEFAULT, seen)
+
+
+ONE_IS_A_CONFLICT = replace(DEFAULT, decision=replace(DEFAULT.decision, foreign_writes_for_conflict=1))
+BELIEVES_LITTLE = replace(DEFAULT, tail_capacity=replace(DEFAULT.tail_capacity, least_factor=0.95))
+
+
+@pytest.mark.parametrize(("config", "conflicts"), [(DEFAULT, False), (ONE_IS_A_CONFLICT, True)])
+def test_another_config_judges_the_owners_otherwise(config: EstimatorConfig, conflicts: bool) -> None:
+    def at(seconds: float, replicas: int) -> FleetSnapshot:
+        return FleetSnapshot(seconds, TICK_SECONDS, (resource(target(replicas), metrics(95.0)),))
+
+    before = judge_owners(at(0.0, REPLICAS), {}, 600.0, config)
+    (seen,) = judge_owners(at(TICK_SECONDS, 9), before.ownerships, 600.0, config).snapshot.resources
+
+    assert bool(seen.conflict) is conflicts
+
+
+@pytest.mark.parametrize(("config", "state"), [(DEFAULT, Reason.LEARNED), (BELIEVES_LITTLE, Reason.PEGGED)])
+def test_the_condition_says_what_the_law_in_force_believes(config: EstimatorConfig, state: Reason) -> None:
+    decision = replace(last(DEFAULT, full(1)), capacity_factor=0.9)
+    said = judge(resource(target(REPLICAS), metrics(95.0), sized=SIZED_WITH_WORK), decision, None, config)
+    calibrated = next(judgement for judgement in said if judgement.kind is ConditionType.CALIBRATED)
+
+    assert calibrated.reason is calibration_state(decision.capacity_factor, config) is state
+
+
+def test_no_decision_reads_the_constants_past_its_argument() -> None:
+    read = [
+        f"{module}:{name.lineno}"
+        for module, tree in modules()
+        if "/decide/" in module
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for statement in function.body
+        for name in ast.walk(statement)
+        if isinstance(name, ast.Name) and name.id == "DEFAULT"
+    ]
+
+    assert read == []

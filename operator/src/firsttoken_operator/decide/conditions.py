@@ -23,7 +23,7 @@ from firsttoken_operator.domain import (
     TargetMissing,
     Unsized,
 )
-from firsttoken_operator.estimate import DEFAULT
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Sla
 
@@ -43,7 +43,12 @@ Said = tuple[bool | None, Reason, str]
 """State of a condition (None: unknown), its reason, and the reason in words."""
 
 
-def judge(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite | None = None) -> tuple[Judgement, ...]:
+def judge(
+    resource: ResourceSnapshot,
+    decision: Decision,
+    unscaled: FailedWrite | None = None,
+    config: EstimatorConfig = DEFAULT,
+) -> tuple[Judgement, ...]:
     """All conditions of a resource, `Ready` first. `unscaled`: why the replicas are not what was decided."""
     said = {
         ConditionType.READY: _ready(resource, decision),
@@ -54,7 +59,7 @@ def judge(resource: ResourceSnapshot, decision: Decision, unscaled: FailedWrite 
         ConditionType.CAPACITY_AVAILABLE: _capacity_available(resource, decision),
         ConditionType.SCALING_ACTIVE: _scaling_active(resource, decision, unscaled),
         ConditionType.SCALING_LIMITED: _scaling_limited(resource, decision),
-        ConditionType.CALIBRATED: _calibrated(decision.capacity_factor),
+        ConditionType.CALIBRATED: _calibrated(decision.capacity_factor, config),
     }
     return tuple(Judgement(kind, *what) for kind, what in said.items())
 
@@ -227,21 +232,21 @@ def _lacks_a_signal(resource: ResourceSnapshot, decision: Decision) -> bool:
     )
 
 
-def calibration_state(capacity_factor: float) -> Reason:
-    """Name what live traffic taught: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
-    law = DEFAULT.tail_capacity
+def calibration_state(capacity_factor: float, config: EstimatorConfig = DEFAULT) -> Reason:
+    """Name what live traffic changed: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
+    law = config.tail_capacity
     if not law.least_factor < capacity_factor < law.most_factor:
         return Reason.PEGGED
     # Less than half a percent is not told from nothing, here or in the status.
     return Reason.AS_SIZED if round(100 * capacity_factor) == 100 else Reason.LEARNED
 
 
-def _calibrated(capacity_factor: float) -> Said:
-    state = calibration_state(capacity_factor)
+def _calibrated(capacity_factor: float, config: EstimatorConfig) -> Said:
+    state = calibration_state(capacity_factor, config)
     if state is Reason.AS_SIZED:
         return False, state, "live traffic has taught nothing else than the sizing says"
     percent = f"a replica serves {100 * capacity_factor:.0f} % of what was sized"
     if state is Reason.LEARNED:
         return True, state, percent
-    bound = "least" if capacity_factor <= DEFAULT.tail_capacity.least_factor else "most"
+    bound = "least" if capacity_factor <= config.tail_capacity.least_factor else "most"
     return False, state, f"{percent}, the {bound} that is believed; benchmark the deployment"

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Target
-from firsttoken_operator.estimate import DEFAULT
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,12 @@ class Owned:
     foreign: Mapping[str, ForeignWrite]
 
 
-def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreign_window_seconds: float) -> Owned:
+def judge_owners(
+    snapshot: FleetSnapshot,
+    known: Mapping[str, Ownership],
+    foreign_window_seconds: float,
+    config: EstimatorConfig = DEFAULT,
+) -> Owned:
     """Judge whose the replicas of every resource are. `known`: what is known from before, by uid."""
     older = _older_claims(snapshot.resources)
     resources, ownerships, foreign = [], {}, {}
@@ -83,7 +88,7 @@ def judge_owners(snapshot: FleetSnapshot, known: Mapping[str, Ownership], foreig
             continue
         state, write = judge_target(
             known.get(resource.uid, Ownership()), target.uid, target.replicas, rival, snapshot.now_seconds,
-            foreign_window_seconds, resource.policy.stabilization_seconds, resource.claims.writer,
+            foreign_window_seconds, resource.policy.stabilization_seconds, resource.claims.writer, config,
         )  # fmt: skip
         ownerships[resource.uid] = state
         if write is not None:
@@ -103,6 +108,7 @@ def judge_target(
     foreign_window_seconds: float,
     quiet_seconds: float,
     writer: str = "",
+    config: EstimatorConfig = DEFAULT,
 ) -> tuple[Ownership, ForeignWrite | None]:
     """Take note of the replicas that the watch shows at a tick.
 
@@ -113,14 +119,15 @@ def judge_target(
     """
     if state.target_uid != target_uid:
         state = Ownership(target_uid=target_uid, replicas=replicas)
-    state, foreign = _account(state, replicas, now_seconds)
+    law = config.decision
+    state, foreign = _account(state, replicas, now_seconds, law.own_write_unseen_seconds)
     if foreign is not None:
-        kept = state.foreign_seconds[1 - DEFAULT.decision.foreign_writes_for_conflict :]
+        kept = state.foreign_seconds[1 - law.foreign_writes_for_conflict :]
         state = replace(state, foreign_seconds=(*kept, now_seconds))
     if rival:
         # Its last possible write is now: the quiet window starts when it is gone.
         return replace(state, foreign_seconds=(now_seconds,), conflict=rival), foreign
-    return _judge(state, writer, now_seconds, foreign_window_seconds, quiet_seconds), foreign
+    return _judge(state, writer, now_seconds, foreign_window_seconds, quiet_seconds, config), foreign
 
 
 def wrote(state: Ownership, to_replicas: int, now_seconds: float, *, confirmed: bool = True) -> Ownership:
@@ -136,12 +143,15 @@ def adopting(known: Mapping[str, Ownership]) -> dict[str, Ownership]:
     return {uid: replace(state, replicas=None, written=None) for uid, state in known.items()}
 
 
-def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Ownership, ForeignWrite | None]:
+def _account(
+    state: Ownership, replicas: int, now_seconds: float, unseen_seconds: float
+) -> tuple[Ownership, ForeignWrite | None]:
+    """`unseen_seconds`: for how long after our own write the replicas from before it are no other writer's."""
     settled = replace(state, replicas=replicas, written=None)
     if state.replicas is None or replicas == state.written:
         return settled, None
     if replicas == state.replicas:
-        if state.written is None or now_seconds - state.written_seconds <= DEFAULT.decision.own_write_unseen_seconds:
+        if state.written is None or now_seconds - state.written_seconds <= unseen_seconds:
             return state, None
         if not state.confirmed:
             return settled, None
@@ -150,9 +160,14 @@ def _account(state: Ownership, replicas: int, now_seconds: float) -> tuple[Owner
 
 
 def _judge(
-    state: Ownership, writer: str, now_seconds: float, foreign_window_seconds: float, quiet_seconds: float
+    state: Ownership,
+    writer: str,
+    now_seconds: float,
+    foreign_window_seconds: float,
+    quiet_seconds: float,
+    config: EstimatorConfig,
 ) -> Ownership:
-    law = DEFAULT.decision
+    law = config.decision
     if state.conflict:
         # NB: no conflict is counted of an autoscaler that is gone.
         wait_seconds = min(quiet_seconds * 2 ** max(state.conflicts - 1, 0), law.most_quiet_seconds)
