@@ -53,8 +53,11 @@ FACTS = {
 CONCLUSIONS = {"Admission", "Decision", "ForeignWrite", "Judgement", "Owned", "Proposal", "Unscalable", "Waiting"}
 """Values that only a decision makes."""
 
-JUDGED = {"conflict", "sized"}
-"""Fields of a resource's snapshot that are judged after it was observed."""
+JUDGED = {"conflict", "sized", "policy", "stuck", "guest_of"}
+"""Fields of the snapshot of a resource and of its target that are judged after they were observed."""
+
+MAKERS = {"replace": JUDGED, "Target": JUDGED, "ResourceSnapshot": JUDGED - {"sized", "policy"}}
+"""Calls that make such a snapshot, and what only a decision may give it: size and policy are facts at first."""
 
 
 def package_of(module: str) -> str:
@@ -78,7 +81,7 @@ def made(node: ast.Call) -> set[str]:
     if not isinstance(node.func, ast.Name):
         return set()
     name, words = node.func.id, {keyword.arg for keyword in node.keywords if keyword.arg}
-    return words & JUDGED if name == "replace" else {name} & CONCLUSIONS
+    return words & MAKERS[name] if name in MAKERS else {name} & CONCLUSIONS
 
 
 @pytest.mark.parametrize("package", FACTS)
@@ -109,7 +112,14 @@ def test_conclusions_are_made_in_decide() -> None:
 
 
 def test_the_check_finds_a_conclusion_elsewhere() -> None:
-    text = "replace(resource, sized=none)\nJudgement(kind, None, reason, '')\nreplace(resource, target=other)"
+    text = "replace(resource, sized=none)\nJudgement(kind, None, reason, '')\nreplace(resource, target=other)\n"
+    text += "Target(uid, stuck=3)\nResourceSnapshot(policy=declared, guest_of=name)\nreplace(resource, policy=other)"
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
 
-    assert sorted(name for call in calls for name in made(call)) == ["Judgement", "sized"]
+    assert sorted(name for call in calls for name in made(call)) == [
+        "Judgement",
+        "guest_of",
+        "policy",
+        "sized",
+        "stuck",
+    ]

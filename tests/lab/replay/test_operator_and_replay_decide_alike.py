@@ -25,8 +25,8 @@ from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import schedule_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.decide import Memory, Ownership, judge_owners, wrote
-from firsttoken_operator.domain import Decision, Metrics, Outcome, Reason, Value
+from firsttoken_operator.decide import Memory, Ownership, judge_facts, judge_owners, wrote
+from firsttoken_operator.domain import Decision, Metrics, Outcome, Reason, Target, Value
 from firsttoken_operator.observe.readiness import KEPT, percentiles
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
@@ -45,6 +45,7 @@ UID = "replayed"
 """Uid of the resource: as the replay calls it, so that one memory fits both."""
 HOUR_SECONDS = 3600.0
 RESTART_SECONDS = 2100.0
+SLOW_SECONDS = 1300
 DRAIN_SECONDS = 45.0
 # EPOCH is 2025-06-15T15:06:40 UTC, a Sunday: the window is open from second 2600 to second 3200.
 WINDOW = {"days": ["Sun"], "start": "15:50", "end": "16:00", "peakRequestsPerSecond": "150"}
@@ -95,7 +96,8 @@ class Cluster:
             self.create(was_there=True)
 
     def create(self, *, was_there: bool = False) -> None:
-        took = 0 if was_there else self.rng.randint(30, 400)
+        # NB: some start for longer than any pod is waited for, until one of them has shown that it comes.
+        took = 0 if was_there else SLOW_SECONDS if self.made % 7 == 0 else self.rng.randint(30, 400)
         self.pods.append(Pod(f"p{self.made}", self.now_seconds, self.now_seconds + took, was_there))
         self.made += 1
 
@@ -150,11 +152,14 @@ class Cluster:
 
     def view(self, seen: Metrics) -> View:
         """View that a replay shows its policies."""
+        known = percentiles(self.starts_seconds[-KEPT:]) if self.starts_seconds else None
         return View(
             now_seconds=self.now_seconds, replicas=self.replicas, ready=len(self.ready), starting=len(self.starting),
             terminating=sum(p.going_seconds is not None for p in self.pods), running_requests=None,
             waiting_requests=None, read_metrics=lambda: seen,
-            time_to_ready_seconds=percentiles(self.starts_seconds[-KEPT:]).p90_seconds if self.starts_seconds else None,
+            time_to_ready_seconds=known.p90_seconds if known else None,
+            p99_start_seconds=known.p99_seconds if known else None,
+            waits_seconds=tuple(self.now_seconds - p.created_seconds for p in self.starting),
         )  # fmt: skip
 
 
@@ -165,6 +170,8 @@ class OperatorProcess:
         self.status, self.memory = status, Memory()
         self.store, self.restoring = Store(), Restoring()
         self.ownerships: Mapping[str, Ownership] = {}
+        self.stuck = 0
+        """Pods at the last tick."""
 
     def tick(self, cluster: Cluster, seen: Metrics) -> Decision:
         now, wall = cluster.now_seconds, EPOCH + cluster.now_seconds
@@ -172,7 +179,7 @@ class OperatorProcess:
         cluster.tell(self.store)
         sizings, timing = {UID: SIZED_WITH_WORK}, Settings().timing
         built = build_snapshot(self.store, {UID: seen}, sizings, timing, now_seconds=now, wall_seconds=wall)
-        owned = judge_owners(built, self.ownerships, 600.0)
+        owned = judge_owners(judge_facts(built, time_scale=timing.scale), self.ownerships, 600.0)
         self.restored = self.restoring.seeded(self.memory, owned.snapshot, self.store, wall)
         decided = decide_isolated(owned.snapshot, self.restored)
         (decision,), self.memory = decided.decisions, decided.memory
@@ -182,6 +189,8 @@ class OperatorProcess:
         done = ScaleResult(Write.DONE if decision.changes else Write.NONE, replicas=decision.to_replicas)
         at = datetime.fromtimestamp(wall, UTC)
         (told,) = owned.snapshot.resources
+        assert isinstance(told.target, Target)
+        self.stuck = told.target.stuck
         self.status = status_of(
             self.status, Observed(told, decision, done, Answer(told.sized, sizing_status(sizing(SIZED_WITH_WORK))), at)
         )
@@ -221,14 +230,17 @@ def unnamed(decision: Decision) -> Decision:
 
 
 @cache
-def hour(seed: int) -> list[tuple[Decision, Decision]]:
-    """Decide at every tick of an hour by the operator and by the replay; the cluster does what the operator says."""
+def hour(seed: int) -> list[tuple[Decision, Decision, int]]:
+    """Decide at every tick of an hour by the operator and by the replay; beside it, the pods that are stuck then.
+
+    The cluster does what the operator says.
+    """
     rng = random.Random(seed)
     declared = InferenceDeployment.model_validate(resource(InferenceDeploymentStatus()))
     policy, calendar = scaling_policy(declared, None), Calendar(EPOCH, schedule_of(declared))
     cluster, operator = Cluster(30, rng), OperatorProcess(InferenceDeploymentStatus())
     ours = Ours(SIZED_WITH_WORK, policy, calendar=calendar)
-    decisions: list[tuple[Decision, Decision]] = []
+    decisions: list[tuple[Decision, Decision, int]] = []
     for seen in generated(rng):
         restarts = cluster.now_seconds == RESTART_SECONDS
         if restarts:
@@ -238,7 +250,7 @@ def hour(seed: int) -> list[tuple[Decision, Decision]]:
         if restarts:
             known = replace(operator.restored.resources[UID], target_uid=UID)
             ours = Ours(SIZED_WITH_WORK, policy, calendar=calendar, memory=Memory(resources={UID: known}))
-        decisions.append((unnamed(decision), unnamed(ours.decision(cluster.view(seen)))))
+        decisions.append((unnamed(decision), unnamed(ours.decision(cluster.view(seen))), operator.stuck))
         cluster.scale(decision.to_replicas)
         cluster.pass_time(TICK_SECONDS)
     return decisions
@@ -246,16 +258,17 @@ def hour(seed: int) -> list[tuple[Decision, Decision]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_hour_with_starts_gaps_and_a_restart_is_decided_alike(seed: int) -> None:
-    for tick, (operators, replays) in enumerate(hour(seed)):
+    for tick, (operators, replays, _) in enumerate(hour(seed)):
         assert operators == replays, f"at second {tick * TICK_SECONDS:.0f}"
 
 
 def test_the_hours_hold_what_they_are_for() -> None:
-    decided = [decision for seed in SEEDS for decision, _ in hour(seed)]
-    first = [decision for seed in SEEDS for decision, _ in hour(seed)[: round(600 / TICK_SECONDS)]]
+    decided = [decision for seed in SEEDS for decision, _, _ in hour(seed)]
+    first = [decision for seed in SEEDS for decision, _, _ in hour(seed)[: round(600 / TICK_SECONDS)]]
     reasons = {decision.reason for decision in decided}
 
     assert {Outcome.UP, Outcome.DOWN, Outcome.HELD, Outcome.STEADY} == {decision.outcome for decision in decided}
     assert Outcome.DOWN in {decision.outcome for decision in first}, "given back before any start was seen"
     assert {Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.SCHEDULED_PEAK, Reason.DECLARED_PEAK} <= reasons
     assert any(decision.capacity_factor != 1 for decision in decided)
+    assert all(any(stuck for _, _, stuck in hour(seed)) for seed in SEEDS), "pods that start for too long"

@@ -11,8 +11,12 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.decide import judge_facts
+from firsttoken_operator.domain import FleetSnapshot, Target, TargetMissing
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import target_of
+from tests.operator.decide.builders import metrics
+from tests.operator.decide.builders import resource as snapshot_of
 from tests.operator.observe import bodies
 
 REF = ObjectRef("v1", "Pod", "call-center", "nim-1")
@@ -71,6 +75,12 @@ async def test_a_date_that_says_nothing_changes_nothing() -> None:
             assert abs(cluster.wall_seconds() - time.time()) < 5
 
 
+def judged(observed: Target | TargetMissing) -> Target:
+    (seen,) = judge_facts(FleetSnapshot(0, 15, (snapshot_of(observed, metrics(1.0)),))).resources
+    assert isinstance(seen.target, Target)
+    return seen.target
+
+
 async def test_pods_that_start_are_no_older_on_a_machine_that_is_ahead() -> None:
     """The machine is 20 minutes ahead of the server: by its own clock every pod that starts would be stuck."""
     store = Store()
@@ -85,8 +95,8 @@ async def test_pods_that_start_are_no_older_on_a_machine_that_is_ahead() -> None
         (resource,) = (stored.parsed for stored in store.resources.values())
         assert resource is not None
 
-        by_server = target_of(store, resource, wall_seconds=cluster.wall_seconds(), time_scale=1.0)
-        by_machine = target_of(store, resource, wall_seconds=time.time(), time_scale=1.0)
+        by_server = judged(target_of(store, resource, wall_seconds=cluster.wall_seconds()))
+        by_machine = judged(target_of(store, resource, wall_seconds=time.time()))
 
-    assert (by_server.starting, by_server.stuck) == (3, 0)  # type: ignore[union-attr]
-    assert (by_machine.starting, by_machine.stuck) == (0, 3)  # type: ignore[union-attr]
+    assert (by_server.starting, by_server.stuck) == (3, 0)
+    assert (by_machine.starting, by_machine.stuck) == (0, 3)

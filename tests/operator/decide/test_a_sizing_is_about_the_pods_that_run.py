@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import withhold_unfit
+from firsttoken_operator.decide import judge_facts
 from firsttoken_operator.domain import Claims, FleetSnapshot, Reason, ResourceSnapshot, TargetMissing, Unsized
 from tests.operator.decide.builders import SIZED, metrics, resource, target
 
@@ -15,7 +15,7 @@ UNKNOWN = Unsized(Reason.UNKNOWN_MODEL, "")
 
 
 def judged(about: ResourceSnapshot) -> ResourceSnapshot:
-    (found,) = withhold_unfit(FleetSnapshot(0, 15, (about,))).resources
+    (found,) = judge_facts(FleetSnapshot(0, 15, (about,))).resources
     return found
 
 

@@ -10,9 +10,9 @@ import pytest
 from firsttoken_operator.decide import Memory, calibration_state, decide, judge, judge_owners
 from firsttoken_operator.domain import ConditionType, Decision, FleetSnapshot, Metrics, Reason, Value
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
+from tests.fixtures.source import modules
 from tests.operator.decide.builders import SIZED, TICK_SECONDS, WORK, late, metrics, resource, running, target
 from tests.operator.decide.builders import worked_table as table
-from tests.fixtures.source import modules
 
 REPLICAS = 20
 SIZED_WITH_WORK = replace(SIZED, table=table())

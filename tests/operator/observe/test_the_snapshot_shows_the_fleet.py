@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from firsttoken_operator.decide import judge_owners
+from firsttoken_operator.decide import judge_facts, judge_owners
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Missing,
@@ -45,7 +45,8 @@ def cluster(*objects: tuple[str, Any]) -> Store:
 
 def snapshot(store: Store, *, seconds: float = 100.0) -> FleetSnapshot:
     timing = Settings(time_scale=10.0).timing
-    return build_snapshot(store, {}, {}, timing, now_seconds=5.0, wall_seconds=EPOCH + seconds)
+    built = build_snapshot(store, {}, {}, timing, now_seconds=5.0, wall_seconds=EPOCH + seconds)
+    return judge_facts(built, time_scale=timing.scale)
 
 
 def only(store: Store, **options: Any) -> ResourceSnapshot:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.observe.projections import project_deployment
-from firsttoken_operator.observe.readiness import DEFAULT_PATIENCE_SECONDS, TimeToReady, patience_seconds
+from firsttoken_operator.observe.readiness import TimeToReady
 from firsttoken_operator.observe.store import Store
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.observe.bodies import (
@@ -190,29 +190,6 @@ def test_only_the_last_fifty_starts_count() -> None:
     known = store.time_to_ready("uid-nim")
 
     assert known == TimeToReady(p50_seconds=34.0, p90_seconds=54.0, p99_seconds=59.0, pods=50)
-
-
-@pytest.mark.parametrize(
-    ("known", "time_scale", "patience"),
-    [
-        (None, 1.0, DEFAULT_PATIENCE_SECONDS),
-        (None, 10.0, DEFAULT_PATIENCE_SECONDS / 10),
-        (TimeToReady(20, 30, 40, 50), 1.0, DEFAULT_PATIENCE_SECONDS),
-        (TimeToReady(20, 30, 40, 50), 10.0, DEFAULT_PATIENCE_SECONDS / 10),
-        (TimeToReady(20, 30, 100, 50), 10.0, 126.0),
-        (TimeToReady(20, 30, 2000, 1), 1.0, 2501.0),
-    ],
-)
-def test_quick_starts_make_no_impatience_and_slow_ones_make_patience(
-    known: TimeToReady | None, time_scale: float, patience: float
-) -> None:
-    assert patience_seconds(known, time_scale) == patience
-
-
-@pytest.mark.parametrize(("declared", "seconds"), [(60, 900.0), (1800, 1800.0), (14_400, 14_400.0)])
-def test_a_declared_start_up_time_is_waited_for(declared: int, seconds: float) -> None:
-    assert patience_seconds(None, 1.0, declared) == seconds
-    assert patience_seconds(None, 10.0, declared) == seconds / 10
 
 
 def test_how_long_a_pod_has_been_ready_is_told_to_measure() -> None:

@@ -163,6 +163,8 @@ def _view(observed: Observed, replicas: Replicas, gateway: Gateway) -> View:
         starting=len(observed.pods.starting),
         terminating=len(observed.pods.draining),
         time_to_ready_seconds=replicas.time_to_ready_seconds,
+        p99_start_seconds=replicas.p99_start_seconds,
+        waits_seconds=tuple(now_seconds - pod.created_seconds for pod in observed.pods.starting),
         running_requests=last.running_requests if last else None,
         waiting_requests=last.waiting_requests if last else None,
         read_metrics=observed.metrics,

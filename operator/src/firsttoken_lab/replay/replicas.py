@@ -92,6 +92,11 @@ class Replicas:
         """90th percentile of the last starts, as the operator learns it from pods; None before the first one."""
         return percentiles(self._starts_seconds).p90_seconds if self._starts_seconds else None
 
+    @property
+    def p99_start_seconds(self) -> float | None:
+        """The same, 99th percentile."""
+        return percentiles(self._starts_seconds).p99_seconds if self._starts_seconds else None
+
     def billed_replica_seconds(self) -> float:
         """Replica-seconds so far, those of living replicas included."""
         living = (*self._starting, *self._serving, *self._draining)

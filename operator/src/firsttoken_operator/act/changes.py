@@ -10,7 +10,7 @@ from firsttoken_operator.act.scale import Write
 from firsttoken_operator.act.status import Observed
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.status import InferenceDeploymentStatus
-from firsttoken_operator.decide import ForeignWrite
+from firsttoken_operator.decide import ForeignWrite, metrics_announcement
 from firsttoken_operator.domain import ConditionType, Reason
 
 Event = tuple[Reason, str]
@@ -23,8 +23,7 @@ def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:
     """Tell what was done to the replicas, by us or by another writer."""
     found: list[Event] = []
     if foreign is not None:
-        text = f"another writer changed the replicas from {foreign.from_replicas} to {foreign.to_replicas}; adopted"
-        found.append((Reason.FOREIGN_WRITE, text))
+        found.append((Reason.FOREIGN_WRITE, foreign.announcement))
     if seen.result.write is Write.DONE and seen.decision.changes:
         reason = Reason.SCALED_UP if seen.decision.to_replicas > seen.decision.from_replicas else Reason.SCALED_DOWN
         found.append((reason, f"{seen.decision.announcement}; {timestamp(seen.now)}"))
@@ -56,12 +55,7 @@ def _metrics_event(before: Condition | None, after: Condition) -> Event | None:
         return None  # The first pods after none are starting: what was never measured cannot be lost.
     if after.reason == Reason.SCALED_TO_ZERO.value:
         return None  # Nor is anything measured again where there are no pods.
-    if told is Reason.METRICS_RECOVERED:
-        return told, "live metrics may lower replicas again"
-    if told is Reason.ERRORS_PRESENT:
-        # NB: without the share, which moves: a rate that swings around the bound is one Event whose count grows.
-        return told, "more than 1 % of the requests fail; replicas are not lowered"
-    return told, f"{after.reason}: {after.message}; replicas are not lowered"
+    return told, metrics_announcement(told, after.reason, after.message)
 
 
 def _metrics_reason(condition: Condition) -> Reason:

@@ -17,7 +17,8 @@ from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
-from firsttoken_operator.domain.snapshot import ScaleDown, ScalingPolicy
+from firsttoken_operator.decide import usual_scale_down
+from firsttoken_operator.domain.snapshot import ScalingPolicy
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
@@ -115,21 +116,16 @@ def workload(traffic: Traffic) -> Workload:
 def scaling_policy(deployment: InferenceDeployment, pool: GPUPool | None, *, time_scale: float = 1.0) -> ScalingPolicy:
     """`spec.scaling` with its defaults resolved; every duration is divided by `time_scale` (compressed demos).
 
-    GPUs that are bought are given back only when the pool needs them; rented or unbudgeted ones always. Of a pool that
-    is named but not known (`pool` is None) it is not known whose they are, so they are kept unless the user said
-    otherwise.
+    `pool`: the one that it names; None: it names none, or that is not known.
     """
     scaling: Scaling = deployment.spec.scaling
-    if pool is not None:
-        default = ScaleDown.WHEN_POOL_SHORT if pool.spec.location is Location.ON_PREM else ScaleDown.ALWAYS
-    else:
-        default = ScaleDown.NEVER if deployment.spec.capacity.pool else ScaleDown.ALWAYS
+    on_prem = None if pool is None else pool.spec.location is Location.ON_PREM
     return ScalingPolicy(
         mode=scaling.mode,
         min_replicas=scaling.min_replicas,
         max_replicas=scaling.max_replicas,
         burst_headroom_percent=scaling.burst_headroom_percent,
-        scale_down=scaling.scale_down or default,
+        scale_down=scaling.scale_down or usual_scale_down(deployment.spec.capacity.pool, on_prem),
         stabilization_seconds=scaling.scale_down_stabilization_seconds / time_scale,
         scale_down_step_percent=scaling.scale_down_step_percent,
         backlog_drain_seconds=scaling.backlog_drain_seconds / time_scale,

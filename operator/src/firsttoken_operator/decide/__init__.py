@@ -1,7 +1,7 @@
 """The decision: pure, the same for operator, replay and tests. No clock, no randomness, no I/O.
 
 `decide` = `propose` (one resource by itself) -> `arbitrate` (one pool, one transaction) -> `explain`. Before it
-`withhold_unfit` takes out the sizings that are not about the pods that run, and `judge_owners` says whose the replicas
+`judge_facts` says what follows from the facts of each resource, and `judge_owners` whose the replicas
 are; after it `admit` says which deployments are rendered, and `judge` what the conditions say. Other packages import
 from here only.
 """
@@ -20,9 +20,11 @@ from firsttoken_operator.decide.conditions import (
     judge_untold,
 )
 from firsttoken_operator.decide.explain import explain
-from firsttoken_operator.decide.fit import withhold_unfit
+from firsttoken_operator.decide.facts import judge_facts, usual_scale_down
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
+from firsttoken_operator.decide.recommendation import recommended
+from firsttoken_operator.decide.sentences import metrics_announcement
 from firsttoken_operator.decide.zero import SLEEPING
 from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, Memory
@@ -46,11 +48,14 @@ __all__ = [
     "declared_bounds",
     "initial_replicas",
     "judge",
+    "judge_facts",
     "judge_owners",
     "judge_pool",
     "judge_undecided",
     "judge_untold",
-    "withhold_unfit",
+    "metrics_announcement",
+    "recommended",
+    "usual_scale_down",
     "wrote",
 ]
 

@@ -233,7 +233,7 @@ def _lacks_a_signal(resource: ResourceSnapshot, decision: Decision) -> bool:
 
 
 def calibration_state(capacity_factor: float, config: EstimatorConfig = DEFAULT) -> Reason:
-    """Name what live traffic changed: nothing (`AsSized`), something (`Learned`), or all that is believed (`Pegged`)."""
+    """Name what live traffic changed: nothing (`AsSized`), something (`Learned`), all that is believed (`Pegged`)."""
     law = config.tail_capacity
     if not law.least_factor < capacity_factor < law.most_factor:
         return Reason.PEGGED

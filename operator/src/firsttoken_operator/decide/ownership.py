@@ -56,6 +56,11 @@ class ForeignWrite:
     from_replicas: int
     to_replicas: int
 
+    @property
+    def announcement(self) -> str:
+        """Sentence of its Event."""
+        return f"another writer changed the replicas from {self.from_replicas} to {self.to_replicas}; adopted"
+
 
 @dataclass(frozen=True, slots=True)
 class Owned:

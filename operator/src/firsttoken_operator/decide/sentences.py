@@ -6,7 +6,7 @@ import math
 
 from firsttoken_operator.decide.case import Case, Unscalable
 from firsttoken_operator.decide.propose import Proposal
-from firsttoken_operator.domain import Decision, Outcome, Reason, Sized, TargetMissing, Unsized
+from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Decision, Outcome, Reason, Sized, TargetMissing, Unsized
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.workload import Percentile
 
@@ -42,6 +42,16 @@ def announcement(decision: Decision, sized: Sized) -> str:
         f"limit {limit}" + (f", limited by {decision.limited_by}" if decision.limited_by else ""),
     )
     return "; ".join(parts)
+
+
+def metrics_announcement(told: Reason, health: str, detail: str) -> str:
+    """Sentence about metrics that are lost or come back, or about requests that begin to fail."""
+    if told is Reason.METRICS_RECOVERED:
+        return "live metrics may lower replicas again"
+    if told is Reason.ERRORS_PRESENT:
+        # NB: without the share, which moves: a rate that swings around the bound is one Event whose count grows.
+        return f"more than {100 * MAXIMUM_ERROR_SHARE:g} % of the requests fail; replicas are not lowered"
+    return f"{health}: {detail}; replicas are not lowered"
 
 
 def _need(case: Case, recommended: int | None) -> str:

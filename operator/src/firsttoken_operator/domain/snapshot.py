@@ -76,8 +76,8 @@ class Unsized:
 class Target:
     """The scaled object and the pods in its live owner chain.
 
-    `replicas` is `spec.replicas` of the target. Pods: `ready` and `starting` (created, not yet Ready, younger than the
-    time-to-ready p99) and `stuck` (older) add up to the live ones; `terminating` still hold their GPUs.
+    `replicas` is `spec.replicas` of the target. Pods: `ready`, `starting` (created, not yet Ready) and `stuck` (for too
+    long, as `decide` judges) add up to the live ones; `terminating` still hold their GPUs.
     `unschedulable` and `failing` (image pull, crash loop) are parts of `starting + stuck`.
     """
 
@@ -99,6 +99,12 @@ class Target:
     """Replicas that another writer took away since the last tick."""
     refused: str = ""
     """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
+    waits_seconds: tuple[float, ...] = ()
+    """Seconds that each pod which is not Ready has been starting for, by the clock of the API server."""
+    p99_start_seconds: float | None = None
+    """99th percentile of its own starts; None: none was seen yet."""
+    startup_timeout_seconds: float | None = None
+    """Time that a replica may take before the kubelet restarts it; None: it is not declared."""
 
     @property
     def held(self) -> int:
@@ -253,8 +259,10 @@ class ResourceSnapshot:
     target: Target | TargetMissing
     metrics: Metrics
     pool: str | None = None
+    hosts: frozenset[str] = frozenset()
+    """Pools on whose nodes its pods run."""
     guest_of: str | None = None
-    """Pool on whose nodes its pods run, where it names none. Its growth takes that pool's free GPUs."""
+    """Pool whose free GPUs its growth takes where it names none: judged of the hosts."""
     priority: int = 0
     created: str = ""
     claims: Claims = field(default_factory=Claims)

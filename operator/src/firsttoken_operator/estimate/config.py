@@ -224,6 +224,12 @@ class DecisionConfig:
     rollout_deadline_seconds: float = 1800.0
     """Without a pod that became ready, after which a rollout no longer holds a size: it is paused or stuck. Chosen:
     three times the default of a Deployment's `progressDeadlineSeconds`."""
+    least_start_deadline_seconds: float = 900.0
+    """Time for which a pod is credited as starting in any case: starts on nodes that have the image say nothing of one
+    that must pull it, and a pod given up too early is ordered twice. Chosen: an image and a large model over a
+    network."""
+    start_deadline_slack: float = 1.25
+    """Multiple of the slowest start seen, from which on a pod that starts is stuck. Chosen."""
     most_replaced_percent: int = 25
     """Percent of the replicas needed for which stuck pods are ordered again at most. Chosen: where all pods of a first
     start are slow, others would be too."""

@@ -1,7 +1,6 @@
 """Times that the pods of a Deployment take from being scheduled to being Ready, learned from its own pods.
 
-Two readers. *Patience*: for how long a starting pod is credited as capacity, never less than the default: starts on
-nodes that have the image say nothing about one that must pull it, and a pod given up too early is ordered twice.
+Two readers. *Deadline*: how long a starting pod is credited as capacity; `decide` judges it by the slowest start.
 *Horizon*: how long the next pod will most likely take; starts on a new node, with an image to pull, and with everything
 in place are kept apart. After a restart both are learned again from the pods that exist.
 
@@ -25,12 +24,6 @@ KEPT = 50
 
 LONGEST_START_SECONDS = 3600.0
 """A pod that was Ready later than this after being scheduled lost its readiness in between: that was no start."""
-
-SLACK = 1.25
-"""Multiple of the slowest start, above which a pod counts as stuck."""
-
-DEFAULT_PATIENCE_SECONDS = 900.0
-"""Time that a pod which pulls its image and loads a large model over a network may take."""
 
 PULL_SECONDS = 10.0
 """A container that begins later than this after its sandbox was ready had to wait for its image.
@@ -135,17 +128,6 @@ class ReadinessHistory:
             starts.extend(_start(pod, node_named(pod.node)) for pod in waiting)
             self._known[deployment_uid] = _summary(starts)
         return self._known.get(deployment_uid)
-
-
-def patience_seconds(known: TimeToReady | None, time_scale: float, declared_seconds: float | None = None) -> float:
-    """Time after scheduling for which a pod is credited as starting. A measured one is not divided by the time scale.
-
-    `declared_seconds`: what a replica may take before the kubelet restarts it; None: it is not declared.
-    """
-    default = max(DEFAULT_PATIENCE_SECONDS, declared_seconds or 0.0) / time_scale
-    if known is None:
-        return default
-    return max(default, SLACK * known.p99_seconds + 1.0)  # condition times have whole seconds
 
 
 def kind_of(pod: PodView, node: NodeView | None) -> StartKind:

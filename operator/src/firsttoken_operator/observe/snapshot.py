@@ -64,8 +64,8 @@ def build_snapshot(
 
     `now_seconds` is that of the monotonic clock, `wall_seconds` since the epoch.
 
-    Owners and autoscalers of a target are found here; whose its replicas are is judged elsewhere, and so is whether a
-    sizing fits the pods that run.
+    Facts only: whose the replicas of a target are, which of its pods are stuck, and whether a sizing fits them is
+    judged by `decide`.
     Resources that are being deleted are left out: their targets stay as they are.
     """
     pools = {stored.name: stored.parsed for stored in store.pools.values()}
@@ -112,7 +112,7 @@ class _Builder:
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
         resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
-        target = target_of(self.store, resource, wall_seconds=self.wall_seconds, time_scale=scale)
+        target = target_of(self.store, resource, wall_seconds=self.wall_seconds)
         starts = self.store.starts(target.uid) if isinstance(target, Target) else None
         ready = ready_seconds(starts.next_p90_seconds if starts else None, scale)
         lead = lead_seconds(ready, self.timing.tick_seconds)
@@ -126,7 +126,7 @@ class _Builder:
             target=target,
             metrics=metrics,
             pool=pool_name,
-            guest_of=self._guest_of(target) if pool_name is None else None,
+            hosts=self._hosts(target),
             priority=resource.spec.capacity.priority,
             created=stored.created,
             claims=claims_on(self.store, resource),
@@ -136,12 +136,12 @@ class _Builder:
             has_schedule=bool(resource.spec.traffic.schedule),
         )
 
-    def _guest_of(self, target: Target | TargetMissing) -> str | None:
-        """The pool on whose nodes pods of the target run; of several the first by name."""
+    def _hosts(self, target: Target | TargetMissing) -> frozenset[str]:
+        """The pools on whose nodes pods of the target run."""
         if not isinstance(target, Target) or not self.pool_of_node:
-            return None
+            return frozenset()
         found = (self.pool_of_node.get(pod.node) for pod in self.store.pods_of(target.uid))
-        return min((name for name in found if name is not None), default=None)
+        return frozenset(name for name in found if name is not None)
 
     def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
         """Pods that the pool's own resources are charged for already."""

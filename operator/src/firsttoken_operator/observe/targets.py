@@ -5,7 +5,6 @@ from __future__ import annotations
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Claims, Reason, Target, TargetMissing
 from firsttoken_operator.observe.projections import PodView
-from firsttoken_operator.observe.readiness import patience_seconds
 from firsttoken_operator.observe.store import Store
 
 KIND = "Deployment"
@@ -17,28 +16,21 @@ def target_name(resource: InferenceDeployment) -> str:
     return resource.metadata.name if reference is None else reference.name
 
 
-def target_of(
-    store: Store, resource: InferenceDeployment, *, wall_seconds: float, time_scale: float
-) -> Target | TargetMissing:
+def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: float) -> Target | TargetMissing:
     """The scaled object with its pods counted. `wall_seconds`: now, seconds since the epoch."""
     name = target_name(resource)
     view = store.deployment(resource.metadata.namespace, name)
     if view is None:
         return TargetMissing(Reason.TARGET_NOT_FOUND, f"Deployment {name} not found in {resource.metadata.namespace}")
-    pods = store.pods_of(view.uid)
-    runtime = resource.spec.runtime
-    declared = runtime.startup_timeout_seconds if runtime else None
-    patience = patience_seconds(store.time_to_ready(view.uid), time_scale, declared)
+    pods, known, runtime = store.pods_of(view.uid), store.time_to_ready(view.uid), resource.spec.runtime
     waiting = [pod for pod in pods if not pod.ready and not pod.terminating]
-    stuck = [pod for pod in waiting if _waited_seconds(pod, wall_seconds) > patience]
     return Target(
         uid=view.uid,
         kind=KIND,
         name=view.name,
         replicas=view.replicas,
         ready=sum(pod.ready for pod in pods),
-        starting=len(waiting) - len(stuck),
-        stuck=len(stuck),
+        starting=len(waiting),
         terminating=sum(pod.terminating for pod in pods),
         unschedulable=sum(pod.unschedulable for pod in waiting),
         failing=sum(bool(pod.failing) for pod in waiting),
@@ -46,6 +38,9 @@ def target_of(
         rollout=view.is_updating or len({pod.owner_uid for pod in pods if not pod.terminating}) > 1,
         gpus_per_replica=view.gpus_per_replica,
         refused=view.refused,
+        waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
+        p99_start_seconds=known.p99_seconds if known else None,
+        startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
     )
 
 

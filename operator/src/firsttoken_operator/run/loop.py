@@ -22,8 +22,8 @@ from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import ScaleResult, ScaleWriter, Write
 from firsttoken_operator.act.status import Answer, Observed
-from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, adopting, judge_owners, withhold_unfit, wrote
-from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, ScalingMode, Target
+from firsttoken_operator.decide import ForeignWrite, Memory, Ownership, adopting, judge_facts, judge_owners, wrote
+from firsttoken_operator.domain import Decision, FleetSnapshot, ResourceSnapshot, Target
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import sizing_store
@@ -129,7 +129,9 @@ class Loop:
         seen = build_snapshot(
             parts.store, measured, sized, self._timing, now_seconds=self._clock(), wall_seconds=self._wall()
         )
-        snapshot = withhold_unfit(self._prepare(seen, answers))
+        may_write = not (self._settings.advisory or parts.writer.withheld)
+        told = self._explained(seen, answers)
+        snapshot = judge_facts(told, time_scale=self._timing.scale, may_write=may_write)
         known = self._ownerships if self._led else adopting(self._ownerships)
         owned = judge_owners(snapshot, known, self._timing.foreign_write_window_seconds)
         snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)
@@ -156,14 +158,11 @@ class Loop:
         for key in keys:
             due.setdefault(key, self._clock())
 
-    def _prepare(self, snapshot: FleetSnapshot, answers: Mapping[str, Answer]) -> FleetSnapshot:
-        """Say which sizing is outdated and why a Deployment was not rendered; without writing make all advisory."""
+    def _explained(self, snapshot: FleetSnapshot, answers: Mapping[str, Answer]) -> FleetSnapshot:
+        """The snapshot, with which sizing is outdated and why a Deployment was not rendered."""
         resources = tuple(_dated(resource, answers.get(resource.uid)) for resource in snapshot.resources)
         if self._parts.rendered is not None:
             resources = tuple(self._parts.rendered.explain(resource) for resource in resources)
-        if self._settings.advisory or self._parts.writer.withheld:
-            # NB: while writes are stopped, too: who scales by hand meanwhile is no rival.
-            resources = tuple(_advisory(resource) for resource in resources)
         return replace(snapshot, resources=resources)
 
     async def _act(self, snapshot: FleetSnapshot, decided: Decided, tick: _Tick) -> None:
@@ -278,12 +277,6 @@ def _dated(resource: ResourceSnapshot, answer: Answer | None) -> ResourceSnapsho
     if answer is None or not (answer.is_outdated or answer.generation != resource.generation):
         return resource
     return replace(resource, sized_generation=answer.generation)
-
-
-def _advisory(resource: ResourceSnapshot) -> ResourceSnapshot:
-    if resource.policy.mode is not ScalingMode.ACTIVE:
-        return resource
-    return replace(resource, policy=replace(resource.policy, mode=ScalingMode.ADVISORY))
 
 
 def _fields(decision: Decision) -> dict[str, object]:

@@ -20,6 +20,7 @@ from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.convert import canonical_model, sizing_request
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.decide import recommended
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
@@ -145,16 +146,10 @@ def _refused(error: Exception, name: str) -> Answer:
 
 
 def better(request: SizingRequest, answer: Answer) -> ConfigurationKey | None:
-    """Find what sizing would choose with nothing pinned, where it costs less or, without prices, takes fewer GPUs."""
+    """Find what is recommended in place of the pinned configuration. Sizes anew without the pin, in seconds."""
     try:
-        best, present = size(replace(request, pinned=None)), answer.shown
+        best = size(replace(request, pinned=None))
     except Exception:
         logger.warning("comparing the configuration of %s failed", request.model, exc_info=True)
         return None
-    if not best.feasible or best.configuration == request.pinned:
-        return None
-    if present is None or present.gpus is None:
-        return best.configuration
-    cost, known = best.cost.per_hour if best.cost else None, answer.cost_per_hour
-    wins = cost < known if cost is not None and known is not None else best.gpus < present.gpus
-    return best.configuration if wins else None
+    return recommended(best, request.pinned, answer.shown.gpus if answer.shown else None, answer.cost_per_hour)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firsttoken_lab.replay.calendar import Calendar
 from firsttoken_lab.replay.policies.view import View
-from firsttoken_operator.decide import Memory, decide, initial_replicas
+from firsttoken_operator.decide import Memory, decide, initial_replicas, judge_facts
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -68,6 +68,7 @@ class Ours:
         target = Target(
             uid=_UID, kind="Deployment", name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
             terminating=view.terminating, gpus_per_replica=self._sized.configuration.gpus_per_replica,
+            waits_seconds=view.waits_seconds, p99_start_seconds=view.p99_start_seconds,
         )  # fmt: skip
         resource = ResourceSnapshot(
             uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,
@@ -81,7 +82,7 @@ class Ours:
             (resource,),
             epoch_seconds=self._calendar.epoch_seconds(view.now_seconds),
         )
-        (decision,), self._memory = decide(snapshot, self._memory, self._config)
+        (decision,), self._memory = decide(judge_facts(snapshot, config=self._config), self._memory, self._config)
         return decision
 
     def _scheduled(self, now_seconds: float, time_to_ready_seconds: float) -> float | None:

@@ -41,6 +41,11 @@ class View:
     time_to_ready_seconds: float | None = None
     """90th percentile of the last starts of this deployment, from created to Ready; None: none was seen yet."""
 
+    p99_start_seconds: float | None = None
+    """The same, 99th."""
+    waits_seconds: tuple[float, ...] = ()
+    """Seconds that each pod which starts has been doing so."""
+
     is_blind: bool = False
     """Metrics are out: nothing that is measured is known, only what Kubernetes shows."""
 

@@ -1,0 +1,85 @@
+"""Judges each resource by itself, from the facts that a tick observed and before anything is decided.
+
+Which starting pods are stuck, whose guest it is, whether its sizing fits its pods (one for another number of GPUs a
+replica says nothing of them), and that its mode is Advisory where nothing may be written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScaleDown,
+    ScalingMode,
+    ScalingPolicy,
+    Sized,
+    Target,
+    TargetMissing,
+    Unsized,
+)
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
+
+
+def judge_facts(
+    snapshot: FleetSnapshot, *, time_scale: float = 1.0, may_write: bool = True, config: EstimatorConfig = DEFAULT
+) -> FleetSnapshot:
+    """Add what follows from the facts of each resource. `time_scale` divides the start deadline and nothing else."""
+    judged = (
+        replace(
+            resource,
+            policy=resource.policy if may_write else _advisory(resource.policy),
+            sized=_fitting(resource),
+            target=_stuck(resource.target, time_scale, config),
+            guest_of=min(resource.hosts, default=None) if resource.pool is None else None,
+        )
+        for resource in snapshot.resources
+    )
+    return replace(snapshot, resources=tuple(judged))
+
+
+def start_deadline_seconds(target: Target, time_scale: float, config: EstimatorConfig = DEFAULT) -> float:
+    """Time after scheduling for which a pod is credited as starting. A measured one is not divided by the scale."""
+    law, slowest = config.decision, target.p99_start_seconds
+    default = max(law.least_start_deadline_seconds, target.startup_timeout_seconds or 0.0) / time_scale
+    # NB: condition times have whole seconds.
+    return default if slowest is None else max(default, law.start_deadline_slack * slowest + 1.0)
+
+
+def usual_scale_down(pool: str | None, on_prem: bool | None) -> ScaleDown:
+    """Say when GPUs are given back by default: bought ones if the pool needs them, rented ones always.
+
+    `on_prem`: where the GPUs of its pool are; None: there is none, or it is not known whose they are, so they are kept.
+    """
+    if on_prem:
+        return ScaleDown.WHEN_POOL_SHORT
+    return ScaleDown.NEVER if on_prem is None and pool else ScaleDown.ALWAYS
+
+
+def _advisory(policy: ScalingPolicy) -> ScalingPolicy:
+    # NB: while writes are stopped, too: who scales by hand meanwhile is no rival.
+    return replace(policy, mode=ScalingMode.ADVISORY) if policy.mode is ScalingMode.ACTIVE else policy
+
+
+def _stuck(target: Target | TargetMissing, time_scale: float, config: EstimatorConfig) -> Target | TargetMissing:
+    if isinstance(target, TargetMissing) or not target.waits_seconds:
+        return target
+    deadline = start_deadline_seconds(target, time_scale, config)
+    stuck = sum(wait > deadline for wait in target.waits_seconds)
+    return replace(target, starting=len(target.waits_seconds) - stuck, stuck=stuck)
+
+
+def _fitting(resource: ResourceSnapshot) -> Sized | Unsized:
+    sized, target = resource.sized, resource.target
+    if not isinstance(sized, Sized) or not isinstance(target, Target):
+        return sized
+    wanted, found = sized.configuration.gpus_per_replica, target.gpus_per_replica
+    if wanted == found:
+        return sized
+    # A Deployment that is rendered gets the new number with the next rendering, which does not wait for this to fit.
+    is_rendered = resource.claims.is_rendered
+    way_out = "the Deployment is to be updated first" if is_rendered else "set hardware.tensorParallel to what they run"
+    text = f"sized for {wanted} GPUs a replica, the pods of {target.name} have {found}; {way_out}"
+    return Unsized(Reason.TENSOR_PARALLEL_MISMATCH, text, withheld=sized)
