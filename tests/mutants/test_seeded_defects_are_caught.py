@@ -219,6 +219,15 @@ DEFECTS = {
         "            self._ticks_to_skip = 0\n",
         (f"{RUN}/test_a_source_that_hangs_holds_up_no_other.py::test_what_happens_when_it_hangs_and_comes_back",),
     ),
+    "a source that hangs is waited for at every tick": Defect(
+        "run/reading.py",
+        "        return None if self._late_in_a_row else self._task\n",
+        "        return self._task\n",
+        (
+            f"{RUN}/test_a_source_that_hangs_holds_up_no_other.py::"
+            "test_a_tick_with_one_that_hangs_takes_less_than_its_deadline",
+        ),
+    ),
     "a resource that drops out of the loop is healthy": Defect(
         "run/health.py",
         "if now_seconds - at > allowed]",
@@ -251,8 +260,8 @@ DEFECTS = {
     ),
     "the client has no deadline": Defect(
         "observe/prometheus.py",
-        "asyncio.wait_for(future, self._deadline_seconds)",
-        "asyncio.wait_for(future, 4 * self._deadline_seconds)",
+        "asyncio.wait_for(future, deadline - now)",
+        "asyncio.wait_for(future, 4 * (deadline - now))",
         (
             f"{OBSERVE}/test_a_faulty_source_is_missing_never_zero.py::"
             "test_a_fault_has_its_own_reason_within_the_deadline",
@@ -295,9 +304,9 @@ DEFECTS = {
         (f"{OBSERVE}/test_unknown_is_never_zero.py::test_samples_that_are_not_current_are_stale_and_not_read",),
     ),
     "a namespace with too many series is read": Defect(
-        "observe/vector.py",
-        "        if len(kept[namespace]) > SERIES_PER_NAMESPACE:\n",
-        "        if False:\n",
+        "observe/containment.py",
+        "        return [] if self._kept <= MOST_BYTES else self._give_way()\n",
+        "        return []\n",
         (f"{OBSERVE}/test_an_answer_is_read_as_a_stream.py::test_of_a_namespace_with_too_many_series_nothing_is_kept",),
     ),
 }

@@ -13,6 +13,7 @@ import pytest
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
 from firsttoken_operator.families import DETECTION, FAMILIES, UP_QUERY, MetricFamily, Signal
+from firsttoken_operator.families.promql import without
 from firsttoken_operator.observe import gateway
 from firsttoken_operator.observe.collect import SourceReading, collect
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
@@ -124,6 +125,20 @@ async def until(
         seen.append(metrics.health)
         await asyncio.sleep(0.05)
     return seen
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if "backend" not in query])
+async def test_a_namespace_that_is_left_out_takes_nothing_from_the_others(query: str, source: PrometheusSource) -> None:
+    await until(lambda: look(source, "nim-0", "vllm-new"), Reason.PRESENT)
+    whole = await source.query(query)
+    others = await source.query(without(query, ["", "loud"]))
+    left_out = await source.query(without(query, ["loud", NAMESPACE]))
+
+    assert isinstance(whole, Vector)
+    assert isinstance(others, Vector)
+    assert {str(sample.labels) for sample in others.samples} == {str(sample.labels) for sample in whole.samples}
+    assert isinstance(left_out, Vector)
+    assert NAMESPACE not in {sample.labels["namespace"] for sample in left_out.samples}
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Missing, Reason
 from firsttoken_operator.families import UP_QUERY, VLLM, Signal
-from firsttoken_operator.observe import vector
+from firsttoken_operator.observe import containment, vector
 from firsttoken_operator.observe.collect import collect
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
@@ -82,7 +82,7 @@ def test_a_part_without_an_end_is_not_read_to_the_end(endless: bytes) -> None:
 
 
 def test_of_a_namespace_with_too_many_series_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector, "SERIES_PER_NAMESPACE", 3)
+    monkeypatch.setattr(containment, "MOST_BYTES", 7 * 500)
     many = [({"namespace": "loud", "pod": f"p{number}"}, "1") for number in range(10)]
     few = [({"namespace": "quiet", "pod": f"p{number}"}, "1") for number in range(3)]
     answer = read(document_of(*many[:5], *few, *many[5:]))

@@ -7,7 +7,7 @@ tenant gets here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
 """Matcher of bounds that can be numbers: `le` is a label of a tenant's too, and may be a megabyte long."""
@@ -42,6 +42,16 @@ def duration(seconds: float) -> str:
 def selector(metric: str, matchers: str = "") -> str:
     """All series of a metric that belong to a pod."""
     return f'{metric}{{pod!=""{"," + matchers if matchers else ""}}}'
+
+
+def without(query: str, namespaces: Collection[str]) -> str:
+    """A query of pods, without those of some namespaces.
+
+    NB: the names are a tenant's. Only such as Kubernetes allows get here, and series with any other are left out too.
+    """
+    names = "|".join(sorted(namespaces))
+    left = f'namespace=~"[-a-z0-9]{{1,63}}",namespace!~"{names}"'
+    return query.replace('{pod!=""', f'{{pod!="",{left}') if namespaces else query
 
 
 def summed(inner: str, dimensions: str, by: str = "") -> str:

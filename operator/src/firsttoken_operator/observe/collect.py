@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
 from firsttoken_operator.domain import Missing, Reason
 from firsttoken_operator.families import DETECTION, FAMILIES, SERVED, UP_QUERY, MetricFamily, Signal
+from firsttoken_operator.observe.containment import Shares
 from firsttoken_operator.observe.source import MetricsSource, Vector
 
 PodKey = tuple[str, str]
 """Namespace and name of a pod."""
 
-Element = tuple[Mapping[str, str], float]
-"""Labels and value."""
+Element = tuple[PodKey, Mapping[str, str], float]
+"""Pod, labels and value."""
+
+UP = "up"
+POD_BYTES, NUMBER_BYTES = 800, 100
+"""Memory for the first number of a pod, and for each further one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +95,18 @@ async def collect(
     """Ask a source everything that one tick needs. Never raises for a failing source."""
     joined = _Joined()
     times = window_seconds, recent_seconds
-    detection = [(family, signal) for family in families for signal in DETECTION]
-    up, *answers = await asyncio.gather(
-        source.query(UP_QUERY),
-        *(source.query(family.query(signal, *times)) for family, signal in detection),
-    )
-    joined.take_up(up)
-    for (family, signal), answer in zip(detection, answers, strict=True):
-        joined.take(family, signal, answer)
+
+    async def ask_up() -> None:
+        joined.take_up(await source.query(UP_QUERY))
+
+    async def ask(family: MetricFamily, signal: Signal) -> None:
+        joined.take(family, signal, await source.query(family.query(signal, *times)))
+
+    # NB: each answer is joined as it comes: one that waits for all others takes several times the memory.
+    await asyncio.gather(ask_up(), *(ask(family, signal) for family in families for signal in DETECTION))
     found = [family for family in families if family.name in joined.found]
-    rest = [(family, signal) for family in found for signal in Signal if signal not in DETECTION]
-    answers = await asyncio.gather(*(source.query(family.query(signal, *times)) for family, signal in rest))
-    for (family, signal), answer in zip(rest, answers, strict=True):
-        joined.take(family, signal, answer)
-    return joined.reading(family.name for family in families)
+    await asyncio.gather(*(ask(family, signal) for family in found for signal in Signal if signal not in DETECTION))
+    return joined.reading([family.name for family in families])
 
 
 Said = tuple[dict[Signal, float], dict[float, float], dict[str, float], dict[str, float]]
@@ -115,19 +120,22 @@ class _Joined:
         self._said: dict[str, dict[PodKey, Said]] = defaultdict(lambda: defaultdict(lambda: ({}, {}, {}, {})))
         self._up: dict[PodKey, float] = {}
         self._failures: list[Failure] = []
-        self._overflowing: frozenset[str] = frozenset()
+        self._shares = Shares()
 
     @property
     def found(self) -> frozenset[str]:
         return frozenset(self._said)
 
     def take_up(self, answer: Vector | Missing) -> None:
-        for labels, value in self._elements("", "up", answer):
-            self._up[_pod(labels)] = value
+        for pod, _, value in self._elements("", UP, answer):
+            self._up[pod] = value
+            self._count(pod, POD_BYTES)
 
     def take(self, family: MetricFamily, signal: Signal, answer: Vector | Missing) -> None:
-        for labels, value in self._elements(family.name, signal, answer):
-            values, buckets, ended, tokens = self._said[family.name][_pod(labels)]
+        for pod, labels, value in self._elements(family.name, signal, answer):
+            said = self._said[family.name]
+            size = NUMBER_BYTES if pod in said else POD_BYTES
+            values, buckets, ended, tokens = said[pod]
             if signal is Signal.TTFT_BUCKETS:
                 buckets[_bound(labels)] = value
             elif signal is Signal.ENDED:
@@ -136,23 +144,39 @@ class _Joined:
                 tokens[labels.get("part", "")] = value
             else:
                 values[signal] = value
+            self._count(pod, size)
 
-    def _elements(self, family: str, signal: str, answer: Vector | Missing) -> Iterable[Element]:
-        if isinstance(answer, Missing):
-            self._failures.append(Failure(family, signal, answer.reason, answer.detail))
-            return ()
-        if answer.warnings:
-            self._failures.append(Failure(family, signal, Reason.PARTIAL_RESPONSE, "; ".join(answer.warnings)))
-        self._overflowing |= answer.overflowing
-        return ((sample.labels, sample.value) for sample in answer.samples)
-
-    def reading(self, order: Iterable[str]) -> SourceReading:
+    def reading(self, order: Sequence[str]) -> SourceReading:
         pods: dict[PodKey, PodSample] = {}
         for family in order:
             for pod, said in self._said[family].items():
                 if pod not in pods and said[0]:
                     pods[pod] = PodSample(family, *said)
-        return SourceReading(pods, self._up, tuple(self._failures), self._overflowing)
+        places = {place: number for number, place in enumerate(product((UP, *Signal), ("", *order)))}
+        failures = sorted(self._failures, key=lambda failure: places[failure.signal, failure.family])
+        return SourceReading(pods, self._up, tuple(failures), frozenset(self._shares.overflowing))
+
+    def _elements(self, family: str, signal: str, answer: Vector | Missing) -> Iterable[Element]:
+        if isinstance(answer, Missing):
+            self._failures.append(Failure(family, signal, answer.reason, answer.detail))
+            return
+        if answer.warnings:
+            self._failures.append(Failure(family, signal, Reason.PARTIAL_RESPONSE, "; ".join(answer.warnings)))
+        self._shares.drop(answer.overflowing)
+        self._forget(answer.overflowing)
+        for sample in answer.samples:
+            pod = _pod(sample.labels)
+            if pod[0] not in self._shares.overflowing:
+                yield pod, sample.labels, sample.value
+
+    def _count(self, pod: PodKey, size: int) -> None:
+        self._forget(self._shares.add(pod[0], size))
+
+    def _forget(self, namespaces: Collection[str]) -> None:
+        pods: list[dict[PodKey, Any]] = [self._up, *self._said.values()] if namespaces else []
+        for known in pods:
+            for pod in [pod for pod in known if pod[0] in namespaces]:
+                del known[pod]
 
 
 def _pod(labels: Mapping[str, str]) -> PodKey:

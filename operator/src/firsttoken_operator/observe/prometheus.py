@@ -21,8 +21,10 @@ from urllib.parse import urlsplit
 from prometheus_api_client import PrometheusConnect
 
 from firsttoken_operator.domain import Missing, Reason
+from firsttoken_operator.families.promql import without
+from firsttoken_operator.observe.containment import LeftOut
 from firsttoken_operator.observe.session import BoundedSession, Parse, RequestFailed, parse_json
-from firsttoken_operator.observe.source import Vector
+from firsttoken_operator.observe.source import CutOff, Vector
 from firsttoken_operator.observe.vector import read_vector
 
 THREADS_PER_SOURCE = 4
@@ -106,16 +108,17 @@ class PrometheusSource:
         self._config = config
         self._deadline_seconds = deadline_seconds
         self._silent_until = 0.0
+        self._left_out = LeftOut()
         self._executor = ThreadPoolExecutor(THREADS_PER_SOURCE, thread_name_prefix=f"metrics-{config.name}")
         self._local = threading.local()
         self._sessions: list[BoundedSession] = []
 
     async def query(self, promql: str) -> Vector | Missing:
         """Evaluate one instant query now, within the deadline."""
-        answer, about = await self._ask(promql), self._config.about
+        answer, about = await self._contained(promql), self._config.about
         if isinstance(answer, Missing):
             self.outcomes[answer.reason.value] += 1
-            return Missing(answer.reason, f"{about}: {answer.detail}")
+            return replace(answer, detail=f"{about}: {answer.detail}")
         self.outcomes["ok"] += 1
         return replace(answer, warnings=tuple(f"{about}: {warning}" for warning in answer.warnings))
 
@@ -126,14 +129,29 @@ class PrometheusSource:
             session.abort()
             session.close()
 
-    async def _ask(self, promql: str) -> Vector | Missing:
+    async def _contained(self, promql: str) -> Vector | Missing:
+        """Ask without the namespaces that make the answer too large, where the query can leave any out."""
+        deadline, about_pods = time.monotonic() + self._deadline_seconds, without(promql, [""]) != promql
+        while True:
+            left_out = self._left_out.names() if about_pods else frozenset[str]()
+            answer = await self._ask(without(promql, left_out), deadline)
+            if not about_pods or not isinstance(answer, Vector | CutOff):
+                return answer
+            self._left_out.add(answer.overflowing)
+            if isinstance(answer, Vector):
+                return replace(answer, overflowing=answer.overflowing | left_out)
+            # NB: another query may have added them meanwhile. Where nothing is new, an answer would be as large again.
+            if self._left_out.names() == left_out or time.monotonic() >= deadline:
+                return answer
+
+    async def _ask(self, promql: str, deadline: float) -> Vector | Missing:
         now = time.monotonic()
         if now < self._silent_until:
             return Missing(Reason.THROTTLED, f"asked to wait {self._silent_until - now:.0f} s more (Retry-After)")
-        call = _Call(promql, now + self._deadline_seconds)
+        call = _Call(promql, deadline)
         future = asyncio.get_running_loop().run_in_executor(self._executor, self._answer, call)
         try:
-            return await asyncio.wait_for(future, self._deadline_seconds)
+            return await asyncio.wait_for(future, deadline - now)
         except TimeoutError:
             return Missing(Reason.SOURCE_UNREACHABLE, f"no complete answer within {self._deadline_seconds:g} s")
         except RequestFailed as failure:

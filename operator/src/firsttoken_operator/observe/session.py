@@ -44,6 +44,10 @@ class RequestFailed(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+class AnswerTooLarge(RequestFailed):
+    """The answer has more bytes than are read."""
+
+
 Parse = Callable[[Iterator[bytes]], Any]
 """Makes a document of a body. May raise `RequestFailed`; has to read all of it."""
 
@@ -201,7 +205,7 @@ class BoundedSession(requests.Session):
         while chunk := response.raw.read(CHUNK_BYTES, decode_content=False):
             total += len(chunk)
             if total > self._byte_cap:
-                raise RequestFailed(Reason.BAD_RESPONSE, f"answer larger than {self._byte_cap} bytes")
+                raise AnswerTooLarge(Reason.BAD_RESPONSE, f"answer larger than {self._byte_cap} bytes")
             yield chunk
 
 

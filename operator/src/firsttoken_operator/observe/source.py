@@ -32,6 +32,14 @@ class Vector:
     """Namespaces with more series than are read: none of theirs is here."""
 
 
+@dataclass(frozen=True, slots=True)
+class CutOff(Missing):
+    """An answer that was too large to be read to its end."""
+
+    overflowing: frozenset[str] = frozenset()
+    """The namespaces that filled it."""
+
+
 class MetricsSource(Protocol):
     """Source of live metrics. One instance for each that the cluster administrator named."""
 

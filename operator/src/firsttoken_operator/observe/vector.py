@@ -1,7 +1,7 @@
 """An instant vector, read from its bytes as they come: memory is for what is kept, and no namespace fills it.
 
-Anybody's pod may expose any number of series. Of a namespace with more than `SERIES_PER_NAMESPACE` nothing is kept,
-and it is named; the others are as complete as ever.
+Of an answer that takes too much memory the largest namespaces are dropped and named (`containment`); the others are as
+complete as ever. Of one that was cut off nothing is kept, and it is said who filled it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from firsttoken_operator.domain import Missing, Reason
-from firsttoken_operator.observe.source import Sample, Vector
+from firsttoken_operator.observe.containment import Shares
+from firsttoken_operator.observe.session import AnswerTooLarge
+from firsttoken_operator.observe.source import CutOff, Sample, Vector
 
-SERIES_PER_NAMESPACE = 50_000
-"""Series of one answer at most: 2,000 pods with 25 buckets each."""
+SAMPLE_BYTES = 300
+"""Memory for a sample beside the texts of its labels."""
 LARGEST_PART = 1024 * 1024
 """Characters of an element, and of all that is not elements."""
 WARNING_CHARACTERS = 200
 WARNINGS_KEPT = 3
 
 _RESULT = re.compile(r'"result"\s*:\s*\[')
+_NAMESPACE = re.compile(r'"namespace"\s*:\s*"([^"\\]*)"')
 _NEXT = '},{"metric":'
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _decode_element = json.JSONDecoder().raw_decode
@@ -32,8 +35,14 @@ _decode_element = json.JSONDecoder().raw_decode
 
 def read_vector(chunks: Iterator[bytes]) -> Vector | Missing:
     """The answer to an instant query; `BadResponse` for every shape that is not a vector of numbers."""
+    shares, text = Shares(), _Text(chunks)
     try:
-        return _read(_Text(chunks))
+        return _read(text, shares)
+    except AnswerTooLarge as failure:
+        # NB: the element that was cut off may be most of the answer; its namespace comes before the pod's name.
+        if (cut_off := _NAMESPACE.search(text.rest)) is not None:
+            shares.add(cut_off[1], len(text.rest))
+        return CutOff(failure.reason, failure.detail, shares.loudest())
     except (ValueError, RecursionError):
         return _bad("the answer is not JSON")
 
@@ -49,20 +58,20 @@ class _Text:
     def more(self) -> bool:
         """Append what came next; False: that was all."""
         if len(self.rest) > LARGEST_PART:
-            raise ValueError("a part that has no end")
+            raise AnswerTooLarge(Reason.BAD_RESPONSE, f"a part of the answer is larger than {LARGEST_PART} characters")
         chunk = next(self._chunks, None)
         self.rest += self._decoder.decode(chunk or b"", final=chunk is None)
         return chunk is not None
 
 
-def _read(text: _Text) -> Vector | Missing:
+def _read(text: _Text, shares: Shares) -> Vector | Missing:
     while (found := _RESULT.search(text.rest)) is None and text.more():
         pass
     if found is None:
         return _envelope(json.loads(text.rest)) or _bad("the answer is not an instant vector")
     # NB: the quotes of the key cannot stand inside a string, so what was found is the key.
     head, text.rest = text.rest[: found.end()], text.rest[found.end() :]
-    samples, overflowing, problem = _samples(text)
+    samples, problem = _samples(text, shares)
     while text.more():
         pass
     document = json.loads(head + text.rest)
@@ -70,28 +79,29 @@ def _read(text: _Text) -> Vector | Missing:
         return refused or _bad("an element of the vector has no labels or no number")
     warnings = document.get("warnings")
     kept = warnings if isinstance(warnings, list) else [] if warnings is None else [warnings]
-    return Vector(
-        tuple(samples), tuple(str(warning)[:WARNING_CHARACTERS] for warning in kept[:WARNINGS_KEPT]), overflowing
-    )
+    told = tuple(str(warning)[:WARNING_CHARACTERS] for warning in kept[:WARNINGS_KEPT])
+    return Vector(tuple(samples), told, frozenset(shares.overflowing))
 
 
-def _samples(text: _Text) -> tuple[list[Sample], frozenset[str], bool]:
+def _samples(text: _Text, shares: Shares) -> tuple[list[Sample], bool]:
     """Take the elements; what is left begins with the bracket that ends them. True: one of them was no sample."""
     kept: dict[str, list[Sample]] = defaultdict(list)
-    overflowing, shared, problem = set[str](), dict[str, str](), False
+    shared, problem = dict[str, str](), False
     for element in _elements(text):
         try:
-            namespace = element["metric"].get("namespace", "")
-            if namespace in overflowing:
-                continue
-            kept[namespace].append(_sample(element, shared))
+            labels = element["metric"]
+            namespace = labels.get("namespace", "")
+            if namespace not in shares.overflowing:
+                kept[namespace].append(_sample(element, shared))
+            gone = shares.add(namespace, SAMPLE_BYTES + sum(map(sys.getsizeof, labels.values())))
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             problem = True
             continue
-        if len(kept[namespace]) > SERIES_PER_NAMESPACE:
-            overflowing.add(namespace)
-            del kept[namespace]
-    return [sample for samples in kept.values() for sample in samples], frozenset(overflowing), problem
+        if gone:
+            shared.clear()
+            for loud in gone:
+                del kept[loud]
+    return [sample for samples in kept.values() for sample in samples], problem
 
 
 def _elements(text: _Text) -> Iterator[Any]:

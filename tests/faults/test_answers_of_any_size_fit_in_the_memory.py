@@ -1,0 +1,78 @@
+"""The operator as a process, whose Prometheus answers everything with 64 MiB: its memory stays below the limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.faults.stage import staged
+from tests.operator.observe.fault_server import FaultServer
+from tools.cluster import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.every_fault]
+
+VALUES = Path(__file__).parents[2] / "helm/firsttoken/values.yaml"
+MEBIBYTE = 1024 * 1024
+ANSWER_BYTES = 64 * MEBIBYTE
+NAMESPACES = 20
+PODS = 40
+"""Pods of a piece: the next one has others."""
+
+
+def pieces() -> Iterator[bytes]:
+    """A vector of buckets, in which no namespace has more than another."""
+    yield b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1.5,"1"]}'
+    sent = piece = 0
+    while sent < ANSWER_BYTES:
+        whole = b"".join(
+            b',{"metric":{"le":"%d","namespace":"tenant-%d","pod":"model-7f9c6d5b8-%d"},"value":[1763856000.5,"0.25"]}'
+            % (bound, namespace, PODS * piece + pod)
+            for namespace in range(NAMESPACES)
+            for pod in range(PODS)
+            for bound in range(25)
+        )
+        sent, piece = sent + len(whole), piece + 1
+        yield whole
+    yield b"]}}"
+
+
+ANSWER: list[bytes] = []
+
+
+def flood(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", str(sum(map(len, ANSWER))))
+    request.end_headers()
+    for piece in ANSWER:
+        request.wfile.write(piece)
+
+
+def peak_bytes(process: int) -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+@pytest.mark.parametrize("limit_mebibytes", [16, 128], ids=["cut off", "read to the end"])
+def test_the_memory_stays_below_the_charts_limit(limit_mebibytes: int, control_plane: Path, tmp_path: Path) -> None:
+    limit = yaml.safe_load(VALUES.read_text())["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    ANSWER[:] = pieces()
+    assert sum(map(len, ANSWER)) >= ANSWER_BYTES
+    with FaultServer(flood) as server:
+        config = tmp_path / "config.yaml"
+        source = {"url": server.url, "responseLimitMebibytes": limit_mebibytes}
+        config.write_text(yaml.safe_dump({"prometheus": {"default": source}, "tickSeconds": 15}))
+        with staged(tmp_path, "--config", str(config), "--tick-seconds", "15") as stage:
+            stage.declare("calm", 2)
+            asked = len(server.requests)
+            wait_until(lambda: len(server.requests) >= asked + 30, 300, "30 more queries")
+            stage.ticks(2)
+
+            assert peak_bytes(stage.process.child.pid) < int(limit.removesuffix("Mi")) * MEBIBYTE
+            stage.assert_alive()
