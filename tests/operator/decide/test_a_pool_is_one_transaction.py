@@ -259,9 +259,16 @@ def test_one_that_names_no_pool_takes_what_is_free_of_the_pool_on_whose_nodes_it
 
 def test_what_a_guest_asked_for_is_charged_before_a_node_has_it() -> None:
     pool = replace(POOL, charged_elsewhere_gpus=20)
-    waiting = guest("b", 30, metrics(100), pods={"ready": 20, "starting": 10, "unschedulable": 4})
+    waiting = guest("b", 30, metrics(100), pods={"ready": 20, "starting": 10, "unplaced": 4})
 
     assert once(member("a", 30, metrics(200)), waiting, pool=pool)["a"].to_replicas == 40
+
+
+def test_a_guest_of_which_no_pod_has_a_node_takes_no_more_than_is_free() -> None:
+    new = guest("b", 2, metrics(200), pods={"ready": 0, "starting": 2, "unplaced": 2})
+    pool = replace(POOL, charged_elsewhere_gpus=32)
+
+    assert once(member("a", 28, metrics(140)), new, pool=pool)["b"].to_replicas == 4
 
 
 @pytest.mark.parametrize("pool", [None, replace(POOL, budget_gpus=None)])

@@ -20,6 +20,7 @@ from tests.operator.decide.builders import SIZED, lost, resource, target
 
 RENDERED = Claims("a", is_rendered=True)
 NEW = resource(TargetMissing(Reason.TARGET_NOT_FOUND, ""), lost(), pool="h100", claims=RENDERED)
+GUEST = replace(NEW, pool=None, guest_of="h100")
 RUNNING = replace(NEW, target=target(3))
 POOL = PoolSnapshot("h100", 4, 4, False, 20, 600)
 UNREADABLE = replace(POOL, budget_gpus=None, problem="spec.gpu: unknown")
@@ -67,11 +68,33 @@ def test_what_is_new_waits_for_gpus(pools: tuple[PoolSnapshot, ...], reason: Rea
     assert (found.is_new, found.reason) == (True, reason)
 
 
-def test_what_is_new_gets_what_is_free() -> None:
-    found = one(NEW, POOL)
+@pytest.mark.parametrize("new", [NEW, GUEST], ids=["member", "guest"])
+def test_what_is_new_gets_what_is_free(new: ResourceSnapshot) -> None:
+    found = one(new, POOL)
 
     assert isinstance(found, Admission)
     assert (found.is_new, found.replicas) == (True, 4)
+
+
+def test_what_is_new_and_names_no_pool_waits_for_gpus_of_the_one_whose_nodes_it_would_run_on() -> None:
+    found = one(GUEST, replace(POOL, budget_gpus=0))
+
+    assert isinstance(found, Waiting)
+    assert (found.is_new, found.reason) == (True, Reason.POOL_EXHAUSTED)
+
+
+def test_what_names_no_pool_waits_for_none_of_unknown_size() -> None:
+    larger = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=2))
+    for about in (GUEST, replace(GUEST, target=target(3), sized=larger)):
+        for pools in ((UNREADABLE,), ()):
+            assert isinstance(one(about, *pools), Admission)
+
+
+def test_what_a_guest_was_made_or_granted_is_not_given_twice() -> None:
+    made = replace(GUEST, uid="r-2", target=TargetMissing(Reason.TARGET_NOT_FOUND, "", made_gpus=3))
+    snapshot = FleetSnapshot(0, 15, (replace(NEW, priority=1), made), {"h100": POOL})
+
+    assert [found.replicas for found in admit(snapshot, ()) if isinstance(found, Admission)] == [1, 3]
 
 
 @pytest.mark.parametrize(("budget", "admitted"), [(5, False), (6, True)])

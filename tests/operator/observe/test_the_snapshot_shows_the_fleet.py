@@ -15,6 +15,7 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     ScaleDown,
     ScalingMode,
+    Sized,
     Target,
     TargetMissing,
     Unsized,
@@ -23,6 +24,8 @@ from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
+from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
+from tests.operator.decide.builders import SIZED
 from tests.operator.observe.bodies import (
     EPOCH,
     at,
@@ -43,9 +46,10 @@ def cluster(*objects: tuple[str, Any]) -> Store:
     return store
 
 
-def snapshot(store: Store, *, seconds: float = 100.0) -> FleetSnapshot:
+def snapshot(store: Store, *, seconds: float = 100.0, sized: Sized | None = None) -> FleetSnapshot:
     timing = Settings(time_scale=10.0).timing
-    built = build_snapshot(store, {}, {}, timing, now_seconds=5.0, wall_seconds=EPOCH + seconds)
+    sizings = {} if sized is None else dict.fromkeys(store.resources, sized)
+    built = build_snapshot(store, {}, sizings, timing, now_seconds=5.0, wall_seconds=EPOCH + seconds)
     return judge_facts(built, time_scale=timing.scale)
 
 
@@ -73,7 +77,7 @@ def test_pods_are_counted_by_what_they_can_do() -> None:
     )
 
     assert (found.ready, found.starting, found.stuck, found.terminating) == (2, 1, 2, 1)
-    assert (found.unschedulable, found.failing) == (1, 1)
+    assert (found.unschedulable, found.failing, found.unplaced) == (1, 1, 1)
     assert (found.uid, found.replicas, found.gpus_per_replica) == ("uid-nim", 3, 1)
 
 
@@ -292,6 +296,48 @@ def test_where_no_pool_is_named_it_is_told_on_whose_nodes_the_pods_run() -> None
     assert only(cluster(*objects)).guest_of is None
     named = [*NODES, ("GPUPool", pool()), ("InferenceDeployment", inference_deployment(pool="h100"))]
     assert only(cluster(*named, ("Pod", pod("own", ready=1)))).guest_of is None
+
+
+H100, OWN = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, {"team": "own"}
+OWN_NODE = ("Node", node("own-0", **OWN))
+
+
+@pytest.mark.parametrize("is_rendered", [True, False], ids=["rendered", "referred to"])
+@pytest.mark.parametrize(
+    ("nodes", "pools", "selector", "name"),
+    [
+        (NODES, [pool()], {}, "h100"),
+        (NODES, [pool()], H100, "h100"),
+        ([], [pool()], {}, "h100"),
+        ([], [pool(gpu="A100-SXM-80GB")], {}, None),
+        ([], [pool(nodeSelector={"team": "rag"})], OWN, None),
+        ([], [pool("b"), pool("a")], {}, "a"),
+        ([*NODES, OWN_NODE], [pool("rag", nodeSelector={"team": "rag"})], {}, None),
+        ([*NODES, OWN_NODE], [pool("own", nodeSelector=OWN, gpu="A100-SXM-80GB")], OWN, "own"),
+        (NODES, [], {}, None),
+    ],
+    ids=[
+        "by the GPU", "by the label of its nodes", "no node is there yet", "another GPU", "its own nodes, not there yet",
+        "several pools", "there are other nodes", "nodes of a pool that is called otherwise", "no pool",
+    ],
+)  # fmt: skip
+def test_where_no_pool_is_named_and_no_pod_has_a_node_it_is_told_where_they_would_run(
+    nodes: list[tuple[str, Any]],
+    pools: list[dict[str, Any]],
+    selector: dict[str, str],
+    name: str | None,
+    is_rendered: bool,
+) -> None:
+    about = inference_deployment()
+    if is_rendered:
+        about["spec"]["runtime"] = dict(MINIMAL) | {"nodeSelector": selector}
+        del about["spec"]["targetRef"]
+    there = deployment()
+    there["spec"]["template"]["spec"]["nodeSelector"] = selector
+    waiting = pod("own", unschedulable=True)
+    objects = [*nodes, *(("GPUPool", each) for each in pools), ("InferenceDeployment", about)]
+
+    assert only(cluster(*objects, ("Deployment", there), ("Pod", waiting)), sized=SIZED).guest_of == name
 
 
 @pytest.mark.parametrize("nodes", [[], NODES])

@@ -1,7 +1,7 @@
 """Admission of deployments to rendering, and their first replicas: a new one takes GPUs as a scale-up does.
 
 Where its pool cannot hold the first replicas it gets fewer, and where it cannot hold one it waits. So does a running
-one whose pool cannot be read.
+one whose pool cannot be read. One that names no pool takes of the GPUs of the one on whose nodes it runs, or would.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def admit(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> list[Admiss
     granted = _granted_gpus(snapshot, decisions)
     free: dict[str, int] = {}
     for name, pool in snapshot.pools.items():
-        gpus = free_gpus((r for r in snapshot.resources if r.pool == name), pool)
+        guests = (r for r in snapshot.resources if r.guest_of == name)
+        gpus = free_gpus((r for r in snapshot.resources if r.pool == name), guests, pool)
         if gpus is not None:
             free[name] = gpus - granted[name]
     admitted: list[Admission | Waiting] = []
@@ -74,16 +75,17 @@ def _admit_one(
     resource: ResourceSnapshot, sized: Sized, snapshot: FleetSnapshot, free: dict[str, int]
 ) -> Admission | Waiting:
     """`free` GPUs by pool, of those whose budget is known: less what this one takes afterwards."""
-    name, is_new = resource.pool, isinstance(resource.target, TargetMissing)
-    pool, gpus = snapshot.pools.get(name or ""), sized.configuration.gpus_per_replica
-    scheduled = resource.scheduled_requests_per_second
-    replicas = initial_replicas(resource.policy, sized, scheduled, on_prem=pool is not None and pool.on_prem)
-    if name is not None and not is_new and (pool is None or pool.problem):
+    is_guest, is_new = resource.pool is None, isinstance(resource.target, TargetMissing)
+    name, gpus = resource.pool or resource.guest_of, sized.configuration.gpus_per_replica
+    pool, scheduled = snapshot.pools.get(name or ""), resource.scheduled_requests_per_second
+    on_prem = not is_guest and pool is not None and pool.on_prem
+    replicas = initial_replicas(resource.policy, sized, scheduled, on_prem=on_prem)
+    if not is_guest and not is_new and (pool is None or pool.problem):
         # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
         why = Reason.POOL_NOT_FOUND if pool is None else Reason.INVALID_SPEC
         return Waiting(resource, False, why, f"pool {name} cannot be read; what runs stays as it is")
     more = 0 if name is None else _more_gpus(resource.target, replicas, gpus)
-    if name is None or more <= 0:
+    if name is None or more <= 0 or (is_guest and name not in free):
         return Admission(resource, sized, is_new, replicas)
     if name not in free:
         return Waiting(resource, is_new, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
@@ -113,8 +115,9 @@ def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Cou
     granted: Counter[str] = Counter()
     for decision in decisions:
         resource = resources[decision.uid]
-        if resource.pool is None or resource.policy.mode is not ScalingMode.ACTIVE:
+        name = resource.pool or resource.guest_of
+        if name is None or resource.policy.mode is not ScalingMode.ACTIVE:
             continue
         if isinstance(resource.target, Target) and decision.to_replicas > resource.target.held:
-            granted[resource.pool] += (decision.to_replicas - resource.target.held) * decision.gpus_per_replica
+            granted[name] += (decision.to_replicas - resource.target.held) * decision.gpus_per_replica
     return granted

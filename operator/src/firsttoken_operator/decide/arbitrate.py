@@ -64,13 +64,16 @@ def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
     return made + sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
 
 
-def free_gpus(resources: Iterable[ResourceSnapshot], pool: PoolSnapshot | None) -> int | None:
-    """GPUs of the pool's budget that none of its resources and nothing else holds; None: the budget is not known."""
+def free_gpus(
+    members: Iterable[ResourceSnapshot], guests: Iterable[ResourceSnapshot], pool: PoolSnapshot | None
+) -> int | None:
+    """GPUs of the pool's budget that nothing holds or was given; None: the budget is not known."""
     if pool is not None and pool.is_elastic:
         return UNBOUNDED_GPUS
     if pool is None or pool.budget_gpus is None:
         return None
-    return pool.budget_gpus - pool.charged_elsewhere_gpus - charged_together(r.target for r in resources)
+    charged = pool.charged_elsewhere_gpus + charged_together(r.target for r in members)
+    return pool.budget_gpus - charged - sum(_gpus_on_no_node(r.target) for r in guests)
 
 
 def priority_order(resource: ResourceSnapshot) -> tuple[int, str, str, str]:
@@ -86,14 +89,13 @@ def unknown_budget(pool: PoolSnapshot | None) -> Reason:
 def _arbitrate_pool(
     members: Sequence[Proposed], guests: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float
 ) -> Iterable[Proposed]:
-    """`guests` name no pool and run on its nodes: they take of what is free, and nothing is given back for them."""
+    """`guests` name no pool and use its nodes: they take of what is free, and nothing is given back for them."""
     scalable = [p for p in (*members, *guests) if isinstance(p, Proposal)]
     # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
     ups = sorted((p for p in scalable if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
     results = {p.resource.uid: p for p in members}
-    free, missing = free_gpus((p.resource for p in members), pool), unknown_budget(pool)
-    if free is not None:
-        free -= sum(_gpus_on_no_node(target) for target in _targets(guests))
+    free = free_gpus((p.resource for p in members), (p.resource for p in guests), pool)
+    missing = unknown_budget(pool)
     for p in ups:
         if free is None and p.resource.pool is None:
             continue  # What is not known of a pool is no reason to hold one that never named it.
@@ -195,9 +197,11 @@ def _given_gpus(p: Proposed, since_seconds: float) -> int:
     return sum(decrease.gpus for decrease in p.memory.decreases if decrease.at_seconds > since_seconds)
 
 
-def _gpus_on_no_node(target: Target) -> int:
+def _gpus_on_no_node(target: Target | TargetMissing) -> int:
     """GPUs that a guest asked for and that no node of the pool is charged with yet."""
-    return (target.held - target.pods + target.unschedulable) * target.gpus_per_replica
+    if isinstance(target, TargetMissing):
+        return target.made_gpus
+    return (target.held - target.pods + target.unplaced) * target.gpus_per_replica
 
 
 def _targets(members: Iterable[Proposed]) -> Iterable[Target]:

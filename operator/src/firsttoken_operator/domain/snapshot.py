@@ -78,7 +78,8 @@ class Target:
 
     `replicas` is `spec.replicas` of the target. Pods: `ready`, `starting` (created, not yet Ready) and `stuck` (for too
     long, as `decide` judges) add up to the live ones; `terminating` still hold their GPUs.
-    `unschedulable` and `failing` (image pull, crash loop) are parts of `starting + stuck`.
+    `unschedulable`, `failing` (image pull, crash loop) and `unplaced` (no node has them yet) are parts of
+    `starting + stuck`.
     """
 
     uid: str
@@ -91,6 +92,7 @@ class Target:
     terminating: int = 0
     unschedulable: int = 0
     failing: int = 0
+    unplaced: int = 0
     rollout: bool = False
     gpus_per_replica: int = 1
     written: int = 0
@@ -260,7 +262,7 @@ class ResourceSnapshot:
     metrics: Metrics
     pool: str | None = None
     hosts: frozenset[str] = frozenset()
-    """Pools on whose nodes its pods run."""
+    """Pools on whose nodes its pods run; before any has a node, the one on whose nodes they would."""
     guest_of: str | None = None
     """Pool whose free GPUs its growth takes where it names none: judged of the hosts."""
     priority: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 
 from firsttoken_operator.api.gpu_pool import GPUPool, Location
@@ -61,6 +61,31 @@ def belongs(node: NodeView, pool: GPUPool) -> bool:
         return all(node.labels.get(key) == value for key, value in selector.items())
     product = node.labels.get(GPU_PRODUCT_LABEL)
     return product is not None and _canonical(product) == _canonical(pool.spec.gpu)
+
+
+def pool_to_run_on(
+    selector: Mapping[str, str], gpu: str, nodes: Iterable[NodeView], pools: Mapping[str, GPUPool]
+) -> str | None:
+    """The pool on whose nodes alone pods with this node selector and GPU can run; of several the first by name.
+
+    Where there is no such node yet, what pools declare tells where it will be.
+    """
+    fitting = [n for n in nodes if n.gpus and all(n.labels.get(key) == value for key, value in selector.items())]
+    of_gpu = [n for n in fitting if _canonical(n.labels.get(GPU_PRODUCT_LABEL, "")) == _canonical(gpu)]
+    names = sorted(pools)
+    if fitting:
+        found = [next((name for name in names if belongs(n, pools[name])), None) for n in of_gpu or fitting]
+        # NB: where other nodes take its pods too, no budget is spent until one has come to a node of the pool.
+        return None if None in found else min(name for name in found if name is not None)
+    for name in names:
+        declared = pools[name].spec
+        if _canonical(declared.gpu) == _canonical(gpu) and not _contradict(selector, declared.node_selector):
+            return name
+    return None
+
+
+def _contradict(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return any(other.get(key, value) != value for key, value in one.items())
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -76,6 +76,7 @@ class DeploymentView:
     """True where not all of its pods are of the newest template, or its controller has not seen its newest spec."""
     gpus_per_replica: int
     owner: Owner | None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
@@ -155,6 +156,7 @@ def project_deployment(body: Body) -> DeploymentView:
         or count(status.get("observedGeneration")) < count(metadata.get("generation")),
         gpus_per_replica=gpus_of(template.get("spec") or {}),
         owner=controller_of(body),
+        node_selector=(template.get("spec") or {}).get("nodeSelector") or {},
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
         replicas_writer=_replicas_writer(metadata),
         refused=_refused(status),

@@ -29,7 +29,7 @@ from firsttoken_operator.domain import (
     ready_seconds,
 )
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.pools import belongs, pool_snapshot
+from firsttoken_operator.observe.pools import belongs, pool_snapshot, pool_to_run_on
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import claims_on, target_of
@@ -126,7 +126,7 @@ class _Builder:
             target=target,
             metrics=metrics,
             pool=pool_name,
-            hosts=self._hosts(target),
+            hosts=self._hosts(stored, resource, target),
             priority=resource.spec.capacity.priority,
             created=stored.created,
             claims=claims_on(self.store, resource),
@@ -136,12 +136,25 @@ class _Builder:
             has_schedule=bool(resource.spec.traffic.schedule),
         )
 
-    def _hosts(self, target: Target | TargetMissing) -> frozenset[str]:
-        """The pools on whose nodes pods of the target run."""
-        if not isinstance(target, Target) or not self.pool_of_node:
+    def _hosts(
+        self, stored: Stored[InferenceDeployment], resource: InferenceDeployment, target: Target | TargetMissing
+    ) -> frozenset[str]:
+        """Pools on whose nodes its pods run; where none has a node yet, the one on whose nodes they would."""
+        pools = {name: pool for name, pool in self.pools.items() if pool is not None}
+        sized, view = self.sized.get(stored.uid), None
+        if not pools:
             return frozenset()
-        found = (self.pool_of_node.get(pod.node) for pod in self.store.pods_of(target.uid))
-        return frozenset(name for name in found if name is not None)
+        if isinstance(target, Target):
+            places = {pod.node for pod in self.store.pods_of(target.uid) if pod.node}
+            if places:
+                return frozenset(self.pool_of_node[node] for node in places if node in self.pool_of_node)
+            view = self.store.deployment(stored.namespace, target.name)
+        if not isinstance(sized, Sized):
+            return frozenset()  # It grows by nothing.
+        runtime = resource.spec.runtime
+        selector = runtime.node_selector if runtime else view.node_selector if view else {}
+        name = pool_to_run_on(selector, sized.configuration.gpu, self.store.nodes.values(), pools)
+        return frozenset() if name is None else frozenset({name})
 
     def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
         """Pods that the pool's own resources are charged for already."""

@@ -34,6 +34,7 @@ def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: floa
         terminating=sum(pod.terminating for pod in pods),
         unschedulable=sum(pod.unschedulable for pod in waiting),
         failing=sum(bool(pod.failing) for pod in waiting),
+        unplaced=sum(not pod.node for pod in waiting),
         # Pods of two templates: what is between them is not one fleet.
         rollout=view.is_updating or len({pod.owner_uid for pod in pods if not pod.terminating}) > 1,
         gpus_per_replica=view.gpus_per_replica,
