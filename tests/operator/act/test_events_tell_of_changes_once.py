@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from firsttoken_operator.act.errors import Unavailable
+from firsttoken_operator.act.events import event
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.status import Answer, Observed
@@ -57,6 +58,17 @@ def blind(about: ResourceSnapshot, at: datetime = START) -> Observed:
         seen, 5, 5, outcome=Outcome.HELD, reason=Reason.MISSING, arrival_requests_per_second=None, prediction=None
     )
     return Observed(seen, held, ScaleResult(Write.NONE), Answer(SIZED), at)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_what_is_not_as_the_user_wants_it_is_a_warning(reason: Reason) -> None:
+    normal = {
+        "Advisory", "MetricsRecovered", "Paused", "Rendered", "ScaledDown", "ScaledUp", "TargetAtZero", "Unknown",
+        "WritesPaused",
+    }  # fmt: skip
+    told = event(resource(target(5), metrics(20.0)), reason, "", START)
+
+    assert told["type"] == ("Normal" if told["reason"] in normal else "Warning")
 
 
 async def test_a_failure_that_lasts_an_hour_is_one_event_with_few_writes() -> None:

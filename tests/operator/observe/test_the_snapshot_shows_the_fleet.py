@@ -317,7 +317,7 @@ OWN_NODE = ("Node", node("own-0", **OWN))
         (NODES, [], {}, None),
     ],
     ids=[
-        "by the GPU", "by the label of its nodes", "no node is there yet", "another GPU", "its own nodes, not there yet",
+        "by the GPU", "by the label of its nodes", "no node is there yet", "another GPU", "its own nodes are to come",
         "several pools", "there are other nodes", "nodes of a pool that is called otherwise", "no pool",
     ],
 )  # fmt: skip

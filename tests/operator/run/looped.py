@@ -10,6 +10,7 @@ from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.pool_status import PoolPublisher
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.queue import WriteQueue
+from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.health import Heartbeats
@@ -17,6 +18,7 @@ from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring
 from firsttoken_operator.run.metrics import OperatorMetrics
+from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
 
@@ -33,16 +35,19 @@ def looped(
     deadline_seconds: float = 15.0,
     sizer: Sizer | None = None,
     leads: Callable[[], bool] = lambda: True,
+    renders: bool = False,
 ) -> tuple[Loop, Parts]:
-    """A loop that renders nothing."""
+    """A loop that reads no Prometheus."""
     settings = settings or Settings()
     writes = WriteQueue(deadline_seconds=deadline_seconds, clock=clock)
     QUEUES.append(writes)
     recorder = EventRecorder(cluster, writes)
+    rendered = Rendered(Renderer(cluster, writes), monitor_labels={}, scrape_interval_seconds=15)
     parts = Parts(
         store=store, writes=writes, measuring=Measuring(settings), histories=Histories({}, settings.timing),
         sizer=sizer or Sizer(), writer=ScaleWriter(cluster, writes), publisher=Publisher(cluster, recorder, writes),
         recorder=recorder, pools=PoolPublisher(cluster, writes), metrics=OperatorMetrics(),
-        heartbeats=Heartbeats(15.0), rendered=None, leads=leads,
+        heartbeats=Heartbeats(15.0), leads=leads,
+        rendered=rendered if renders else None,
     )  # fmt: skip
     return Loop(settings, parts, clock), parts

@@ -13,12 +13,14 @@ from firsttoken_operator.act.errors import Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.observe.store import Store
 from tests.operator.act.fake_cluster import FakeCluster
+from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.looped import looped
 from tests.operator.run.sizings import settled
 
 RESOURCE = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE, "rag")
 TARGET = ObjectRef("apps/v1", "Deployment", NAMESPACE, "nim")
+RENDERED = ObjectRef("apps/v1", "Deployment", NAMESPACE, "rag")
 TICK_SECONDS = 15.0
 HOUR = 240
 
@@ -30,7 +32,7 @@ class Denied:
         self.store, self.now, self.attempts, self.closed = Store(), 1000.0, 0, True
         document, workload = inference_deployment(scaling={"minReplicas": 5}), deployment(replicas=3)
         self.cluster = FakeCluster({RESOURCE: document, TARGET: workload})
-        self.loop, self.parts = looped(self.cluster, self.store, clock=lambda: self.now)
+        self.loop, self.parts = looped(self.cluster, self.store, clock=lambda: self.now, renders=True)
         self.watch()
 
         def before(name: str, ref: ObjectRef) -> None:
@@ -42,7 +44,8 @@ class Denied:
 
     def watch(self) -> None:
         self.store.feed("InferenceDeployment", "MODIFIED", deepcopy(self.cluster.objects[RESOURCE]))
-        self.store.feed("Deployment", "MODIFIED", deepcopy(self.cluster.objects[TARGET]))
+        for ref in {TARGET, RENDERED} & self.cluster.objects.keys():
+            self.store.feed("Deployment", "MODIFIED", deepcopy(self.cluster.objects[ref]))
 
     async def ticks(self, count: int) -> None:
         await settled(self.parts.sizer, self.store)
@@ -91,6 +94,31 @@ async def test_a_scale_write_that_is_denied_for_an_hour(caplog: pytest.LogCaptur
     denied.closed = False
     await denied.ticks(9)
     assert (denied.replicas(), denied.condition("ScalingActive")[:2]) == (5, ("True", "Active"))
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["another one runs", "none runs"])
+async def test_a_deployment_that_is_denied(runs: bool) -> None:
+    denied = Denied("apply", webhook)
+    document, workload = denied.cluster.objects[RESOURCE], denied.cluster.objects[TARGET]
+    document["spec"]["runtime"] = dict(MINIMAL)
+    del document["spec"]["targetRef"], denied.cluster.objects[TARGET]
+    if runs:
+        workload["metadata"] |= {"name": "rag", "ownerReferences": [{"uid": document["metadata"]["uid"]}]}
+        denied.cluster.objects[RENDERED] = workload
+    denied.watch()
+    await denied.ticks(8)
+    state, reason, message = denied.condition("Ready")
+
+    assert (state, reason) == ("False", "WriteDenied")
+    assert "denied by quota.example.com" in message
+    assert denied.condition("ScalingActive")[:2] == (("True", "Active") if runs else ("False", "WriteDenied"))
+    assert denied.events("WriteDenied") == 1
+    assert 2 <= denied.attempts <= 7, "tried ever later"
+
+    denied.closed = False
+    denied.now += 120.0
+    await denied.ticks(2)
+    assert denied.condition("Ready")[1] != "WriteDenied"
 
 
 async def test_a_scale_write_that_fails_once_is_told_and_forgotten() -> None:

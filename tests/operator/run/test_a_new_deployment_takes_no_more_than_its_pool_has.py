@@ -11,9 +11,10 @@ import pytest
 from firsttoken_operator.act.errors import ClusterError, Unavailable
 from firsttoken_operator.act.manifests import Rendering
 from firsttoken_operator.act.render import RenderResult, States
-from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.decide import Memory, decide, judge
 from firsttoken_operator.domain import (
     Claims,
+    ConditionType,
     FailedWrite,
     FleetSnapshot,
     PoolSnapshot,
@@ -244,6 +245,28 @@ async def test_what_is_scaled_to_zero_is_rendered_and_stays_there() -> None:
     results = await rendered.reconcile(scaled_to_zero, store, ())
 
     assert results["a"].reason is Reason.RENDERED, "it needs no GPU of the pool to be rendered"
+
+
+async def test_larger_replicas_than_the_pool_has_gpus_for_are_not_rendered_and_a_condition_tells_of_it() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a", budget=8)
+    running = there(snapshot)
+    await rendered.reconcile(running, store, ())
+    larger = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=2))
+    wider = replace(running, resources=tuple(replace(r, sized=larger) for r in running.resources))
+    results = await rendered.reconcile(wider, store, ())
+    explained = rendered.explain(wider.resources[0])
+    said = {j.kind: j for j in judge(explained, decision(explained, 6, 6))}
+
+    assert renderer.asked == [("a", 6)]
+    assert results["a"].reason is Reason.POOL_EXHAUSTED
+    for kind in (ConditionType.CAPACITY_AVAILABLE, ConditionType.READY):
+        assert (said[kind].holds, said[kind].reason) == (False, Reason.POOL_EXHAUSTED)
+        assert "pool h100 has no 6 free GPUs more for 2 GPUs a replica" in said[kind].message
+
+    await rendered.reconcile(replace(wider, pools={"h100": replace(wider.pools["h100"], budget_gpus=12)}), store, ())
+    assert renderer.asked == [("a", 6), ("a", 6)]
+    assert rendered.explain(wider.resources[0]).unrendered is None
 
 
 async def test_an_unknown_inventory_makes_nothing() -> None:

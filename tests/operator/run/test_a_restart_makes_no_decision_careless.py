@@ -39,6 +39,7 @@ from tests.operator.decide.builders import (
     table,
     target,
 )
+from tests.operator.decide.test_beyond_a_doubling_two_signals_agree import ABSURD
 from tests.operator.estimate.reading import consumed, factor, speed, used, windows
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.lives import EPOCH, POOL, UID, Life, read_back
@@ -108,6 +109,33 @@ def test_a_capacity_that_was_learned_of_another_sizing_is_not_taken_over() -> No
     assert factor(memory_of(status, other).calibration) == 1.0
     assert factor(memory_of(status, wider).calibration) == 1.0
     assert memory_of(status).sized_key == sizing_key(SIZED)
+
+
+@pytest.mark.parametrize("absurd", ABSURD)
+@pytest.mark.parametrize("ticks_before", range(4))
+def test_one_absurd_sample_doubles_at_most_wherever_in_its_window_a_process_follows(
+    absurd: Metrics, ticks_before: int
+) -> None:
+    life, before = Life(11), 11
+    for _ in range(8):
+        life.tick(metrics(50))
+    for tick in range(4):
+        if tick == ticks_before:
+            life.memory = life.successor(absurd)
+        life.tick(absurd)
+    sizes = [life.tick(metrics(50)).to_replicas for _ in range(4)]
+
+    assert max(sizes) == life.replicas == 2 * before
+
+
+def test_a_window_that_asked_for_more_than_a_doubling_before_a_restart_is_a_witness() -> None:
+    life, sizes = Life(12), []
+    for tick in range(6):
+        if tick == 2:
+            life.memory = life.successor(metrics(250))
+        sizes.append(life.tick(metrics(250)).to_replicas)
+
+    assert sizes == [24, 24, 24, 24, 48, 50]
 
 
 def test_gpus_given_back_within_the_hour_still_count() -> None:
@@ -278,7 +306,7 @@ def test_what_was_restored_waits_for_the_sizing() -> None:
     _, between = decide(fleet(unsized), restoring.seeded(Memory(), fleet(unsized), store, EPOCH))
     seed = restoring.seeded(between, fleet(SEEN), store, EPOCH).resources[UID]
 
-    assert (seed.lost_since_seconds, seed.resumed_seconds) == (-500.0, 0.0)
+    assert seed.lost_since_seconds == -500.0
     assert seed.changed_seconds == -100.0 + SLACK
     assert len(seed.decreases) == 1
 

@@ -97,7 +97,7 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
     if resource.unrendered is not None:
-        text = f"the Deployment is not what spec.runtime says, tried again ever later: {resource.unrendered.message}"
+        text = f"the Deployment is not what spec.runtime says, which is tried again: {resource.unrendered.message}"
         return False, resource.unrendered.reason, text
     rests = _rests(resource, decision)
     if rests and decision.outcome is Outcome.HELD:
@@ -174,7 +174,9 @@ def _not_measured(sla: Sla) -> str:
 
 
 def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
-    target, name = resource.target, resource.pool or resource.guest_of
+    target, name, waiting = resource.target, resource.pool or resource.guest_of, resource.unrendered
+    if waiting is not None and waiting.reason in POOL_LIMITS:
+        return False, waiting.reason, waiting.message
     if isinstance(target, TargetMissing) and target.reason in POOL_LIMITS:
         return False if target.reason is Reason.POOL_EXHAUSTED else None, target.reason, target.message
     if decision.limited_by is not None and decision.limited_by in POOL_LIMITS:

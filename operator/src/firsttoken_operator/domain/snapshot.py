@@ -138,7 +138,7 @@ class TargetMissing:
 
 @dataclass(frozen=True, slots=True)
 class FailedWrite:
-    """A write that the API server did not take: whether it was denied or failed, and what was answered."""
+    """A write that was denied, failed, or waits for GPUs, and what was said to it."""
 
     reason: Reason
     message: str

@@ -13,16 +13,17 @@ from firsttoken_operator.estimate.calibration import (
     speed_of,
 )
 from firsttoken_operator.estimate.config import DEFAULT, EstimatorConfig
-from firsttoken_operator.estimate.demand import Demand, can_wake_up, window_maximum
+from firsttoken_operator.estimate.demand import Demand, LoadSample, can_wake_up, window_maximum
 from firsttoken_operator.estimate.estimates import Estimates, estimate, fresh, sizing_key
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
 from firsttoken_operator.estimate.memory import Decrease, Memory, ResourceMemory
 from firsttoken_operator.estimate.situation import Situation
 from firsttoken_operator.estimate.target_load import hold_seconds, with_deadband
-from firsttoken_operator.estimate.witnesses import grown, most_replicas
+from firsttoken_operator.estimate.witnesses import UNKNOWN_REQUESTS_PER_SECOND, grown, most_replicas
 
 __all__ = [
     "DEFAULT",
+    "UNKNOWN_REQUESTS_PER_SECOND",
     "Calibration",
     "Decrease",
     "Demand",
@@ -30,6 +31,7 @@ __all__ = [
     "EstimatorConfig",
     "Forecast",
     "ForecastState",
+    "LoadSample",
     "Memory",
     "Method",
     "Observation",

@@ -50,8 +50,6 @@ class ResourceMemory:
     """Target loads of the stabilization window."""
     asked: tuple[LoadSample, ...] = ()
     """Those of the last two rate windows."""
-    resumed_seconds: float | None = None
-    """Time when the work of another process was taken over; None: this one has seen all that there was."""
     decreases: tuple[Decrease, ...] = ()
     demand: DemandState = field(default_factory=DemandState)
     calibration: Calibration = field(default_factory=Calibration)

@@ -7,7 +7,8 @@ one signal's word (or by four replicas), and beyond that only as far as a second
 - a gateway beside the engines;
 - the histogram of TTFT: where a tenth of the first tokens is late, the fleet is too small, and a tick may double it.
 
-For two windows after a restart, what the process before had seen is not known, and no witness is asked for.
+What a process asked for before a restart is not known, but from which size it grew, and whether that was cut short:
+then its window is a witness to any size. A restart is no reason for fewer replicas.
 
 Worked, replicas at each tick. 12 of them, at most 60, serve 5 requests/s each; 50 requests/s become 250:
 
@@ -31,6 +32,9 @@ from firsttoken_operator.estimate.config import WitnessConfig
 from firsttoken_operator.estimate.demand import Demand, LoadSample, recent
 from firsttoken_operator.estimate.situation import Situation
 
+UNKNOWN_REQUESTS_PER_SECOND = math.inf
+"""Asked for by a process before this one: more than it was given."""
+
 
 def update(asked: tuple[LoadSample, ...], now: LoadSample, window_seconds: float) -> tuple[LoadSample, ...]:
     """Keep what was asked within two windows, this tick included."""
@@ -43,12 +47,11 @@ def most_replicas(at: Situation, demand: Demand) -> int:
     late = miss_rate.measured(at.metrics.ttft, at.config.miss_rate)
     if late is not None and late >= law.late_share:
         return step
-    resumed, seen_seconds = at.memory.resumed_seconds, 2 * at.metrics.window_seconds + at.tick.interval_seconds
-    if resumed is not None and at.tick.clock_seconds - resumed < seen_seconds:
-        return step  # The process before may have seen a witness: a restart is no reason for fewer replicas.
     # NB: ticks come early by milliseconds; so much earlier a window shares a sample with this one, and no increase.
     disjoint = at.tick.clock_seconds - at.metrics.window_seconds + at.tick.interval_seconds / 2
     earlier = max((each.requests_per_second for each in asked if each.at_seconds <= disjoint), default=0.0)
+    if earlier == UNKNOWN_REQUESTS_PER_SECOND:
+        return step
     engines, gateway = at.metrics.arrivals, at.metrics.gateway_arrivals
     both = min(engines.value, gateway.value) if isinstance(engines, Value) and isinstance(gateway, Value) else 0.0
     agreed = at.sized.table.replicas_for(max(earlier, both * demand.request_cost), at.capacity_factor)

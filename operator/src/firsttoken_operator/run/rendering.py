@@ -18,6 +18,7 @@ from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult, Sta
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit
 from firsttoken_operator.domain import (
+    POOL_LIMITS,
     Decision,
     FailedWrite,
     FleetSnapshot,
@@ -81,7 +82,7 @@ class Rendered:
         self._made_gpus.pop(resource.uid, None)
         if problem is None:
             return resource
-        if problem.reason in FAILURES:
+        if problem.reason in FAILURES or problem.reason in POOL_LIMITS:
             return replace(resource, unrendered=FailedWrite(problem.reason, problem.message))
         return resource
 

@@ -18,13 +18,23 @@ from firsttoken_operator.decide import SLEEPING, Memory
 from firsttoken_operator.domain import (
     ConditionType,
     FleetSnapshot,
+    Reason,
     ResourceSnapshot,
     ScalingMode,
     Sized,
     Target,
     Tick,
 )
-from firsttoken_operator.estimate import DEFAULT, Calibration, Decrease, ResourceMemory, fresh, sizing_key
+from firsttoken_operator.estimate import (
+    DEFAULT,
+    UNKNOWN_REQUESTS_PER_SECOND,
+    Calibration,
+    Decrease,
+    LoadSample,
+    ResourceMemory,
+    fresh,
+    sizing_key,
+)
 from firsttoken_operator.estimate import restored as restored_calibration
 from firsttoken_operator.observe.projections import epoch_seconds
 from firsttoken_operator.observe.store import Store
@@ -63,7 +73,7 @@ def restored(
         # NB: not the target's: what became of it while no operator watched is a change that this process sees.
         replicas=target.replicas if status.replicas is None else status.replicas,
         changed_seconds=_latest(scaled, tick) if scaled else None,
-        resumed_seconds=tick.clock_seconds,
+        asked=_asked(status, tick),
         lost_since_seconds=_earliest(lost, tick) if lost else None,
         decreases=_decreases(status, target, tick),
         calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
@@ -170,6 +180,17 @@ def _decreases(status: InferenceDeploymentStatus, target: Target, tick: Tick) ->
         gone = record.from_replicas - record.to_replicas
         if at is not None and gone > 0 and at >= tick.clock_seconds - DEFAULT.memory.decreases_seconds:
             found.append(Decrease(at, gone * target.gpus_per_replica))
+    return tuple(found)
+
+
+def _asked(status: InferenceDeploymentStatus, tick: Tick) -> tuple[LoadSample, ...]:
+    """The increases, oldest first: of what size more was asked for, and whether of more than was given."""
+    found = []
+    for record in reversed(status.decisions):
+        at = _earliest(record.time, tick)
+        if at is not None and record.to_replicas > record.from_replicas:
+            cut_short = record.limited_by == Reason.SCALE_UP_STEP.value
+            found.append(LoadSample(at, UNKNOWN_REQUESTS_PER_SECOND if cut_short else 0.0, record.from_replicas))
     return tuple(found)
 
 
