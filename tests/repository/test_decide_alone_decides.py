@@ -32,6 +32,7 @@ FACTS = {
         "why the sizing model gave no size": "INVALID_SPEC UNKNOWN_GPU UNKNOWN_MODEL",
         "what became of a rendering is read": "RENDERED",
         "a decision that raised is counted": "DECISION_FAILED",
+        "what limited an increase before a restart is read": "SCALE_UP_STEP",
     },
     "act": {
         "what became of a write, or which live object forbids it": """

@@ -129,7 +129,8 @@ def test_one_absurd_sample_doubles_at_most_wherever_in_its_window_a_process_foll
 
 
 def test_a_window_that_asked_for_more_than_a_doubling_before_a_restart_is_a_witness() -> None:
-    life, sizes = Life(12), []
+    life = Life(12)
+    sizes = []
     for tick in range(6):
         if tick == 2:
             life.memory = life.successor(metrics(250))

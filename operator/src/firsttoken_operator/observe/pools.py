@@ -66,7 +66,7 @@ def belongs(node: NodeView, pool: GPUPool) -> bool:
 def pool_to_run_on(
     selector: Mapping[str, str], gpu: str, nodes: Iterable[NodeView], pools: Mapping[str, GPUPool]
 ) -> str | None:
-    """The pool on whose nodes alone pods with this node selector and GPU can run; of several the first by name.
+    """Pool on whose nodes alone pods with this node selector and GPU can run; of several the first by name.
 
     Where there is no such node yet, what pools declare tells where it will be.
     """
