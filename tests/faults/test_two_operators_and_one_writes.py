@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 EVERY = pytest.mark.every_fault
 AFTER_KILL_SECONDS = 30.0
 AFTER_TERM_SECONDS = 5.0
+NAMES_WHAT_WAS_READ = re.compile(rb'"(uid|resourceVersion)": ?"[^"]+"|"path": ?"/metadata/uid"')
 GRACE_SECONDS = 30.0
 """Time that a pod is given to end, by default and by the chart."""
 
@@ -334,3 +335,13 @@ def test_one_of_the_version_before_knows_no_lease_and_is_no_rival_for_long(pair:
     assert leader.leads()
     begin = time.monotonic()
     wait_until(lambda: leader.writes(begin), 20, "the newer one goes on")
+
+
+def test_every_change_of_an_object_names_the_one_that_was_read(pair: Pair) -> None:
+    """Last, because it looks at all that the tests before it have written."""
+    pair.settle()
+    changes = [e for each in pair.operators for e in each.proxy.log if e.method in ("PATCH", "PUT")]
+    assert {"scale", "status", "firsttoken"} <= {e.path.rpartition("/")[2] for e in changes}
+    for entry in changes:
+        assert NAMES_WHAT_WAS_READ.search(entry.body), f"{entry.method} {entry.path}: {entry.body[:200]!r}"
+    assert {e.method for each in pair.operators for e in each.proxy.log if e.is_write} <= {"PATCH", "PUT", "POST"}

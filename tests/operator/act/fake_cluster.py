@@ -56,13 +56,18 @@ class FakeCluster:
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         ref = ObjectRef.of(manifest)
         await self._begin("create", ref)
-        self.objects[ref] = manifest
-        return manifest
+        made = {"uid": f"uid-{ref.name}", "resourceVersion": "1"}
+        self.objects[ref] = manifest | {"metadata": manifest["metadata"] | made}
+        return self.objects[ref]
 
     async def patch(self, ref: ObjectRef, patch: dict[str, Any]) -> dict[str, Any]:
         await self._begin("patch", ref)
-        self._get(ref).update(patch)
-        return self._get(ref)
+        found = self._get(ref)
+        metadata = patch.get("metadata", {})
+        if metadata.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            raise Conflict("another uid")
+        found.update(patch | {"metadata": found["metadata"] | metadata})
+        return found
 
     async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str = "") -> None:
         await self._begin("hold_replicas", ref)

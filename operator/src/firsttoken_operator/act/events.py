@@ -37,6 +37,8 @@ NORMAL = frozenset({
 class _Series:
     manifest: dict[str, Any]
     count: int = 1
+    uid: str = ""
+    """The server's; empty: it was never answered."""
     told_at: datetime | None = None
     """Time of its last write; None: the server does not have it."""
 
@@ -81,8 +83,11 @@ class EventRecorder:
         told = {"count": series.count, "lastTimestamp": timestamp(now)}
         try:
             if series.told_at is not None:
+                if not series.uid:
+                    raise NotFound("the answer to its creation was lost")
+                told["metadata"] = {"uid": series.uid}
                 await self._cluster.patch(ObjectRef.of(series.manifest), told)
-        except NotFound:
+        except (NotFound, Conflict):
             # The server, which keeps Events for an hour, has forgotten it.
             series.manifest["metadata"]["name"] = _name(
                 series.manifest["involvedObject"]["name"], series.manifest["reason"], now
@@ -90,7 +95,8 @@ class EventRecorder:
             series.manifest["firstTimestamp"], series.count, series.told_at = timestamp(now), 1, None
         if series.told_at is None:
             with suppress(Conflict):  # The answer of an earlier attempt was lost: it is there.
-                await self._cluster.create(series.manifest | {"count": series.count, "lastTimestamp": timestamp(now)})
+                counted = {"count": series.count, "lastTimestamp": timestamp(now)}
+                series.uid = (await self._cluster.create(series.manifest | counted))["metadata"]["uid"]
         series.told_at = now
 
 

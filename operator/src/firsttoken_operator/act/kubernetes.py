@@ -99,7 +99,8 @@ class KubernetesCluster(Connection):
     async def apply(self, manifest: Json) -> Json:
         """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set.
 
-        Where `manifest` has a uid, an object with another one is `Rejected`, and one that is gone a `Conflict`.
+        Where `manifest` has a uid, an object with another one is `Rejected`, and one that is gone a `Conflict`; so is
+        one with another `resourceVersion`, where `manifest` has that.
         """
         return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER)
 

@@ -29,6 +29,8 @@ from firsttoken_operator.run.sizer import Kept
 logger = logging.getLogger(__name__)
 
 SAVE_TICKS = 2
+REQUESTS = 3
+"""Most that one write takes."""
 UID = "sizings"
 """Under which the queue of writes knows them."""
 SHARDS = "0123456789abcdef"
@@ -46,6 +48,8 @@ class SizingStore:
         self._cluster, self._writes = cluster, writes
         self._there: dict[str, Mapping[str, str]] = {}
         """Contents of each ConfigMap, as far as they are known."""
+        self._versions: dict[str, str] = {}
+        """`resourceVersion` of those."""
         self._packed: dict[str, tuple[Kept, str]] = {}
 
     async def load(self) -> dict[str, Kept]:
@@ -67,24 +71,38 @@ class SizingStore:
         wanted = await asyncio.to_thread(self._shards, kept)
         for shard, answers in wanted.items():
             if answers != self._there.get(shard, {}):
-                self._writes.put(Key(UID, "sizings", shard), Priority.STATUS, partial(self._write, shard, answers))
+                self._writes.put(
+                    Key(UID, "sizings", shard), Priority.STATUS, partial(self._write, shard, answers), REQUESTS
+                )
 
     async def _write(self, shard: str, answers: Mapping[str, str]) -> None:
+        """Write over the version that is known, and over no other."""
         ref = self._ref(shard)
         metadata = {"name": ref.name, "namespace": ref.namespace}
-        await self._cluster.apply(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "binaryData": answers}
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        if shard not in self._versions:
+            try:
+                found = await self._cluster.read(ref)
+            except NotFound:
+                # NB: without answers, because an apply takes away only what an apply has set.
+                found = await self._cluster.create(manifest)
+            self._versions[shard] = found["metadata"]["resourceVersion"]
+        # What comes of this write is not known until it is answered.
+        version = self._versions.pop(shard)
+        written = await self._cluster.apply(
+            manifest | {"metadata": metadata | {"resourceVersion": version}, "binaryData": answers}
         )
-        self._there[shard] = answers
+        self._there[shard], self._versions[shard] = answers, written["metadata"]["resourceVersion"]
 
     async def _load(self, shard: str) -> dict[str, Kept]:
         try:
-            self._there[shard] = (await self._cluster.read(self._ref(shard))).get("binaryData") or {}
+            found = await self._cluster.read(self._ref(shard))
         except NotFound:
             return {}
         except ClusterError as error:
             logger.warning("the sizings from before cannot be read: %s", error)
             return {}
+        self._there[shard], self._versions[shard] = found.get("binaryData") or {}, found["metadata"]["resourceVersion"]
         return await asyncio.to_thread(_unpacked, self._there[shard])
 
     def _shards(self, kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
