@@ -40,6 +40,12 @@ def test_a_quota_is_named_and_no_more_pods_are_ordered_until_it_is_raised(stage:
     assert stage.replicas("short") == 5
     assert stage.scale_writes("short", before) == []
 
+    stage.change("short", minReplicas=2, maxReplicas=4)
+    stage.until("short", 4)
+    stage.change("short", minReplicas=9, maxReplicas=9)
+    stage.ticks(3)
+    assert stage.replicas("short") == 4, "fewer are possible, more are not"
+
     stage.cluster.kubectl("delete", "resourcequota", "few-pods")
     stage.until("short", 9, 120)
     wait_until(lambda: available(stage)[0] == "True", 60, "no pod is refused any more")
