@@ -299,7 +299,7 @@ DEFECTS = {
     ),
     "samples are current however old they are": Defect(
         "observe/freshness.py",
-        "        return 2.5 * self.scrape_interval_seconds + self.margin_seconds\n",
+        "        return law.stale_after_scrapes * self.scrape_interval_seconds + law.margin_seconds\n",
         "        return 1e9\n",
         (f"{OBSERVE}/test_unknown_is_never_zero.py::test_samples_that_are_not_current_are_stale_and_not_read",),
     ),

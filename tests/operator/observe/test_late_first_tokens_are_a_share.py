@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_operator.domain import LateShare
-from firsttoken_operator.observe.ttft import late_share
+from firsttoken_operator.observe import ttft
+from firsttoken_operator.observe.config import DEFAULT
 from firsttoken_sizing.workload import Limit, Percentile
 from tests.operator.observe.readings import measured, reading, sample
 
+late_share = partial(ttft.late_share, config=DEFAULT.first_token)
 BOUNDS = (0.1, 0.25, 0.5, math.inf)
 NUMBERS = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(0, 1e6), st.sampled_from([0.0, 1.0]))
 

@@ -13,32 +13,26 @@ from functools import cached_property
 
 from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import PodSample, SourceReading
-
-TIMESTAMP_RESOLUTION_SECONDS = 1.0
-"""Kubernetes writes condition times in whole seconds, so a pod can look up to one second older than it is."""
-
-PROMETHEUS_DISCOVERY_SECONDS = 7.5
-"""Prometheus passes a changed list of targets on to its scraper every 5 s, half of that earlier or later."""
+from firsttoken_operator.observe.config import DEFAULT, ObserveConfig
 
 
 @dataclass(frozen=True)
 class MeasureSettings:
     """Times that say what is current and what is complete, already divided by the time scale.
 
-    `discovery_seconds`: how long a new pod may stay unknown to Prometheus. `margin_seconds` is added to the age limit
-    for the journey from the scrape to the query. Neither is scaled: they are Prometheus' own.
+    The times of the config are not divided: they are Prometheus' and Kubernetes' own.
     NB: without slots, so that what follows from the times is computed once and not for every pod.
     """
 
     window_seconds: float
     scrape_interval_seconds: float
-    discovery_seconds: float = PROMETHEUS_DISCOVERY_SECONDS
-    margin_seconds: float = 0.5
+    config: ObserveConfig = DEFAULT
 
     @cached_property
     def maximum_age_seconds(self) -> float:
         """A sample older than this is stale: two scrapes were missed."""
-        return 2.5 * self.scrape_interval_seconds + self.margin_seconds
+        law = self.config.freshness
+        return law.stale_after_scrapes * self.scrape_interval_seconds + law.margin_seconds
 
     @cached_property
     def longest_gap_seconds(self) -> float:
@@ -48,7 +42,8 @@ class MeasureSettings:
     @cached_property
     def overdue_age_seconds(self) -> float:
         """With an older sample the last scrape failed, or did not come."""
-        return 1.5 * self.scrape_interval_seconds + self.margin_seconds
+        law = self.config.freshness
+        return law.overdue_after_scrapes * self.scrape_interval_seconds + law.margin_seconds
 
     @cached_property
     def expected_samples(self) -> float:
@@ -57,15 +52,16 @@ class MeasureSettings:
 
     @cached_property
     def complete_samples(self) -> int:
-        """Samples that a window needs after its start. A third may be missing: counters lose nothing in a gap."""
-        return max(2, math.ceil(2 / 3 * math.floor(self.expected_samples)))
+        """Samples that a window needs after its start."""
+        law = self.config.freshness
+        return max(law.least_samples, math.ceil(law.complete_share * math.floor(self.expected_samples)))
 
     @cached_property
     def warm_up_seconds(self) -> float:
         """Time after Ready that a pod needs to fill its first window."""
-        return (
-            self.window_seconds + self.scrape_interval_seconds + self.discovery_seconds + TIMESTAMP_RESOLUTION_SECONDS
-        )
+        law = self.config.freshness
+        unknown_seconds = law.discovery_seconds + law.timestamp_resolution_seconds
+        return self.window_seconds + self.scrape_interval_seconds + unknown_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +99,8 @@ class SeenPod:
     warming: bool
     filled: float
     """Share of the window that its samples cover, 0..1."""
+    scalable: bool
+    """Whether these are enough to scale its rates to a whole window."""
     served: float
     """Share of the fleet's service in the window for which it was Ready, 0..1; below 1 it took over from older pods."""
 
@@ -134,7 +132,8 @@ def look_at(reading: SourceReading, pods: Iterable[LivePod], settings: MeasureSe
 
 def _service_seconds(pod: LivePod, settings: MeasureSettings) -> float:
     """Part of the window for which a pod has been Ready for certain."""
-    return min(settings.window_seconds, max(0.0, (pod.ready_seconds or 0.0) - TIMESTAMP_RESOLUTION_SECONDS))
+    certain_seconds = (pod.ready_seconds or 0.0) - settings.config.freshness.timestamp_resolution_seconds
+    return min(settings.window_seconds, max(0.0, certain_seconds))
 
 
 def _seen(reading: SourceReading, pod: LivePod, oldest_seconds: float, settings: MeasureSettings) -> SeenPod:
@@ -152,6 +151,7 @@ def _seen(reading: SourceReading, pod: LivePod, oldest_seconds: float, settings:
         overdue=up == 0 or abs(age) > settings.overdue_age_seconds,
         warming=pod.ready_seconds is not None and pod.ready_seconds < settings.warm_up_seconds,
         filled=min(1.0, count / settings.expected_samples),
+        scalable=count >= settings.config.freshness.least_scaled_samples,
         served=_service_seconds(pod, settings) / oldest_seconds if oldest_seconds else 1.0,
     )
 

@@ -33,9 +33,6 @@ PART = "firsttoken_part"
 NAMESPACE_LABEL = "namespace"
 TOO_MANY = Missing(Reason.TOO_MANY_SERIES, "the gateway's counter has more series than are read")
 
-INCOMPLETE_COVERAGE = 0.99
-"""Most that an answer can claim which does not cover the whole window, or is partial by its own words."""
-
 Backend = tuple[str, str]
 """Namespace and name of a Deployment."""
 
@@ -134,9 +131,10 @@ def arrivals(reading: GatewayReading, backend: Backend, settings: MeasureSetting
 
 def _coverage(parts: Mapping[str, float], settings: MeasureSettings, *, partial: bool) -> float:
     """Share of the window that the counter speaks for."""
+    most = settings.config.partial_coverage
     count = parts.get(Part.SAMPLES, 0.0)
     count = count if math.isfinite(count) and count > 0 else 0.0
     start = parts.get(Part.START_AGE, math.inf) - settings.window_seconds
     if abs(start) <= settings.maximum_age_seconds and count >= settings.complete_samples:
-        return INCOMPLETE_COVERAGE if partial else 1.0
-    return min(INCOMPLETE_COVERAGE, count / settings.expected_samples)
+        return most if partial else 1.0
+    return min(most, count / settings.expected_samples)

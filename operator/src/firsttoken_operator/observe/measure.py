@@ -18,9 +18,6 @@ from firsttoken_operator.observe.sums import Sums
 from firsttoken_operator.observe.ttft import interval, largest_layout
 from firsttoken_sizing.workload import Limit
 
-PARTIAL_COVERAGE = 0.99
-"""Most that an answer can claim which Prometheus itself calls incomplete: how much is missing is not said."""
-
 NAMES_SHOWN = 3
 
 SEVERITY = (Reason.MISSING, Reason.STALE, Reason.PARTIAL, Reason.RECOVERING)
@@ -56,7 +53,7 @@ def measure(reading: SourceReading, pods: Iterable[LivePod], limit: Limit | None
         return nothing(Missing(why.cause, why.text), settings.window_seconds, health=why.health)
 
     warned = any(finding.cause is Reason.PARTIAL_RESPONSE for finding in findings)
-    sums = Sums(seen, PARTIAL_COVERAGE if warned else 1.0)
+    sums = Sums(seen, settings.config.partial_coverage if warned else 1.0)
     layout, layouts = largest_layout(pod.sample for pod in current)
     if layouts > 1:
         findings.append(Finding(Reason.PARTIAL, Reason.PARTIAL, f"{layouts} TTFT bucket layouts, the largest is read"))
@@ -82,10 +79,10 @@ def measure(reading: SourceReading, pods: Iterable[LivePod], limit: Limit | None
         running=running,
         error_share=error_share,
         kv_percent=sums.kv_percent(),
-        ttft=interval(layout, limit, settings.window_seconds) if layout else None,
+        ttft=interval(layout, limit, settings.window_seconds, settings.config.first_token) if layout else None,
         window_seconds=settings.window_seconds,
-        input_tokens=Idle() if idle else _as_answered(sums.input_tokens(), reading, current),
-        output_tokens=Idle() if idle else _as_answered(sums.output_tokens(), reading, current),
+        input_tokens=Idle() if idle else _as_answered(sums.input_tokens(), reading, current, settings),
+        output_tokens=Idle() if idle else _as_answered(sums.output_tokens(), reading, current, settings),
         overdue=any(pod.overdue for pod in seen if pod.required),
     )
 
@@ -159,7 +156,9 @@ def _about_numbers(sums: Sums, measurements: dict[str, Measurement]) -> list[Fin
     return findings
 
 
-def _as_answered(mean: Measurement, reading: SourceReading, current: Sequence[SeenPod]) -> Measurement:
+def _as_answered(
+    mean: Measurement, reading: SourceReading, current: Sequence[SeenPod], settings: MeasureSettings
+) -> Measurement:
     """A mean of tokens with what is wrong with its query, which is no finding about the other data."""
     families = {pod.sample.family for pod in current}
     for failure in reading.failures:
@@ -167,7 +166,7 @@ def _as_answered(mean: Measurement, reading: SourceReading, current: Sequence[Se
             if isinstance(mean, Missing):
                 return Missing(failure.reason, failure.detail)
             if isinstance(mean, Value):
-                return replace(mean, coverage=min(mean.coverage, PARTIAL_COVERAGE))
+                return replace(mean, coverage=min(mean.coverage, settings.config.partial_coverage))
     return mean
 
 

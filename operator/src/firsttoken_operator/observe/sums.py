@@ -30,10 +30,6 @@ PLAUSIBLE_TOKENS = 1e9
 LEAST_MEAN_TOKENS = 1.0
 """No prompt and no answer is shorter; a counter of tokens that stands still while requests are counted is broken."""
 
-SCALABLE_SAMPLES = 3
-"""A young pod's rate is scaled to the time that it covers only with this many samples."""
-
-
 Term = tuple[float | None, Reason | None]
 """One pod's part of a sum, and a doubt: with one the value is a lower bound, or None where nothing is known.
 
@@ -155,9 +151,7 @@ def _rate(pod: SeenPod, value: float | None, *, maximum: float = PLAUSIBLE_MAXIM
     their rates still hold what they served before, and those requests would count twice after every scale-up.
     """
     term = _term(value, maximum=maximum)
-    if pod.trust is not Trust.SHORT or not pod.warming or term[0] is None:
-        return term
-    if not SCALABLE_SAMPLES <= pod.sample.values.get(Signal.SAMPLES, 0.0) < math.inf:
+    if pod.trust is not Trust.SHORT or not (pod.warming and pod.scalable) or term[0] is None:
         return term
     return term[0] * max(1.0, pod.served / pod.filled), term[1]
 

@@ -18,22 +18,14 @@ from firsttoken_operator.domain import LateShare, TtftInterval
 from firsttoken_operator.domain.measurement import LARGEST_VALUE
 from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import PodSample
+from firsttoken_operator.observe.config import FirstTokenConfig
 from firsttoken_sizing.workload import Limit, Percentile
-
-MINIMUM_REQUESTS = 20
-"""With fewer requests in the window a tail percentile says nothing."""
 
 UNLIMITED_PERCENTILE = Percentile.P95
 """Shown where the SLA has no limit on TTFT."""
 
 ROUNDING = 1e-9
 """Relative error of summed floats: a share that is met up to rounding is met."""
-
-LEAST_LATE_REQUESTS = 0.5
-"""Stand-in for "none" where a logarithm needs a number: with fewer than one request seen late, half of one."""
-
-THINNEST_TAIL = 0.01
-"""At most so much of a bucket's requests stands for it."""
 
 
 def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...], int]:
@@ -49,7 +41,9 @@ def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...],
     return tuple(groups[order[-1]]), len(groups)
 
 
-def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: float) -> TtftInterval | None:
+def interval(
+    samples: Sequence[PodSample], limit: Limit | None, window_seconds: float, config: FirstTokenConfig
+) -> TtftInterval | None:
     """The interval that holds the percentile of `limit` over pods of one layout; None where it cannot be told.
 
     The mean is exact (`_sum / _count`) and is the interval itself where the SLA is about the mean. Without a limit the
@@ -62,7 +56,7 @@ def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: 
     sums = [sample.values.get(Signal.TTFT_SUM, math.nan) for sample in samples]
     counts = [sample.values.get(Signal.FIRST_TOKENS, math.nan) for sample in samples]
     # NB: a NaN fails the comparison.
-    if requests < MINIMUM_REQUESTS or not all(0 <= x < math.inf for x in (*sums, *counts)) or not sum(counts):
+    if requests < config.least_requests or not all(0 <= x < math.inf for x in (*sums, *counts)) or not sum(counts):
         return None
     mean_milliseconds = 1000 * sum(sums) / sum(counts)
     if max(mean_milliseconds, requests) > LARGEST_VALUE:
@@ -73,18 +67,20 @@ def interval(samples: Sequence[PodSample], limit: Limit | None, window_seconds: 
     low, high = _bucket_of(share, bounds, cumulative)
     if 1000 * low > LARGEST_VALUE:
         return None
-    late = late_share(bounds, cumulative, limit.milliseconds / 1000) if limit else None
+    late = late_share(bounds, cumulative, limit.milliseconds / 1000, config) if limit else None
     return TtftInterval(1000 * low, None if math.isinf(high) else 1000 * high, mean_milliseconds, requests, late)
 
 
-def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], limit_seconds: float) -> LateShare | None:
+def late_share(
+    bounds_seconds: Sequence[float], cumulative: Sequence[float], limit_seconds: float, config: FirstTokenConfig
+) -> LateShare | None:
     """Share of the requests above a limit, from a histogram; None where the numbers are no histogram or it is empty.
 
     `bounds_seconds` ascend and end with infinity; `cumulative` is the number of requests up to each of them (a rate
     times its window, fractions are fine). What is above the bucket that holds the limit is late for certain, what is
     in it may be. The estimate takes the survival function as exponential inside that bucket, as the tail of a queue's
-    delay is (log-linear interpolation); above it, where none was seen, stands `THINNEST_TAIL` of those in it, at most
-    `LEAST_LATE_REQUESTS`. A limit above the last finite bound has no bucket to interpolate in: all that is above that
+    delay is (log-linear interpolation); above it, where none was seen, stands `thinnest_tail` of those in it, at most
+    `least_late_requests`. A limit above the last finite bound has no bucket to interpolate in: all that is above that
     bound counts as late in the estimate.
     """
     if not _is_histogram(bounds_seconds, cumulative) or not 0 < limit_seconds < math.inf:
@@ -99,7 +95,7 @@ def late_share(bounds_seconds: Sequence[float], cumulative: Sequence[float], lim
     if math.isinf(bound) or possible == certain:
         return LateShare(certain, possible, possible)
     below = bounds_seconds[at - 1] if at else 0.0
-    floor = min(possible, max(certain, min(LEAST_LATE_REQUESTS / total, THINNEST_TAIL * possible)))
+    floor = min(possible, max(certain, min(config.least_late_requests / total, config.thinnest_tail * possible)))
     estimate = possible * (floor / possible) ** ((limit_seconds - below) / (bound - below))
     return LateShare(certain, min(possible, max(certain, estimate)), possible)
 

@@ -1,0 +1,60 @@
+"""Every constant by which signals are believed or read: what it is, in which unit, and where the value comes from.
+
+The words for where a value comes from are those of `estimate.config`. `DEFAULT` is what ships; it is passed down with
+`MeasureSettings`. Limits of protocols, time-outs and bounds of what a number may be are no part of it: no figure that
+is shown depends on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessConfig:
+    """Of `freshness`: how far a pod's samples are believed."""
+
+    timestamp_resolution_seconds: float = 1.0
+    """By so much a pod may look older than it is. Derived: Kubernetes writes condition times in whole seconds."""
+    discovery_seconds: float = 7.5
+    """How long a new pod may stay unknown to Prometheus. Derived from its code: it passes a changed list of targets on
+    to its scraper every 5 s, half of that earlier or later."""
+    margin_seconds: float = 0.5
+    """Added to ages for the journey from the scrape to the query. Chosen."""
+    stale_after_scrapes: float = 2.5
+    """Scrape intervals beyond which a sample is stale. Chosen: two scrapes were missed, and half an interval is
+    left for scatter."""
+    overdue_after_scrapes: float = 1.5
+    """Scrape intervals beyond which the last scrape failed, or did not come. The same for one."""
+    complete_share: float = 2 / 3
+    """Of a window's samples, that fill it after its start. Chosen: counters lose nothing in a gap."""
+    least_samples: int = 2
+    """Samples of a window, however short. Derived: of one there is no rate."""
+    least_scaled_samples: int = 3
+    """Samples from which on a young pod's rate is scaled to the time that it covers. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTokenConfig:
+    """Of `ttft`: percentiles and late shares from buckets."""
+
+    least_requests: int = 20
+    """In a window; a tail percentile of fewer says nothing. Chosen: one of 20 is 5 %."""
+    least_late_requests: float = 0.5
+    """Requests that stand for none where a logarithm needs a number. Chosen: with fewer than one seen late, half."""
+    thinnest_tail: float = 0.01
+    """Of a bucket's requests, that stand for it at most. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserveConfig:
+    """All of them."""
+
+    freshness: FreshnessConfig = FreshnessConfig()
+    first_token: FirstTokenConfig = FirstTokenConfig()
+    partial_coverage: float = 0.99
+    """Most that an answer can claim which Prometheus itself calls incomplete, or whose window has a gap. Chosen just
+    below all: how much is missing is not said, and what is not all of it may raise replicas and not lower them."""
+
+
+DEFAULT = ObserveConfig()
