@@ -25,8 +25,9 @@ import numpy as np
 from evaluation.data import NIM, SILICON
 from evaluation.measured import COLLECTED, SOURCES, Measured, calibrations, configurations
 from evaluation.nim_fit import work
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.calibration import TERMS, Calibration
-from firsttoken_sizing.step.fit import CONSTANT_SPREAD, Fit, errors_percent, fit_constants
+from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.samples import Sample
 from firsttoken_sizing.step.shipped import name_of
@@ -115,7 +116,7 @@ def shares_from_points(fit: Fit, measured: Measured) -> dict[str, float]:
     for name in COEFFICIENTS:
         if value := getattr(step, name):
             slope = np.array([getattr(other, name) / value - 1 for other in doubled])
-            before = CONSTANT_SPREAD**2 * float(slope @ slope)
+            before = PARAMETERS.fit.constant_spread**2 * float(slope @ slope)
             shares[name] = round(1 - math.sqrt(float(slope @ fit.covariance @ slope) / before), 2)
     return shares
 

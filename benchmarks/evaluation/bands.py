@@ -44,10 +44,11 @@ from evaluation.measured import COLLECTED, Measured, calibrations, configuration
 from evaluation.nim_fit import step_of_known, step_without, work
 from evaluation.row import Figure, Row
 from firsttoken_sizing.catalog import resolve_model
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Point
-from firsttoken_sizing.step.bands import EASIEST_PERCENT, Regime, bend_percent, spread_percent
+from firsttoken_sizing.step.bands import Regime, bend_percent, spread_percent
 from firsttoken_sizing.step.fit import fit_constants
 from firsttoken_sizing.step.fitted import Range
 from firsttoken_sizing.step.model import StepModel
@@ -79,7 +80,7 @@ class HeldOut:
     @property
     def score(self) -> float:
         """Error over difficulty: what the factor of a regime is a quantile of."""
-        return self.error_percent / (self.difficulty_percent + EASIEST_PERCENT)
+        return self.error_percent / (self.difficulty_percent + PARAMETERS.bands.easiest_percent)
 
 
 def rows(data: Path) -> list[Row]:
@@ -172,7 +173,7 @@ def _judged(points: Sequence[HeldOut], level: float) -> tuple[float, float]:
         for group in {p.group for p in points}
     }
     for point in points:
-        width = factors[point.group] * (point.difficulty_percent + EASIEST_PERCENT)
+        width = factors[point.group] * (point.difficulty_percent + PARAMETERS.bands.easiest_percent)
         widths.append(width)
         inside.append(point.error_percent <= width)
     return float(np.mean(inside)), float(np.median(widths))

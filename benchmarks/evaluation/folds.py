@@ -15,10 +15,11 @@ from evaluation.data import NIM, read_profiles
 from evaluation.nim_fit import step_of_known
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.engines.memory import replica_memory
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.measured import matching_points
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point, Profile
-from firsttoken_sizing.step.model import MAX_BATCH, StepModel
+from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.samples import usable_samples
 
 
@@ -66,7 +67,7 @@ def batch_limit(key: ConfigurationKey, lengths: Lengths) -> int:
         input_tokens=lengths.input_tokens,
         output_tokens=lengths.output_tokens,
     )
-    return max(1, min(MAX_BATCH, memory.max_concurrency))
+    return max(1, min(PARAMETERS.fit.max_batch, memory.max_concurrency))
 
 
 @cache

@@ -14,7 +14,8 @@ from scipy.optimize import nnls
 
 from evaluation.row import Row, absolute_errors
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
-from firsttoken_sizing.engines.peak_memory import PeakConstants, fitted_amounts, held_gib
+from firsttoken_sizing.engines.peak_memory import fitted_amounts, held_gib
+from firsttoken_sizing.engines.spec import PeakConstants
 
 FILE = "trtllm_0_9_0_static.csv"
 GOAL_MEDIAN, GOAL_MEAN = 6.0, 10.0

@@ -25,7 +25,8 @@ import numpy as np
 from evaluation.folds import Fold, folds
 from evaluation.row import Figure, Row, absolute_errors
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.performance.closed_loop import LATENCY_MARGIN, predict
+from firsttoken_sizing.parameters import PARAMETERS
+from firsttoken_sizing.performance.closed_loop import predict
 from firsttoken_sizing.performance.measured import interpolate
 from firsttoken_sizing.profile import Latency, Point
 
@@ -69,7 +70,7 @@ def rows(data: Path) -> list[Row]:
     """Capacity error and broken answers, in both readings of what was measured."""
     course, between = (_figures(_curves(data, per_gap)) for per_gap in (1, _PER_GAP))
     left_out = "the workload asked about"
-    margin = f"margin {100 * LATENCY_MARGIN:g} %"
+    margin = f"margin {100 * PARAMETERS.capacity.latency_margin:g} %"
     return [
         Row(f"sizing questions, measured concurrencies, {margin}", left_out, *course, PEER),
         Row(f"sizing questions, any concurrency, {margin}", left_out, *between, PEER),
@@ -97,7 +98,7 @@ def margin_without(curves: Sequence[Curve], lengths: tuple[float, float]) -> flo
 
 
 def _figures(curves: Sequence[Curve]) -> tuple[int, tuple[Figure, ...]]:
-    given = [answer for curve in curves for answer in answers(curve, LATENCY_MARGIN)]
+    given = [answer for curve in curves for answer in answers(curve, PARAMETERS.capacity.latency_margin)]
     chosen = [answer for curve in curves for answer in answers(curve, margin_without(curves, curve.lengths))]
     median, mean = absolute_errors(_known(given), median=CAPACITY_GOAL_PERCENT)
     return len(given), (

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firsttoken_sizing.step.bands import EASIEST_PERCENT, Regime
+from firsttoken_sizing.parameters import PARAMETERS
+from firsttoken_sizing.step.bands import Regime
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared/data"
 
@@ -68,4 +69,4 @@ def test_a_conformal_quantile_counts_the_point_to_come(level: float, expected: f
 def test_difficulty_is_part_of_the_score() -> None:
     from evaluation.bands import HeldOut
 
-    assert HeldOut("g", 6.0, difficulty_percent=2.0).score == pytest.approx(6 / (2 + EASIEST_PERCENT))
+    assert HeldOut("g", 6.0, difficulty_percent=2.0).score == pytest.approx(6 / (2 + PARAMETERS.bands.easiest_percent))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from evaluation import memory
-from firsttoken_sizing.engines.peak_memory import PEAK, PeakConstants
+from firsttoken_sizing.engines.spec import PeakConstants
+from firsttoken_sizing.engines.tensorrt_llm import PEAK_MEMORY
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared/data"
 
@@ -27,11 +28,11 @@ def batches(constants: PeakConstants, spread: float = 0.0) -> list[memory.Batch]
 
 
 def test_the_fit_finds_the_constants_that_made_the_batches() -> None:
-    assert astuple(memory.fit(batches(PEAK))) == pytest.approx(astuple(PEAK), rel=0.01)
+    assert astuple(memory.fit(batches(PEAK_MEMORY))) == pytest.approx(astuple(PEAK_MEMORY), rel=0.01)
 
 
 def test_a_few_batches_with_something_else_in_memory_do_not_move_the_fit() -> None:
-    made = batches(PEAK, 0.01)
+    made = batches(PEAK_MEMORY, 0.01)
     made[:40] = [replace(batch, peak_gib=2 * batch.peak_gib) for batch in made[:40]]
     errors = memory.errors_percent(memory.fit(made), made[40:])
 
@@ -46,7 +47,7 @@ def needs_data() -> None:
 def test_the_shipped_constants_are_what_the_data_give() -> None:
     needs_data()
 
-    assert astuple(memory.fit(memory.read(DATA))) == pytest.approx(astuple(PEAK), rel=1e-3)
+    assert astuple(memory.fit(memory.read(DATA))) == pytest.approx(astuple(PEAK_MEMORY), rel=1e-3)
 
 
 def test_configurations_that_were_left_out_are_inside_the_goal() -> None:

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.catalog import gpus, models, resolve_gpu, resolve_model
-from firsttoken_sizing.engines.peak_memory import PEAK, PeakConstants, fitted_amounts, held_gib, peak_memory_gib
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.peak_memory import fitted_amounts, held_gib, peak_memory_gib
+from firsttoken_sizing.engines.spec import PeakConstants
 from firsttoken_sizing.errors import InvalidInput
 
 NOTHING = PeakConstants(*(0.0 for _ in fields(PeakConstants)))
@@ -77,7 +79,12 @@ def test_more_requests_never_take_less(model: object, gpu: object, batch: int, t
 def test_each_constant_has_its_amount() -> None:
     amounts = fitted_amounts(resolve_model("LLaMA v2 70B"), resolve_gpu("H100-SXM-80GB"), "FP8", 8, 4, 100.0)
 
-    assert len(amounts) == len(fields(PEAK))
+    assert len(amounts) == len(fields(PeakConstants))
+
+
+def test_an_engine_that_was_not_measured_has_no_peak() -> None:
+    with pytest.raises(InvalidInput, match="vLLM was not measured"):
+        peak(engine=Engine.VLLM)
 
 
 @pytest.mark.parametrize("field", ["batch", "tensor_parallel", "input_tokens", "output_tokens"])

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_sizing import Arrivals, Hardware, Sizing, size
-from firsttoken_sizing.optimize.error_band import POISSON_MODEL_ERROR_PERCENT
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import shipped_step
-from firsttoken_sizing.step.bands import EASIEST_PERCENT, Regime, band_percent, spread_percent
+from firsttoken_sizing.step.bands import Regime, band_percent, spread_percent
 from tests.fixtures.worked_examples import H100, LLAMA_8B_H100_FP8, call_center, call_center_profile
 
 ONE_GPU = Hardware(gpus=(H100,), tensor_parallel=1)
@@ -46,7 +46,7 @@ def test_lengths_away_from_the_measured_ones_have_a_wider_band() -> None:
 
 
 def test_a_poisson_answer_adds_the_error_of_its_own_model() -> None:
-    assert answer(arrivals=Arrivals.POISSON).error_band_percent >= POISSON_MODEL_ERROR_PERCENT
+    assert answer(arrivals=Arrivals.POISSON).error_band_percent >= PARAMETERS.bands.poisson_percent
 
 
 def test_a_fit_through_few_points_has_the_band_of_few() -> None:
@@ -56,4 +56,6 @@ def test_a_fit_through_few_points_has_the_band_of_few() -> None:
 
     sizing = size(replace(question, workload=replace(question.workload, input_tokens=2500)))
 
-    assert sizing.error_band_percent >= 30 / math.sqrt(2) > band_percent(Regime.FITTED, EASIEST_PERCENT)
+    assert (
+        sizing.error_band_percent >= 30 / math.sqrt(2) > band_percent(Regime.FITTED, PARAMETERS.bands.easiest_percent)
+    )

@@ -8,6 +8,7 @@ import pytest
 
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.load_model import Rate, rate_of
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step import StepModel
@@ -27,7 +28,7 @@ def static() -> Rate:
         at=lambda rate: static_batch.predict_static_poisson(STEP, LENGTHS, 64, rate),
         capacity=lambda meets: static_batch.static_capacity(STEP, LENGTHS, 64, meets),
         stable=static_batch.static_saturation_rate(STEP, LENGTHS, 64),
-        utilization=static_batch.MAX_UTILIZATION,
+        utilization=PARAMETERS.capacity.max_utilization,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.disaggregated import (
     Disaggregated,
@@ -148,7 +149,7 @@ def test_the_answer_keeps_the_sla_and_a_worker_less_breaks_it() -> None:
         (found.prefill_workers, found.decode_workers - 1),
     ):
         busiest = max(40 / (most * workers) for most, workers in ((most_prefill, prefill), (most_decode, decode)))
-        assert busiest > poisson.MAX_UTILIZATION or not kept(prefill, decode)
+        assert busiest > PARAMETERS.capacity.max_utilization or not kept(prefill, decode)
 
 
 @pytest.mark.parametrize(

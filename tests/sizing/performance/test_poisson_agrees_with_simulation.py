@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Point
@@ -97,5 +98,5 @@ def test_capacity_never_exceeds_the_utilization_cap() -> None:
 
     capacity = poisson.capacity(LLAMA_8B, lengths, lambda _: True)
 
-    assert capacity == poisson.MAX_UTILIZATION * poisson.saturation_rate(LLAMA_8B, lengths)
+    assert capacity == PARAMETERS.capacity.max_utilization * poisson.saturation_rate(LLAMA_8B, lengths)
     assert poisson.capacity(LLAMA_8B, lengths, lambda _: False) < 0.001

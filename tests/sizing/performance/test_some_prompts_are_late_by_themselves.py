@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.lengths import Lengths, Spread, lengths_of
-from firsttoken_sizing.performance.work import TYPICAL_DEVIATION, Work, work_of
+from firsttoken_sizing.performance.work import Work, work_of
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Workload
 
@@ -25,7 +26,7 @@ STEP = StepModel(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("deviation", [0.4, TYPICAL_DEVIATION, 1.2])
+@pytest.mark.parametrize("deviation", [0.4, PARAMETERS.lengths.prompt_deviation, 1.2])
 @pytest.mark.parametrize("cached", [0.0, 0.6])
 def test_it_is_the_share_that_draws_of_lengths_have(deviation: float, cached: float) -> None:
     work = replace(WORK, prompt_deviation=deviation, uncached_share=1 - cached)
@@ -68,7 +69,7 @@ def test_lengths_are_spread_as_declared_or_as_in_recorded_traffic() -> None:
     declared = lengths_of(Workload(3000, 500, input_tokens_p99=12000))
 
     assert work_of(STEP, declared, 40).prompt_deviation == pytest.approx(0.70, rel=0.05)
-    assert work_of(STEP, lengths_of(Workload(3000, 500)), 40).prompt_deviation == TYPICAL_DEVIATION
+    assert work_of(STEP, lengths_of(Workload(3000, 500)), 40).prompt_deviation == PARAMETERS.lengths.prompt_deviation
 
 
 def test_the_deviation_is_that_of_the_logarithm() -> None:

@@ -1,4 +1,4 @@
-"""Source of `MAX_UTILIZATION`: published Poisson against offline throughput of the same systems."""
+"""Source of `PARAMETERS.capacity.max_utilization`: published Poisson against offline throughput of the same systems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from firsttoken_sizing import Arrivals, Percentile, size
-from firsttoken_sizing.performance.poisson import MAX_UTILIZATION
+from firsttoken_sizing.parameters import PARAMETERS
 from tests.fixtures.worked_examples import call_center
 
 MLPERF_CSV = Path(__file__).resolve().parents[4] / "shared/data/mlperf_v41_llm.csv"
@@ -33,7 +33,7 @@ def test_seventeen_systems_serve_llama2_70b_at_a_median_of_0_90_of_offline() -> 
     ratios = server_over_offline("llama2-70b-99")
 
     assert len(ratios) == 17
-    assert median(ratios) == pytest.approx(MAX_UTILIZATION, abs=0.005)
+    assert median(ratios) == pytest.approx(PARAMETERS.capacity.max_utilization, abs=0.005)
     assert (min(ratios), max(ratios)) == pytest.approx((0.84, 0.99), abs=0.005)
 
 
@@ -46,5 +46,5 @@ def test_the_other_models_reach_more_so_the_cap_is_the_careful_one(model: str) -
 def test_no_limit_is_so_loose_that_a_replica_is_sized_above_the_cap(percentile: Percentile) -> None:
     sizing = size(call_center(ttft_milliseconds=1e6, percentile=percentile, arrivals=Arrivals.POISSON))
 
-    assert sizing.utilization_cap_percent == pytest.approx(100 * MAX_UTILIZATION)
+    assert sizing.utilization_cap_percent == pytest.approx(100 * PARAMETERS.capacity.max_utilization)
     assert sizing.binding_constraint == "Utilization"

@@ -66,11 +66,16 @@ def fold(name: str) -> str:
     return re.sub(r"[\s_.\-]+", "-", name.strip().casefold())
 
 
-def read_entries(catalog: str) -> list[dict[str, Any]]:
-    """The entries of one shipped data file (`models` or `gpus`)."""
+def read_document(catalog: str) -> dict[str, Any]:
+    """One shipped data file (`models`, `gpus`, ...)."""
     text = resources.files("firsttoken_sizing.catalog").joinpath("data", f"{catalog}.json").read_text(encoding="utf-8")
-    document = json.loads(text)
+    document: dict[str, Any] = json.loads(text)
     if document["schema"] != SCHEMA:
         raise ValueError(f"{catalog}.json has schema {document['schema']}, this version reads {SCHEMA}")
-    entries: list[dict[str, Any]] = document[catalog]
+    return document
+
+
+def read_entries(catalog: str) -> list[dict[str, Any]]:
+    """The entries of one shipped data file."""
+    entries: list[dict[str, Any]] = read_document(catalog)[catalog]
     return entries

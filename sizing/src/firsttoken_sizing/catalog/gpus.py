@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from firsttoken_sizing.catalog._names import Index, read_entries
+from firsttoken_sizing.catalog._names import Index, read_document, read_entries
 from firsttoken_sizing.errors import UnknownGPU
 
 
@@ -52,6 +52,8 @@ class Gpu:
     notes: str
     nvlink_bridge_gpus: int | None = None
     """GPUs that a bridge joins where the product comes with one; None: none, or an option that few have."""
+    nvlink_domain_gpus: int | None = None
+    """GPUs that one NVLink domain joins where that is more than a server."""
 
     @property
     def memory_gib(self) -> float:
@@ -64,6 +66,16 @@ class Gpu:
     def has_server_wide_link(self) -> bool:
         """True where every GPU of a server reaches every other over NVLink (bridges join two or four cards only)."""
         return self.nvlink_gb_per_second_bidirectional is not None and "pcie" not in self.form_factor.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Figures of a GPU of which the catalog does not give them."""
+
+    multiprocessors: int
+    gpus_per_server: int
+    """Of a card that is sold singly, where a replica needs several."""
+    pcie_gb_per_second_bidirectional: float
 
 
 def resolve_gpu(name: str, *, field: str = "hardware.gpus") -> Gpu:
@@ -95,6 +107,13 @@ def gpus() -> tuple[Gpu, ...]:
 @cache
 def _index() -> Index[Gpu]:
     return Index([_gpu(entry) for entry in read_entries("gpus")], implied=_implied_names)
+
+
+@cache
+def assumed() -> Assumed:
+    """What stands in the place of a figure that is not known."""
+    entries = read_document("gpus")["assumed"]
+    return Assumed(**{name: entry["value"] for name, entry in entries.items()})
 
 
 def _gpu(entry: dict[str, Any]) -> Gpu:

@@ -12,25 +12,8 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from firsttoken_sizing.catalog._names import read_entries
-from firsttoken_sizing.catalog.gpus import Gpu, resolve_gpu
-
-NETWORK_EFFICIENCY = 0.94
-"""Share of an adapter's line rate that collectives reach: 46 to 48 GB/s of 400 Gb/s, "should" of an NCCL maintainer
-(NVIDIA/nccl-tests issue 290); three servers with 4 x 200 Gb/s reached 96 of 100 GB/s (issue 119)."""
-DEFAULT_NETWORK_GBIT_PER_SERVER = 100
-"""Network of servers without a reference design of their own (PCIe cards): one adapter that all their GPUs share. A
-careful choice, not a measurement."""
-NETWORK_MESSAGE_SECONDS = 22e-6
-"""Start of a large message between servers: 8.4 us of launch and 14 us a hop (NCCL 2.20 src/graph/tuning.cc, `baseLat`
-and `hwLat` of Ring/Simple over NET)."""
-_TREE_BASE_SECONDS, _TREE_NVLINK_SECONDS, _TREE_NETWORK_SECONDS = 6.8e-6, 0.6e-6, 5.0e-6
-"""A small all-reduce over servers, up and down a tree: launch, a hop over NVLink, one over the network (NCCL 2.20
-src/graph/tuning.cc, Tree/LL)."""
-_GPUS_OF_A_RACK = {"NVL72": 72}
-"""GPUs that one NVLink domain joins where that is more than a server, by what the form factor says."""
-_PCIE_GB_PER_SECOND = 64.0
-"""PCIe 4.0 x16, both directions: where the catalog does not say."""
+from firsttoken_sizing.catalog._names import read_document, read_entries
+from firsttoken_sizing.catalog.gpus import Gpu, assumed, resolve_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +28,21 @@ class Link:
     def seconds(self, size_bytes: float) -> float:
         """Time of a message of so many bytes."""
         return self.latency_seconds + size_bytes / (self.bandwidth_gb_per_second * 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What an exchange between servers costs."""
+
+    efficiency: float
+    """Share of an adapter's line rate that collectives reach."""
+    default_gigabits_per_second_per_server: float
+    message_seconds: float
+    """Start of a large message."""
+    tree_base_seconds: float
+    """Launch of a small all-reduce over servers, up and down a tree; below, a hop of it over NVLink and the network."""
+    tree_nvlink_seconds: float
+    tree_network_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,9 @@ def link(gpu: Gpu, gpus_in_group: int, gpus_per_server: int) -> Link:
     seconds_per_gb = 2 * (servers - 1) / servers / network
     if members > 1:
         seconds_per_gb += 1 / _inside(gpu, members).bandwidth_gb_per_second
-    hops = (members - 1) * _TREE_NVLINK_SECONDS + math.ceil(math.log2(servers)) * _TREE_NETWORK_SECONDS
-    return Link(1 / seconds_per_gb, _TREE_BASE_SECONDS + 2 * hops)
+    costs = _costs()
+    hops = (members - 1) * costs.tree_nvlink_seconds + math.ceil(math.log2(servers)) * costs.tree_network_seconds
+    return Link(1 / seconds_per_gb, costs.tree_base_seconds + 2 * hops)
 
 
 def transfer(gpu: Gpu, *, same_server: bool, gpus_per_server: int) -> Link:
@@ -85,7 +84,7 @@ def transfer(gpu: Gpu, *, same_server: bool, gpus_per_server: int) -> Link:
     """
     if same_server:
         return _inside(gpu, 2)
-    return Link(_network_gb_per_second(gpu, gpus_per_server), NETWORK_MESSAGE_SECONDS)
+    return Link(_network_gb_per_second(gpu, gpus_per_server), _costs().message_seconds)
 
 
 def leaves_server(gpu: Gpu, gpus_in_group: int, gpus_per_server: int) -> bool:
@@ -94,14 +93,14 @@ def leaves_server(gpu: Gpu, gpus_in_group: int, gpus_per_server: int) -> bool:
 
 
 def _domain(gpu: Gpu, gpus_per_server: int) -> int:
-    rack = next((size for name, size in _GPUS_OF_A_RACK.items() if name in gpu.form_factor), 0)
-    return max(gpus_per_server, rack)
+    return max(gpus_per_server, gpu.nvlink_domain_gpus or 0)
 
 
 def _network_gb_per_second(gpu: Gpu, gpus_per_server: int) -> float:
     """Bandwidth of one GPU to another server."""
-    gigabits = _networks().get(gpu.name, DEFAULT_NETWORK_GBIT_PER_SERVER / gpus_per_server)
-    return NETWORK_EFFICIENCY * gigabits / 8
+    costs = _costs()
+    gigabits = _networks().get(gpu.name, costs.default_gigabits_per_second_per_server / gpus_per_server)
+    return costs.efficiency * gigabits / 8
 
 
 def _inside(gpu: Gpu, gpus_in_group: int) -> Link:
@@ -120,7 +119,7 @@ def _link_speed(gpu: Gpu, gpus_in_group: int) -> tuple[float, bool]:
     bridged = gpu.nvlink_bridge_gpus is not None and gpus_in_group <= gpu.nvlink_bridge_gpus
     if gpu.nvlink_gb_per_second_bidirectional is not None and (gpu.has_server_wide_link or bridged):
         return gpu.nvlink_gb_per_second_bidirectional, True
-    return gpu.pcie_gb_per_second_bidirectional or _PCIE_GB_PER_SECOND, False
+    return gpu.pcie_gb_per_second_bidirectional or assumed().pcie_gb_per_second_bidirectional, False
 
 
 @cache
@@ -133,6 +132,11 @@ def _measured() -> tuple[_Measured, ...]:
         )
         for entry in read_entries("all_reduce")
     )
+
+
+@cache
+def _costs() -> _Costs:
+    return _Costs(**{name: entry["value"] for name, entry in read_document("networks")["costs"].items()})
 
 
 @cache

@@ -2,21 +2,22 @@
 
 The reserves of `memory` are what an engine sets aside before it serves; this is what a batch of known size takes, built
 up from its parts: weights, the KV cache of every token, the activations of the prompts, the logits, the CUDA context
-and the communication buffers. Weights and cache are arithmetic; the rest has ten constants, fitted to TensorRT-LLM
-0.9.0 (`benchmarks/evaluation/memory.py`). It says nothing of speed, and nothing of the page cache of the operating
-system, which a GH200 keeps in the memory of its GPU: 0 to 20 GB in that data.
+and the communication buffers. Weights and cache are arithmetic; the rest has ten constants in the engine's file, fitted
+to TensorRT-LLM 0.9.0 (`benchmarks/evaluation/memory.py`). It says nothing of speed, and nothing of the page cache of the
+operating system, which a GH200 keeps in the memory of its GPU: 0 to 20 GB in that data.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 from firsttoken_sizing.catalog.gpus import Gpu
 from firsttoken_sizing.catalog.models import KV_BYTES_PER_ELEMENT, Model
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
-from firsttoken_sizing.engines import tensorrt_llm
+from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.engines.memory import largest_kv_share
+from firsttoken_sizing.engines.spec import PeakConstants
 from firsttoken_sizing.errors import InvalidInput
 
 _GIB = 2**30
@@ -24,49 +25,6 @@ _HALF = 2
 """Bytes of a number in 16 bits: activations and embeddings stay at that in quantized engines."""
 _RECENT = frozenset({"hopper", "blackwell"})
 """Architectures whose libraries take the larger share of memory (measured on Hopper; newer ones are taken for it)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeakConstants:
-    """Fitted constants. Gibibytes, or counts of 16-bit numbers kept alive for each token or vocabulary entry."""
-
-    context_gib: float
-    """CUDA context and libraries."""
-    recent_context_gib: float
-    """The same, on top, for Hopper and newer."""
-    hidden_vectors: float
-    """Vectors of the hidden size for each prompt token."""
-    hidden_vectors_8_bit: float
-    """The same, on top, where activations are quantized as well."""
-    feed_forward_vectors: float
-    """Vectors of the feed-forward width (both halves of a gated one), divided by TP."""
-    attention_vectors: float
-    """Vectors of the width of queries, keys and values, divided by TP."""
-    logits_per_vocabulary_entry: float
-    """Numbers for each entry of the vocabulary and sequence: logits and the workspace of sampling."""
-    peer_gib: float
-    """Communication buffers for each other GPU of the tensor-parallel group."""
-    first_peer_gib: float
-    """Memory that tensor parallelism takes however many GPUs."""
-    linked_peer_gib: float
-    """On top of `peer_gib` for each other GPU behind NVLink, on Hopper and newer."""
-
-
-PEAK = PeakConstants(
-    context_gib=0.5515,
-    recent_context_gib=0.5595,
-    hidden_vectors=4.039,
-    hidden_vectors_8_bit=0.7705,
-    feed_forward_vectors=1.516,
-    attention_vectors=0.4001,
-    logits_per_vocabulary_entry=14.3,
-    peer_gib=0.3461,
-    first_peer_gib=0.9453,
-    linked_peer_gib=0.4874,
-)
-"""Fitted to the 58 configurations of NVIDIA's TensorRT-LLM 0.9.0 sweep (course DLI S-FX-18, trt_llm_0_9_0_dli.csv) by
-`benchmarks/evaluation/memory.py`. Left out one at a time, the median error of the peak is 0.8 %, the mean 2.7 % (nearly
-all of it on GH200)."""
 
 
 def peak_memory_gib(
@@ -78,12 +36,13 @@ def peak_memory_gib(
     batch: int,
     input_tokens: float,
     output_tokens: float,
-    constants: PeakConstants = PEAK,
+    engine: Engine = DEFAULT,
+    constants: PeakConstants | None = None,
 ) -> float:
     """Largest memory in use on one GPU, in GiB, while `batch` equal requests run from prompt to last token.
 
-    The KV cache is as wide as TensorRT-LLM keeps it (`tensorrt_llm`), and all prompts are computed at once.
-    Raises `InvalidInput` for a batch, lengths or parallelism below 1.
+    The KV cache is as wide as the engine keeps it, and all prompts are computed at once. Raises `InvalidInput` for a
+    batch, lengths or parallelism below 1, and for an engine without constants; `constants`: others than its own.
     """
     for field, value in (
         ("batch", batch),
@@ -93,20 +52,25 @@ def peak_memory_gib(
     ):
         if not (math.isfinite(value) and value >= 1):
             raise InvalidInput(field, f"{value} is below 1", "use 1 or more")
-    known = held_gib(model, precision, tensor_parallel, batch, input_tokens + output_tokens)
+    constants = constants or engine.spec.peak_memory
+    if constants is None:
+        raise InvalidInput("sizing.engine", f"the peak memory of {engine} was not measured", f"use {DEFAULT}")
+    known = held_gib(model, precision, tensor_parallel, batch, input_tokens + output_tokens, engine)
     amounts = fitted_amounts(model, gpu, precision, tensor_parallel, batch, input_tokens)
     values: tuple[float, ...] = astuple(constants)
     return known + sum(constant * amount for constant, amount in zip(values, amounts, strict=True))
 
 
-def held_gib(model: Model, precision: str, tensor_parallel: int, batch: int, request_tokens: float) -> float:
+def held_gib(
+    model: Model, precision: str, tensor_parallel: int, batch: int, request_tokens: float, engine: Engine = DEFAULT
+) -> float:
     """Weights and KV cache of one GPU in GiB: the part without fitted constants.
 
     Every GPU holds the whole table of input embeddings, and its share of the rest.
     """
     embeddings = model.vocabulary_size * model.hidden_size * _HALF
     weights = max(0.0, model.weight_bytes(precision) - embeddings) / tensor_parallel + embeddings
-    kv_width = tensorrt_llm.SPEC.kv_cache_bits(model, precision) / (8 * KV_BYTES_PER_ELEMENT)
+    kv_width = engine.spec.kv_cache_bits(model, precision) / (8 * KV_BYTES_PER_ELEMENT)
     cache = batch * model.kv_bytes(request_tokens) * kv_width * largest_kv_share(model, tensor_parallel)
     return (weights + cache) / _GIB
 

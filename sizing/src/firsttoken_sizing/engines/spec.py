@@ -86,6 +86,35 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class PeakConstants:
+    """Fitted constants of the memory that a static batch takes (`peak_memory`).
+
+    Gibibytes, or counts of 16-bit numbers kept alive for each token or vocabulary entry.
+    """
+
+    context_gib: float
+    """CUDA context and libraries."""
+    recent_context_gib: float
+    """The same, on top, for Hopper and newer."""
+    hidden_vectors: float
+    """Vectors of the hidden size for each prompt token."""
+    hidden_vectors_8_bit: float
+    """The same, on top, where activations are quantized as well."""
+    feed_forward_vectors: float
+    """Vectors of the feed-forward width (both halves of a gated one), divided by TP."""
+    attention_vectors: float
+    """Vectors of the width of queries, keys and values, divided by TP."""
+    logits_per_vocabulary_entry: float
+    """Numbers for each entry of the vocabulary and sequence: logits and the workspace of sampling."""
+    peer_gib: float
+    """Communication buffers for each other GPU of the tensor-parallel group."""
+    first_peer_gib: float
+    """What tensor parallelism takes however many GPUs."""
+    linked_peer_gib: float
+    """On top of `peer_gib` for each other GPU behind NVLink, on Hopper and newer."""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSpec:
     """One engine, as it is installed unless a field says otherwise."""
 
@@ -108,6 +137,8 @@ class EngineSpec:
     """Source of `scheduler` and `max_batch`."""
     releases: tuple[Release, ...] = (Release(CURRENT, "engines of 2025 and 2026"),)
     """Those that were calibrated, the current one first."""
+    peak_memory: PeakConstants | None = None
+    """Of one static batch; None: not measured."""
     labels: tuple[str, ...] = ()
     """Whole names that benchmark files write in place of `name`."""
 

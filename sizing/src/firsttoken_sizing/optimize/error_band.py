@@ -14,19 +14,13 @@ from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound
 from firsttoken_sizing.optimize.optimizations import is_as_installed
 from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import Origin, StepModel, basis_of, shipped_keys
 from firsttoken_sizing.step.bands import Regime, band_percent, prior_regime, spread_percent
 from firsttoken_sizing.workload import Arrivals
-
-POISSON_MODEL_ERROR_PERCENT = 7.0
-"""Error that the Poisson model adds to that of the fit: the 90th percentile of its distance from the discrete-event
-simulation in TTFT P95, over all kinds of replicas (benchmarks/evaluation/poisson.py)."""
-FEWEST_POINTS, BAND_OF_ONE_POINT_PERCENT = 8, 30.0
-"""Bands were measured with fits of at least so many points. One of n < 8 points passes through them whatever it says
-elsewhere: its band is at least 30 % / sqrt(n)."""
 
 
 def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> tuple[Basis, float]:
@@ -39,9 +33,9 @@ def basis_and_band(question: Question, bound: CandidateBound, point: Point) -> t
         is_collected=fitted.is_collected,
         mixture_of_experts=question.model.experts is not None,
     )
-    if fitted.origin is Origin.PROFILES and fitted.points < FEWEST_POINTS:
-        band = max(band, BAND_OF_ONE_POINT_PERCENT / math.sqrt(fitted.points))
-    return basis, math.hypot(band, POISSON_MODEL_ERROR_PERCENT) if question.arrivals is Arrivals.POISSON else band
+    if fitted.origin is Origin.PROFILES and fitted.points < PARAMETERS.bands.least_points:
+        band = max(band, PARAMETERS.bands.one_point_percent / math.sqrt(fitted.points))
+    return basis, math.hypot(band, PARAMETERS.bands.poisson_percent) if question.arrivals is Arrivals.POISSON else band
 
 
 def _difficulty_percent(question: Question, bound: CandidateBound, point: Point) -> float:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.load_model import Rate, arriving, whole_replicas
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.workload import Arrivals, Batching, Routing
@@ -41,7 +41,7 @@ def replicas_together(question: Question, alone: Evaluation, rate: float) -> int
 
     `alone`: the evaluation of a replica by itself; that many of those as `rate` needs are always enough.
     """
-    highest = poisson.MAX_UTILIZATION * alone.saturation_requests_per_second
+    highest = PARAMETERS.capacity.max_utilization * alone.saturation_requests_per_second
     low, high = whole_replicas(rate / highest), whole_replicas(rate / alone.capacity)
 
     def enough(replicas: int) -> bool:

@@ -12,7 +12,7 @@ from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, In
 from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
 from firsttoken_sizing.optimize.load_model import load_model_of
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.performance import closed_loop
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.step import Origin
 from firsttoken_sizing.workload import Arrivals, Limit, Sla
@@ -47,13 +47,13 @@ def _slots(bound: CandidateBound) -> str:
 
 
 def judged_sla(question: Question) -> Sla:
-    """The limits that a load by the model must keep: in a closed loop less a margin (`closed_loop.LATENCY_MARGIN`)."""
+    """The limits that a load by the model must keep: in a closed loop less a margin (`latency_margin`)."""
     sla = question.request.sla
     if question.arrivals is Arrivals.POISSON:
         return sla
 
     def less(limit: Limit | None) -> Limit | None:
-        return limit and replace(limit, milliseconds=limit.milliseconds * (1 - closed_loop.LATENCY_MARGIN))
+        return limit and replace(limit, milliseconds=limit.milliseconds * (1 - PARAMETERS.capacity.latency_margin))
 
     return replace(
         sla,

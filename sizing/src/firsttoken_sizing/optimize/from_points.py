@@ -14,6 +14,7 @@ from firsttoken_sizing.optimize.error_band import basis_and_band
 from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
 from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import closed_loop, measured
 from firsttoken_sizing.performance.limits import Bound, bounds, meets, tightest
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
@@ -22,9 +23,6 @@ from firsttoken_sizing.step import Origin, speed_key
 from firsttoken_sizing.step.bands import Regime, band_percent
 from firsttoken_sizing.step.samples import usable_samples
 from firsttoken_sizing.workload import Sla
-
-_ALONE = 1.5
-"""Concurrency up to which a measured request counts as being alone."""
 
 
 def from_points(question: Question, bound: CandidateBound) -> Evaluation | InfeasibleCandidate | None:
@@ -50,7 +48,7 @@ def from_points(question: Question, bound: CandidateBound) -> Evaluation | Infea
         return None
     if chosen is None:
         lowest = min(filled, key=lambda p: p.concurrency or math.inf)
-        if lowest.concurrency is None or lowest.concurrency > _ALONE:
+        if lowest.concurrency is None or lowest.concurrency > PARAMETERS.capacity.alone_concurrency:
             return None
         return infeasible_by_latency(bound.candidate, lowest, sla, bound.memory)
     fastest = max(p.requests_per_second for p in bound.points)

@@ -6,6 +6,7 @@ import math
 
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.optimize.evaluation import Candidate, InfeasibleCandidate
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.limits import bounds
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.request import Infeasible
@@ -53,7 +54,8 @@ def infeasible_by_latency(candidate: Candidate, alone: Point, sla: Sla, memory: 
     worst = max(broken, key=lambda b: b.share or (b.mean_milliseconds or 0.0) / b.limit.milliseconds)
     value = worst.value_milliseconds if worst.value_milliseconds is not None else worst.mean_milliseconds or 0.0
     cause, field = _BY_METRIC[worst.metric]
-    load = "one request alone" if (alone.concurrency or 0.0) <= 1.5 else f"concurrency {alone.concurrency:g}"
+    is_alone = (alone.concurrency or 0.0) <= PARAMETERS.capacity.alone_concurrency
+    load = "one request alone" if is_alone else f"concurrency {alone.concurrency:g}"
     sentence = (
         f"{worst.name} of {load} is {value:.1f} ms on {key.gpus_per_replica} x {key.gpu} {key.precision}, above the"
         f" limit of {worst.limit.milliseconds:g} ms, and no number of replicas changes that; raise the limit to at"

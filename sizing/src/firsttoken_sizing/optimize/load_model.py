@@ -14,6 +14,7 @@ import numpy as np
 
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.evaluation import CandidateBound
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import closed_loop, poisson, static_batch
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import tightest
@@ -171,7 +172,7 @@ def rate_of(
         at=lambda rate: poisson.predict(step, lengths, rate, scheduler, replicas, routing),
         capacity=lambda meets: poisson.capacity(step, lengths, meets, scheduler, replicas, routing),
         stable=stable,
-        utilization=poisson.MAX_UTILIZATION,
+        utilization=PARAMETERS.capacity.max_utilization,
     )
 
 
@@ -188,5 +189,5 @@ def _static_rate(bound: CandidateBound, lengths: Lengths) -> Rate:
         at=lambda rate: static_batch.predict_static_poisson(step, lengths, batch, rate),
         capacity=lambda meets: static_batch.static_capacity(step, lengths, batch, meets),
         stable=stable,
-        utilization=static_batch.MAX_UTILIZATION,
+        utilization=PARAMETERS.capacity.max_utilization,
     )

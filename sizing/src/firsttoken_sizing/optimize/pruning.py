@@ -19,7 +19,7 @@ from firsttoken_sizing.optimize.from_model import judged_sla
 from firsttoken_sizing.optimize.load_model import arriving, in_flight, load_model_of, whole_replicas
 from firsttoken_sizing.optimize.plan import Plan, cost_of_capacity
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Arrivals, Routing
@@ -79,7 +79,7 @@ def _keeps(question: Question, bound: CandidateBound, rate: float, replicas: int
     if question.arrivals is Arrivals.CLOSED_LOOP:
         point = in_flight(bound, question.lengths).lightest(careful)
         return point is not None and ((point.concurrency or 0.0) <= 1 or meets(point, judged_sla(question)) is True)
-    if rate > poisson.MAX_UTILIZATION * bound.most_requests_per_second:
+    if rate > PARAMETERS.capacity.max_utilization * bound.most_requests_per_second:
         return False
     load_model = arriving(bound, question.lengths, replicas, routing)
     return meets(load_model.at(careful), judged_sla(question)) is True

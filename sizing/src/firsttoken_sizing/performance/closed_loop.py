@@ -25,10 +25,6 @@ from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
 
-LATENCY_MARGIN = 0.05
-"""Share of a latency limit that an answer from this model keeps free: it is sized to `limit * (1 - margin)`. With it
-fewer than 5 % of the sizing questions of `benchmarks/evaluation/questions.py` (lengths left out) end more than 5 % over
-the limit; a measured point needs none."""
 _MOST_ROUNDS = 3
 _SIMULATED_REQUESTS = 500
 

@@ -31,6 +31,7 @@ from firsttoken_sizing.catalog.interconnect import transfer
 from firsttoken_sizing.catalog.models import Model
 from firsttoken_sizing.engines.memory import largest_kv_share
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.batch_service import drawn_multiples, poisson_arrivals, serve
 from firsttoken_sizing.performance.lengths import Lengths
@@ -107,14 +108,14 @@ def size_disaggregated(
 ) -> Disaggregated | None:
     """The fewest GPUs whose operating point at `rate` (requests a second) `meets` the SLA; None where none does.
 
-    Both pools stay below `poisson.MAX_UTILIZATION` of their largest rates. For each number of decode workers, from the
+    Both pools stay below `max_utilization` of their largest rates. For each number of decode workers, from the
     fewest on, the fewest prefill workers that do; it ends where decode workers alone are no cheaper than the best so
     far. More workers of either kind never worsen a latency, so each search is a bisection.
     """
     most_prefill = _prefill_rate(pool.step, lengths, scheduler)
     most_decode = poisson.saturation_rate(pool.step, _decode_lengths(lengths))
     fewest_prefill, fewest_decode = (
-        max(1, ceiling(rate / (poisson.MAX_UTILIZATION * most))) for most in (most_prefill, most_decode)
+        max(1, ceiling(rate / (PARAMETERS.capacity.max_utilization * most))) for most in (most_prefill, most_decode)
     )
     most_prefill_workers = 2 * fewest_prefill + _enough_prefill(pool.step, lengths, rate)
     waits: dict[int, NDArray[np.float64]] = {}

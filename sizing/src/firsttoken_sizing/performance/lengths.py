@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.rounding import NOISE
 from firsttoken_sizing.workload import Workload
 
@@ -23,9 +24,6 @@ _STANDARD_NORMAL = NormalDist()
 _STRATA_EDGES = np.concatenate(([0.0], [_STANDARD_NORMAL.cdf(z) for z in np.linspace(-2.75, 3.5, 26)], [1.0]))
 """Evenly in standard deviations: the tail, where head-of-line blocking comes from, gets strata of its own."""
 _POINTS_A_STRATUM = 8
-_STEEPEST_TAIL = 1.0
-"""Most that the logarithm of a length rises in one standard deviation beyond the outermost declared quantile: lengths
-that were not declared must not outweigh the declared ones."""
 _CLOSEST_SCORES = 1e-9
 
 
@@ -160,7 +158,7 @@ def _between_quantiles(pairs: Sequence[tuple[float, float]]) -> Spread:
     """The logarithm of the length is linear in the normal score between quantiles (exact for a log-normal one)."""
     z = np.array([_STANDARD_NORMAL.inv_cdf(share) for share, _ in pairs])
     logs = np.log([tokens for _, tokens in pairs])
-    slopes = np.minimum(np.diff(logs) / np.maximum(np.diff(z), _CLOSEST_SCORES), _STEEPEST_TAIL)
+    slopes = np.minimum(np.diff(logs) / np.maximum(np.diff(z), _CLOSEST_SCORES), PARAMETERS.lengths.steepest_tail)
     scores = _scores()
     inside = np.interp(scores, z, logs)
     below = np.minimum(0.0, scores - z[0]) * slopes[0]

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.decode import decode_times
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.line import is_straight
@@ -38,13 +39,6 @@ Floats = NDArray[np.float64]
 _SEED = 20240502
 _CHAINS = 1024
 _BISECTIONS = 12
-MAX_UTILIZATION = 0.9
-"""Largest share of the stable rate that a replica is sized for.
-
-The median of what MLPerf Inference v4.1 shows for llama2-70b-99 on H100 (docs/design/sizing.md, and
-tests/sizing/performance/test_utilization_cap_is_what_mlperf_shows.py). Other models reach more there, but
-`ITL = w0 / (1 - rho)`: at 0.9 a rate that is 5 % higher means a latency 1.8 times as long, and the fits are no better
-than 5 %."""
 _WHOLE_PROMPTS = Scheduler()
 
 
@@ -131,10 +125,10 @@ def capacity(
 ) -> float:
     """Largest rate (requests a second) of one replica whose operating point `meets` the SLA; 0 where none does.
 
-    By bisection, never above `MAX_UTILIZATION` of the stable rate. NB: every search asks at the same rates, so a looser
+    By bisection, never above `max_utilization` of the stable rate. NB: every search asks at the same rates, so a looser
     SLA, which says yes wherever a tighter one does, never ends lower.
     """
-    highest = MAX_UTILIZATION * saturation_rate(step, lengths, scheduler)
+    highest = PARAMETERS.capacity.max_utilization * saturation_rate(step, lengths, scheduler)
     return largest(lambda rate: meets(predict(step, lengths, rate, scheduler, replicas, routing)), highest, _BISECTIONS)
 
 

@@ -16,14 +16,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.batch_service import drawn_multiples, longest_multiple, poisson_arrivals, serve
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.statistics import largest, latency_of, open_point
 from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.step.model import StepModel
 
-MAX_UTILIZATION = 0.9
-"""Largest share of the stable rate that a replica is sized for, as for in-flight batching (see `poisson.py`)."""
 _REQUESTS = 16384
 _SEED = 20240505
 _BISECTIONS = 14
@@ -104,9 +103,9 @@ def predict_static_poisson(step: StepModel, lengths: Lengths, batch: int, rate: 
 def static_capacity(step: StepModel, lengths: Lengths, batch: int, meets: Callable[[Point], bool]) -> float:
     """Largest rate (requests a second) whose operating point `meets` the SLA, by bisection; 0 where none does.
 
-    Never above `MAX_UTILIZATION` of the stable rate.
+    Never above `max_utilization` of the stable rate.
     """
-    highest = MAX_UTILIZATION * static_saturation_rate(step, lengths, batch)
+    highest = PARAMETERS.capacity.max_utilization * static_saturation_rate(step, lengths, batch)
     return largest(lambda rate: meets(predict_static_poisson(step, lengths, batch, rate)), highest, _BISECTIONS)
 
 

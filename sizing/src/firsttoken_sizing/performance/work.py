@@ -14,14 +14,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step.model import StepModel
 
 Value = TypeVar("Value", float, NDArray[np.float64])
-
-TYPICAL_DEVIATION = math.sqrt(math.log(2))
-"""Standard deviation of the logarithm of prompt lengths where no spread is declared: a log-normal law with a
-coefficient of variation of 1. Those of recorded traffic are 0.9 to 1.3 (Azure 2023 code, ServeGen, Mooncake)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Work:
     uncached_share: float
     """Share of a prompt, 0..1, that the prefix cache does not save."""
     output_tokens: float
-    prompt_deviation: float = TYPICAL_DEVIATION
+    prompt_deviation: float = PARAMETERS.lengths.prompt_deviation
     """Standard deviation of the natural logarithm of prompt lengths."""
 
     def seconds(self, prompt: Value, uncached: Value, output: Value) -> Value:
@@ -91,5 +88,7 @@ def work_of(step: StepModel, lengths: Lengths, concurrency: float) -> Work:
         input_tokens=lengths.input_tokens,
         uncached_share=lengths.uncached_input_tokens / lengths.input_tokens,
         output_tokens=lengths.output_tokens,
-        prompt_deviation=TYPICAL_DEVIATION if lengths.input_spread.is_fixed else lengths.input_spread.log_deviation,
+        prompt_deviation=PARAMETERS.lengths.prompt_deviation
+        if lengths.input_spread.is_fixed
+        else lengths.input_spread.log_deviation,
     )

@@ -17,6 +17,7 @@ from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.load_model import InFlightRequests, LoadModel, Rate, load_model_of
 from firsttoken_sizing.optimize.question import Question, check
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import measured
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.limits import meets
@@ -29,8 +30,6 @@ CONCURRENCIES = (1, 2, 5, 10, 25, 50, 100, 250)
 """Closed-loop loads of a curve for which none are asked: the ladder of the DLI course."""
 UTILIZATIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Poisson loads of a curve for which none are asked, as shares of the largest stable rate."""
-_ONE_REQUEST = 1.5
-"""Up to this concurrency a measured point is one request alone."""
 _FROM_BEST = (Basis.MEASURED, Basis.INTERPOLATED, Basis.FITTED, Basis.EXTRAPOLATED)
 
 
@@ -245,7 +244,7 @@ def _model_basis(question: Question, bound: CandidateBound) -> Basis:
 
 def _alone(points: Iterable[Point], load_model: LoadModel) -> Point:
     lightest = min(points, key=lambda p: p.concurrency or math.inf)
-    is_alone = lightest.concurrency is not None and lightest.concurrency <= _ONE_REQUEST
+    is_alone = lightest.concurrency is not None and lightest.concurrency <= PARAMETERS.capacity.alone_concurrency
     return lightest if is_alone and isinstance(load_model, InFlightRequests) else load_model.alone()
 
 

@@ -20,11 +20,10 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import Point
 
 FILE = "bands.json"
-EASIEST_PERCENT = 1.25
-"""Added to every difficulty: fits that agree are not therefore right."""
 _PERCENT = 100.0
 
 
@@ -60,7 +59,7 @@ def band_percent(
     bands = _bands()
     kinds = ((is_collected, mixture_of_experts), (True, mixture_of_experts), (is_collected, False), (False, False))
     factor = next(bands[regime, kind] for kind in kinds if (regime, kind) in bands)
-    return factor * (difficulty_percent + EASIEST_PERCENT)
+    return factor * (difficulty_percent + PARAMETERS.bands.easiest_percent)
 
 
 def spread_percent(requests_per_second: float, without_one: Sequence[float]) -> float:

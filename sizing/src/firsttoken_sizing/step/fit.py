@@ -15,16 +15,12 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.calibration import TERMS, Calibration
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import StepWork
 from firsttoken_sizing.step.samples import Sample
 
-CONSTANT_SPREAD, SHAPE_SPREAD = 0.5, 0.1
-"""Distance (one standard deviation of the logarithm) of a configuration's constants from the engine's, and of the shape
-from 1. Chosen by cross-validation over the workloads of nim_dli.csv, where it hardly matters: with spreads of 0.2 to 1
-and 0.06 to 0.2 the median held-out error of requests a second stays within 1.1 to 1.2 %, the mean within 1.9 to 2.2."""
-_NOISE = 0.03
 _MOST_ITERATIONS = 40
 _LONGEST_MOVE = 0.7
 _CONVERGED = 1e-5
@@ -68,7 +64,7 @@ def fit_constants(
     work_at: Callable[[float], StepWork],
     prior: Calibration,
     *,
-    spread: float = CONSTANT_SPREAD,
+    spread: float = PARAMETERS.fit.constant_spread,
 ) -> Fit:
     """Constants and batch shape of the configuration that was measured. Needs one sample or more.
 
@@ -78,7 +74,7 @@ def fit_constants(
     nodes = np.unique(costs.concurrency)
     hats = np.stack([np.interp(costs.concurrency, nodes, row) for row in np.eye(len(nodes))], axis=1)
     size = len(TERMS)
-    spreads = np.concatenate([np.full(size, spread), np.full(len(nodes), SHAPE_SPREAD)])
+    spreads = np.concatenate([np.full(size, spread), np.full(len(nodes), PARAMETERS.fit.shape_spread)])
     unknown, covariance, cost = _minimize(lambda u: _residuals(costs, hats, u), spreads)
     constants = np.array(astuple(prior)) * np.exp(unknown[:size])
     shape = tuple(zip(map(float, nodes), map(float, np.exp(unknown[size:])), strict=True))
@@ -161,14 +157,14 @@ def _minimize(residuals_of: Callable[[Floats], tuple[Floats, Floats]], spreads: 
     unknown = np.zeros(len(spreads))
     for _ in range(_MOST_ITERATIONS):
         residuals, slopes = residuals_of(unknown)
-        weights = 1 / np.maximum(1.0, np.abs(residuals) / _NOISE) / _NOISE**2
+        weights = 1 / np.maximum(1.0, np.abs(residuals) / PARAMETERS.fit.noise) / PARAMETERS.fit.noise**2
         curvature = (slopes.T * weights) @ slopes + precision
         move = np.linalg.solve(curvature, -(slopes.T @ (weights * residuals) + precision @ unknown))
         unknown = unknown + np.clip(move, -_LONGEST_MOVE, _LONGEST_MOVE)
         if np.abs(move).max() < _CONVERGED:
             break
     residuals, _ = residuals_of(unknown)
-    sizes = np.abs(residuals) / _NOISE
+    sizes = np.abs(residuals) / PARAMETERS.fit.noise
     losses = np.where(sizes <= 1, sizes**2 / 2, sizes - 0.5)
     covariance = np.linalg.inv(curvature).astype(np.float64)
     return unknown, covariance, float(losses.sum() + unknown @ precision @ unknown / 2)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.model import StepModel
 
 
@@ -27,8 +28,8 @@ class Range:
     low: float
     high: float
 
-    def covers(self, value: float, factor: float = 1.5) -> bool:
-        """Tell whether `value` is inside the interval widened by `factor` on both sides."""
+    def covers(self, value: float, factor: float = PARAMETERS.fit.covered_factor) -> bool:
+        """Whether `value` is inside the interval widened by `factor` on both sides."""
         return self.low / factor <= value <= self.high * factor
 
 

@@ -21,10 +21,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Value = TypeVar("Value", float, NDArray[np.float64])
+from firsttoken_sizing.parameters import PARAMETERS
 
-MAX_BATCH = 256
-"""Sequences that run at once where no engine and no memory sets the limit."""
+Value = TypeVar("Value", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class StepModel:
     """p1: for each prompt token that the step computes."""
     per_prefill_token_squared_seconds: float
     """p2: attention of a prompt with itself."""
-    max_batch: int = MAX_BATCH
+    max_batch: int = PARAMETERS.fit.max_batch
     """Most sequences that run at once (KV memory or the engine's own limit)."""
     expert_seconds: float = 0.0
     """Reading the weights of every routed expert (mixture of experts)."""

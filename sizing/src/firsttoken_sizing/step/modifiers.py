@@ -13,15 +13,9 @@ from typing import Any
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import StepWork
-
-_SPARSE_INDEX_BITS = 2
-"""Position of a kept weight among its four (NVIDIA A100 architecture whitepaper, sparse tensor cores)."""
-_SPARSE_PRODUCT_SHARE = 0.75
-"""Time of a sparse matrix product over a dense one where arithmetic binds; the tensor cores alone could halve it. For
-Llama 2 70B in FP8 on H100 NVIDIA reports 1.62x the dense throughput at batch 32, 1.35x at 128 and 1.30x at 896 (DLI
-course S-FX-18); with this share the model gives 1.4x to 1.25x on one GPU: the careful side of it."""
 
 
 def transferred(measured: StepModel, physics: StepModel, other_physics: StepModel) -> StepModel:
@@ -51,7 +45,7 @@ def transferred(measured: StepModel, physics: StepModel, other_physics: StepMode
 def sparse_bytes_share(precision: str) -> float:
     """Bytes of weights of which two of every four are kept, with their index, over those of all."""
     bits = 8 * BYTES_PER_PARAMETER[precision]
-    return (bits + _SPARSE_INDEX_BITS) / (2 * bits)
+    return (bits + PARAMETERS.step.sparse_index_bits) / (2 * bits)
 
 
 def sparse_2_4(work: StepWork, precision: str) -> StepWork:
@@ -66,8 +60,8 @@ def sparse_2_4(work: StepWork, precision: str) -> StepWork:
         work,
         weight_seconds=read * work.weight_seconds,
         expert_seconds=read * work.expert_seconds,
-        decode_seconds_per_token=_SPARSE_PRODUCT_SHARE * work.decode_seconds_per_token,
-        prefill_seconds_per_token=_SPARSE_PRODUCT_SHARE * work.prefill_seconds_per_token,
+        decode_seconds_per_token=PARAMETERS.step.sparse_product_share * work.decode_seconds_per_token,
+        prefill_seconds_per_token=PARAMETERS.step.sparse_product_share * work.prefill_seconds_per_token,
     )
 
 

@@ -11,21 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model
+from firsttoken_sizing.catalog.gpus import assumed
 from firsttoken_sizing.catalog.interconnect import link
 from firsttoken_sizing.engines.memory import largest_kv_share
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step.calibration import Calibration
-from firsttoken_sizing.step.model import MAX_BATCH, StepModel
+from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.waves import Waves, waves_of
 
-TYPICAL_PROMPT_TOKENS = 2048.0
-"""Prompt for which layers with a sliding window are made linear where the prompts are not known."""
 _ACTIVATION_BYTES = 2
-_MLA_HEAD_DIM = 160
-"""Mean of the query/key and value widths of one head while prefilling: (128 + 64 + 128) / 2 (DeepSeek-V3)."""
-_ALL_REDUCES_PER_LAYER = 2
-_GPUS_PER_SERVER = 8
-"""GPUs of a server with cards that are sold singly, where a replica needs several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class StepWork:
     """Latency of all exchanges of a step."""
     all_reduce_seconds_per_token: float
 
-    def step(self, calibration: Calibration, max_batch: int = MAX_BATCH) -> StepModel:
+    def step(self, calibration: Calibration, max_batch: int = PARAMETERS.fit.max_batch) -> StepModel:
         """The step model of an engine that needs this long for the work: linear in the constants."""
         c = calibration
         exchange = c.all_reduce * self.all_reduce_seconds_per_token
@@ -103,7 +98,7 @@ def prior_step(
     key: ConfigurationKey,
     calibration: Calibration,
     *,
-    prompt_tokens: float = TYPICAL_PROMPT_TOKENS,
+    prompt_tokens: float = PARAMETERS.lengths.window_prompt_tokens,
 ) -> StepModel:
     """The step model that physics and an engine's constants give. Always answers; no measured point is used.
 
@@ -112,7 +107,9 @@ def prior_step(
     return work_of(model, gpu, key, prompt_tokens=prompt_tokens).step(calibration)
 
 
-def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: float = TYPICAL_PROMPT_TOKENS) -> StepWork:
+def work_of(
+    model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: float = PARAMETERS.lengths.window_prompt_tokens
+) -> StepWork:
     """The work of one step: bytes and FLOP of the architecture over the rates of the GPU, divided by TP."""
     ways, bandwidth = key.tensor_parallel, gpu.memory_bandwidth_gb_per_second * 1e9
     weights, experts = weight_bytes_read(model, key.precision)
@@ -121,7 +118,7 @@ def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: flo
     window = model.sliding_window_tokens or 0
     kv_layer = model.kv_bytes_per_layer * largest_kv_share(model, ways)
     # 4 * heads * width * (s*c0 + s^2/2) FLOP a layer is p2 * (s^2 + 2*s*c0) with p2 half of that.
-    attention_layer = 2 * model.attention_heads * (model.head_dim or _MLA_HEAD_DIM)
+    attention_layer = 2 * model.attention_heads * (model.head_dim or PARAMETERS.step.mla_head_dim)
     attention_per_token = 0.0
     kv_per_sequence = 0.0
     if windowed and prompt_tokens > window:
@@ -132,8 +129,9 @@ def work_of(model: Model, gpu: Gpu, key: ConfigurationKey, *, prompt_tokens: flo
         full += windowed
     embedding = model.vocabulary_size * model.hidden_size
     active = max(model.active_parameters_billion * 1e9 - embedding * (1 if model.tied_embeddings else 2), 0.0)
-    exchange = link(gpu, ways, gpu.gpus_per_server or _GPUS_PER_SERVER) if ways > 1 else None
-    exchanges, vector_bytes = _ALL_REDUCES_PER_LAYER * model.layers, model.hidden_size * _ACTIVATION_BYTES
+    exchange = link(gpu, ways, gpu.gpus_per_server or assumed().gpus_per_server) if ways > 1 else None
+    exchanges = PARAMETERS.step.all_reduces_per_layer * model.layers
+    vector_bytes = model.hidden_size * _ACTIVATION_BYTES
     per_token = vector_bytes / (exchange.bandwidth_gb_per_second * 1e9) if exchange else 0.0
     idle = 1 - (model.experts_per_token or 0) / model.experts if model.experts else 0.0
     return StepWork(

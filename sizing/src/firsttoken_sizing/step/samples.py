@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import Load, Point, Profile
 
 _LARGEST_STEP_TOKENS = 65536
@@ -37,7 +38,8 @@ class Sample:
 def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
     """Closed-loop points whose running batch equals their concurrency: no overload window, no queue for KV memory.
 
-    A queue shows as a TTFT longer than all that a step can prefill: 1.5 x the prefill of min(c, largest step) prompts.
+    A queue shows as a TTFT longer than all that a step can prefill: `queue_ratio` x the prefill of min(c, largest
+    step) prompts.
     """
     samples: list[Sample] = []
     for profile in profiles:
@@ -50,7 +52,8 @@ def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
                 continue
             if point.completed(profile.output_tokens).is_overload:
                 continue
-            limit = 1.5 * max(1.0, min(point.concurrency, largest_step)) * min(alone) if alone else None
+            prompts = max(1.0, min(point.concurrency, largest_step))
+            limit = PARAMETERS.fit.queue_ratio * prompts * min(alone) if alone else None
             if limit is not None and point.ttft.mean is not None and point.ttft.mean > limit:
                 continue
             samples.append(Sample(profile.input_tokens, profile.output_tokens, point.concurrency, point))

@@ -15,6 +15,7 @@ import numpy as np
 
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model
 from firsttoken_sizing.engines import DEFAULT, Engine, is_called
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step.calibration import Calibration, calibration_of
@@ -25,8 +26,6 @@ from firsttoken_sizing.step.modifiers import transferred
 from firsttoken_sizing.step.prior import StepWork, prior_step, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
 from firsttoken_sizing.step.shipped import shipped_release, shipped_step, speed_key
-
-_TYPICAL_LENGTHS = (2000.0, 200.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,9 @@ def step_model(
     Without `lengths` those of the measured points count. Raises `UnknownModel` or `UnknownGPU`.
     """
     model, gpu, profiles = resolve_model(key.model), resolve_gpu(key.gpu), tuple(profiles)
-    matching = _matching(_Asked(model, gpu, key, engine, profiles, _TYPICAL_LENGTHS))
-    near = next(((p.input_tokens, p.output_tokens) for p in matching), _TYPICAL_LENGTHS)
+    typical = (PARAMETERS.lengths.input_tokens, PARAMETERS.lengths.output_tokens)
+    matching = _matching(_Asked(model, gpu, key, engine, profiles, typical))
+    near = next(((p.input_tokens, p.output_tokens) for p in matching), typical)
     asked = lengths or near
     fitted = step_for(model=model, gpu=gpu, key=key, engine=engine, profiles=profiles, lengths=asked)
     return replace(fitted.model, max_batch=max_batch), basis_of(fitted, *asked)

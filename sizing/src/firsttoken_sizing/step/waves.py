@@ -13,12 +13,9 @@ import math
 from dataclasses import dataclass
 
 from firsttoken_sizing.catalog import Gpu, Model
+from firsttoken_sizing.catalog.gpus import assumed
+from firsttoken_sizing.parameters import PARAMETERS
 
-_MULTIPROCESSORS_ASSUMED = 132
-"""Multiprocessors of a GPU whose number is unknown: those of an H100 SXM. It came after the engines in question, or
-they do not run on it."""
-_GROUPED_FROM_HEADS_A_GROUP = 8
-_BLOCKS_A_GROUP = 4
 _KEY_VALUE_BYTES = 4
 """Key and value in 16 bits."""
 
@@ -47,13 +44,13 @@ def waves_of(model: Model, gpu: Gpu, ways: int, *, full_layers: int) -> Waves:
     or more. Both were read off the points: with four heads a group (8B) waves go on to 250 sequences, with eight (70B)
     they end between 10 and 25 on four GPUs and between 25 and 50 on eight.
     """
-    processors = gpu.multiprocessors or _MULTIPROCESSORS_ASSUMED
+    processors = gpu.multiprocessors or assumed().multiprocessors
     heads = max(1.0, model.attention_heads / ways)
     kv_heads = max(1.0, model.kv_heads / ways)
     bandwidth = gpu.memory_bandwidth_gb_per_second * 1e9 / processors
-    grouped = model.attention_heads / model.kv_heads >= _GROUPED_FROM_HEADS_A_GROUP
+    grouped = model.attention_heads / model.kv_heads >= PARAMETERS.step.grouped_from_heads
     return Waves(
         seconds=full_layers * _KEY_VALUE_BYTES * (model.head_dim or 0) / bandwidth,
         sequences=processors / heads,
-        grouped_from_sequences=processors / (_BLOCKS_A_GROUP * kv_heads) if grouped else math.inf,
+        grouped_from_sequences=processors / (PARAMETERS.step.grouped_blocks * kv_heads) if grouped else math.inf,
     )
