@@ -2,16 +2,17 @@
 
 The law is what `decide` and `estimate` compute: there the rule is strict. A number in them is 0, 1, 2, a unit, or
 mathematics that is listed here; every other one is a field of `estimate/config.py` or `estimate/forecast_config.py`
-that says where it comes from. `domain` holds two that both the law and what it reads from have to agree on. `observe`,
-`act` and `run` hold time-outs, limits of protocols and what is kept, which are no law. Of `firsttoken_sizing`,
-parameters of a model belong into data files or a dataclass of parameters; each constant that stands beside the code is
-listed here with the reason.
+that says where it comes from. `domain` holds two that both the law and what it reads from have to agree on. By what
+`observe` believes and reads signals is in `observe/config.py`; every other number of it, and of the scorecard, is no
+law: listed here, by what it is. Of `firsttoken_sizing`, parameters are fields of `parameters.py`, an engine's stand in
+its file, a GPU's and a network's in the catalog's data; each other number beside or inside the code is listed here.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ OPERATOR = ROOT / "operator/src/firsttoken_operator"
 SIZING = ROOT / "sizing/src/firsttoken_sizing"
 CONFIG = OPERATOR / "estimate/config.py", OPERATOR / "estimate/forecast_config.py"
 LAW = sorted(file for name in ("decide", "estimate") for file in (OPERATOR / name).rglob("*.py") if file not in CONFIG)
+
+OBSERVE_CONFIG = OPERATOR / "observe/config.py"
+PARAMETERS = SIZING / "parameters.py"
+PACKAGES = ("performance", "optimize", "step", "catalog", "engines")
 
 TRIVIAL = {0, 1, 2}
 UNITS = {100: "percent", 1000: "milliseconds", 24: "hours of a day", 168: "hours of a week"}
@@ -67,7 +72,7 @@ REVIEWED = {
         optimize/fleet _BELOW
         optimize/load_model _LIGHT_LOAD _FULL _BEYOND _LOADS _RATES _HIGHEST_SHARE
         optimize/pruning _CAREFUL
-        step/fit _NOISE _MOST_ITERATIONS _LONGEST_MOVE _CONVERGED
+        step/fit _MOST_ITERATIONS _LONGEST_MOVE _CONVERGED
         """,
     "a unit, or what a word means": """
         performance/offline _SECONDS_PER_HOUR
@@ -94,26 +99,97 @@ REVIEWED = {
         optimize/warnings _NEARLY_IDLE_PERCENT
         step/samples _LARGEST_STEP_TOKENS
         """,
-    "a parameter of a model, one for all engines and GPUs, so no row of a table: its source stands beside it": """
-        performance/closed_loop LATENCY_MARGIN
-        performance/lengths _STEEPEST_TAIL
-        performance/poisson MAX_UTILIZATION
-        performance/static_batch MAX_UTILIZATION
-        performance/work TYPICAL_DEVIATION
-        optimize/error_band POISSON_MODEL_ERROR_PERCENT FEWEST_POINTS BAND_OF_ONE_POINT_PERCENT
-        optimize/from_points _ALONE
-        step/bands EASIEST_PERCENT
-        step/fit CONSTANT_SPREAD SHAPE_SPREAD
-        step/model MAX_BATCH
-        step/modifiers _SPARSE_INDEX_BITS _SPARSE_PRODUCT_SHARE
-        step/prior TYPICAL_PROMPT_TOKENS _MLA_HEAD_DIM _ALL_REDUCES_PER_LAYER _GPUS_PER_SERVER
-        step/select _TYPICAL_LENGTHS
-        step/waves _MULTIPROCESSORS_ASSUMED _GROUPED_FROM_HEADS_A_GROUP _BLOCKS_A_GROUP
-        """,
 }
 
+SIZING_UNITS = {1e6: "mega", 1e9: "giga", 1e12: "tera", 1024: "kibi", 30: "2**30: GiB", 3600: "hour", 0.5: "half"}
+ENGINES = {"sglang", "tensorrt_llm", "vllm"}
+"""Modules of `engines` that are a row of the table each: every number in them is a fact of that engine."""
+
+NUMBERS = {
+    "limits of a protocol, status codes, time-outs, and how much is read or kept: no figure depends on them": """
+        observe/history 86400 200
+        observe/history_arrivals 60 0.2 600
+        observe/pools 256
+        observe/projections 400
+        observe/prometheus 4 10 200 1024 16
+        observe/readiness 50
+        observe/resources 300
+        observe/session 64 1024 16 33 126 200 300 400 401 403 404 405 407 429 500
+        observe/ttft 64
+        observe/vector 50000 200 3 1024 40
+        catalog/_config 10 9
+        catalog/_layers 1000
+        catalog/_names 4 8 0.7
+        performance/prefill 32
+        performance/second_moments 64
+        step/select 256
+        """,
+    "what a number may be: beyond it an exporter is broken": """
+        observe/sums 1e6 1.5 1e9
+        """,
+    "how exactly a thing is computed, not what": """
+        observe/ttft 1e-9
+        act/scorecard_status 1e-6 1e4
+        performance/disaggregated 16 5 1e-12
+        performance/measured 6
+        performance/prefill 4
+        performance/routing 1e-300 1e-12
+        performance/second_moments 1e-300
+        """,
+    "a word or its decimals": """
+        observe/measure 3
+        act/scorecard_status 3
+        """,
+    "an order, or places in a row": """
+        observe/freshness 3
+        performance/table 5 10 15
+        """,
+    "what a percentile's name says": """
+        observe/readiness 0.5 0.9 0.99
+        performance/disaggregated 0.9 0.95 0.99
+        performance/lengths 0.99
+        """,
+    "a policy under which nothing is done": """
+        observe/snapshot 300 60 900
+        """,
+    "what a start is; until when a pod counts as starting": """
+        observe/readiness 3600 1.25 900 10 5
+        """,
+    "a unit, bits of a byte, or bits and blocks of a format": """
+        act/scorecard 3600
+        catalog/_parameters 256
+        catalog/_quantization 8 4
+        catalog/architecture 4
+        catalog/interconnect 8
+        catalog/precision 128 16 32
+        engines/memory 8 16
+        engines/peak_memory 8
+        engines/spec 16
+        step/modifiers 8
+        """,
+    "how a model is built, as its config.json or its paper says": """
+        catalog/_layers 4 6
+        catalog/_parameters 3 4 16
+        """,
+    "a field of a dataclass of parameters, with its source beside it": """
+        engines/scheduler 32768
+        engines/spec 3.5
+        performance/closed_loop 0.0025 360
+        """,
+    "mathematics": """
+        performance/work 4
+        step/bands 4
+        """,
+    "the least that is accepted": """
+        optimize/checks 1e-3
+        """,
+}
+"""Numbers by module, with the reason why they are no constants of a law."""
+
 SOURCES = ("chosen", "measured", "tuned", "derived", "a peer's", "the same")
-"""Words with which a docstring of the config says where a value comes from."""
+"""Words with which a docstring of a config says where a value comes from."""
+FEWEST_WORDS = 4
+"""A docstring of fewer says no more than that: no unit, no meaning."""
 
 
 def number(node: ast.AST) -> float | None:
@@ -163,10 +239,10 @@ def test_what_is_explained_is_still_there() -> None:
     assert used == MATHEMATICS.keys()
 
 
-def fields() -> dict[str, str]:
-    """Fields of the config that hold numbers, with their docstrings."""
+def fields(files: Iterable[Path] = CONFIG) -> dict[str, str]:
+    """Fields of the configs that hold numbers, with their docstrings."""
     found = {}
-    for group in (node for file in CONFIG for node in read(file).body if isinstance(node, ast.ClassDef)):
+    for group in (node for file in files for node in read(file).body if isinstance(node, ast.ClassDef)):
         for field, after in zip(group.body, [*group.body[1:], ast.Pass()], strict=True):
             if isinstance(field, ast.AnnAssign) and field.value and numbers(field.value):
                 assert isinstance(field.target, ast.Name)
@@ -175,18 +251,25 @@ def fields() -> dict[str, str]:
     return found
 
 
-def test_every_constant_says_where_its_value_comes_from() -> None:
-    silent = [name for name, text in fields().items() if not any(word in text.lower() for word in SOURCES)]
+TABLES = {CONFIG: 90, (OBSERVE_CONFIG,): 10, (PARAMETERS,): 20}
 
-    assert len(fields()) > 90
+
+@pytest.mark.parametrize(("files", "least"), TABLES.items(), ids=lambda given: str(given)[-25:])
+def test_every_constant_says_what_it_is_and_where_its_value_comes_from(files: tuple[Path, ...], least: int) -> None:
+    said = fields(files)
+    silent = [name for name, text in said.items() if not any(word in text.lower() for word in SOURCES)]
+    mute = [name for name, text in said.items() if len(text.split()) < FEWEST_WORDS]
+
+    assert len(said) > least
     assert silent == []
+    assert mute == []
 
 
 def test_every_constant_is_used() -> None:
-    users = [*LAW, *(file for name in ("act", "run") for file in (OPERATOR / name).rglob("*.py"))]
-    used = {node.attr for file in users for node in ast.walk(read(file)) if isinstance(node, ast.Attribute)}
+    sources = [file for root in (OPERATOR, SIZING) for file in root.rglob("*.py")]
+    used = {node.attr for file in sources for node in ast.walk(read(file)) if isinstance(node, ast.Attribute)}
 
-    assert {name.partition(".")[2] for name in fields()} <= used
+    assert {name.partition(".")[2] for name in fields(chain(*TABLES))} <= used
 
 
 def test_constants_of_the_domain_are_reviewed() -> None:
@@ -206,3 +289,42 @@ def test_constants_of_the_sizing_models_are_reviewed(package: str) -> None:
     reviewed = {f"{module} {name}" for module, *names in filter(None, lines) for name in names}
 
     assert found == {each for each in reviewed if each.startswith(f"{package}/")}
+
+
+def listed() -> set[tuple[str, float]]:
+    """Modules and numbers of `NUMBERS`."""
+    lines = filter(None, (line.split() for text in NUMBERS.values() for line in text.splitlines()))
+    return {(module, float(value)) for module, *values in lines for value in values}
+
+
+def loose(root: Path, file: Path) -> set[tuple[str, float]]:
+    """Numbers of a module that no name of `REVIEWED` holds, with the module."""
+    place = file.relative_to(root).with_suffix("").as_posix()
+    is_reviewed = place.partition("/")[0] in {"performance", "optimize", "step"}
+    statements = [
+        statement
+        for statement in read(file).body
+        if not (is_reviewed and isinstance(statement, ast.Assign | ast.AnnAssign))
+    ]
+    found = {value for statement in statements for value in numbers(statement)}
+    units = TRIVIAL | UNITS.keys() | (SIZING_UNITS.keys() if root == SIZING else set())
+    return {(place, value) for value in found - units}
+
+
+def test_every_other_number_of_observe_the_scorecard_and_the_sizing_is_no_constant_of_a_law() -> None:
+    """Inside functions too, and fields of dataclasses."""
+    observed = [*(OPERATOR / "observe").glob("*.py"), *(OPERATOR / "act").glob("scorecard*.py")]
+    sized = [file for name in PACKAGES for file in (SIZING / name).rglob("*.py") if file.stem not in ENGINES]
+    found = {each for file in observed if file != OBSERVE_CONFIG for each in loose(OPERATOR, file)}
+    found |= {each for file in sized for each in loose(SIZING, file)}
+
+    assert found - listed() == set(), "make it a field of a config, or an entry of the catalog, with its source"
+    assert listed() - found == set(), "it is not there any more"
+
+
+def test_a_number_inside_a_function_is_found(tmp_path: Path) -> None:
+    (tmp_path / "step").mkdir()
+    file = tmp_path / "step/new.py"
+    file.write_text("NAMED = 7.0\n\n\ndef law(x: float = 8.0) -> float:\n    return 9.0 * x if x > 2 else -9.5\n")
+
+    assert loose(tmp_path, file) == {("step/new", 8.0), ("step/new", 9.0), ("step/new", 9.5)}

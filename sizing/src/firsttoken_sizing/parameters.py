@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityParameters:
-    """Of how much a replica is asked to carry."""
+    """Parameters of what a replica is asked to carry."""
 
     max_utilization: float = 0.9
     """Largest share of the stable rate that a replica is sized for. Measured: the median of what MLPerf Inference v4.1
@@ -31,7 +31,7 @@ class CapacityParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthParameters:
-    """Of the lengths of requests."""
+    """Parameters of the lengths of requests."""
 
     prompt_deviation: float = math.sqrt(math.log(2))
     """Standard deviation of the logarithm of prompt lengths where no spread is declared. Derived: a log-normal law with
@@ -49,12 +49,12 @@ class LengthParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandParameters:
-    """Of error bands."""
+    """Parameters of error bands."""
 
     easiest_percent: float = 1.25
     """Added to every difficulty. Chosen: fits that agree are not therefore right."""
     poisson_percent: float = 7.0
-    """What the Poisson model adds to the error of the fit. Measured: the 90th percentile of its distance from the
+    """Error that the Poisson model adds to that of the fit. Measured: the 90th percentile of its distance from the
     discrete-event simulation in TTFT P95, over all kinds of replicas (benchmarks/evaluation/poisson.py)."""
     least_points: int = 8
     """Bands were measured with fits of at least so many points; one of fewer passes through them whatever it says
@@ -65,33 +65,33 @@ class BandParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitParameters:
-    """Of the fit of a configuration's constants to its points."""
+    """Parameters of the fit of a configuration's constants to its points."""
 
     constant_spread: float = 0.5
-    """How far (one standard deviation of the logarithm) a configuration's constants lie from the engine's. Chosen by
+    """Distance (one standard deviation of the logarithm) of a configuration's constants from the engine's. Chosen by
     cross-validation over the workloads of nim_dli.csv, where it hardly matters: with 0.2 to 1, and 0.06 to 0.2 of the
     shape, the median held-out error of requests a second stays within 1.1 to 1.2 %, the mean within 1.9 to 2.2."""
     shape_spread: float = 0.1
-    """The same of how far the shape lies from 1."""
+    """The same of the shape from 1."""
     noise: float = 0.03
     """Relative error (one standard deviation) of a measured time. Chosen."""
     queue_ratio: float = 1.5
     """Times the prefill of a step that a TTFT may be before there was a queue. Chosen."""
     covered_factor: float = 1.5
-    """By which lengths may lie outside the measured ones and still count as covered. Chosen."""
+    """Factor by which lengths may lie outside the measured ones and still count as covered. Chosen."""
     max_batch: int = 256
     """Sequences that run at once where no engine and no memory sets the limit. Chosen: that of the engines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepParameters:
-    """Of the physics of a step."""
+    """Parameters of the physics of a step."""
 
     mla_head_dim: int = 160
     """Mean of the query/key and value widths of one head while prefilling, where a model does not say. Derived:
     (128 + 64 + 128) / 2 (DeepSeek-V3)."""
     all_reduces_per_layer: int = 2
-    """Derived: one after attention, one after the feed-forward part."""
+    """Exchanges of a tensor-parallel layer. Derived: one after attention, one after the feed-forward part."""
     sparse_index_bits: int = 2
     """Position of a kept weight among its four. Derived (NVIDIA A100 architecture whitepaper, sparse tensor cores)."""
     sparse_product_share: float = 0.75
@@ -107,7 +107,7 @@ class StepParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """All of them."""
+    """Parameters of all models."""
 
     capacity: CapacityParameters = CapacityParameters()
     lengths: LengthParameters = LengthParameters()
@@ -117,4 +117,4 @@ class Parameters:
 
 
 PARAMETERS = Parameters()
-"""What ships."""
+"""Parameters that ship."""

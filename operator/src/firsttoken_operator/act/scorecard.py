@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 
-from firsttoken_operator.api.scorecard import KEPT_DAYS
+from firsttoken_operator.api.scorecard import FLAP_MINUTES, KEPT_DAYS
 from firsttoken_operator.domain import Decision, LateShare, ResourceSnapshot, Sized, Target, TtftInterval
 from firsttoken_sizing.workload import Percentile
 
-FLAP_TIME = timedelta(minutes=15)
-"""A change of direction sooner than this after the last change is a flap: the pods were hardly of use."""
+FLAP_TIME = timedelta(minutes=FLAP_MINUTES)
 SECONDS_PER_HOUR = 3600.0
 
 

@@ -14,8 +14,11 @@ from firsttoken_operator.api.base import ApiModel, Int, described, optional
 from firsttoken_operator.api.quantities import MAX_INTEGER, Amount, Date, SignedAmount, Timestamp
 
 MAX_REQUESTS = 1_000_000_000_000
+FLAP_MINUTES = 15
+"""A change of direction sooner than this after the last change is a flap: the pods were hardly of use."""
 KEPT_DAYS = 7
 """Days of UTC, the present one included: long enough for a weekend, short enough for what changed to show."""
+FLAPS = f"Changes of direction within {FLAP_MINUTES} minutes of the change before"
 
 Requests = Annotated[Int, Field(ge=0, le=MAX_REQUESTS)]
 Times = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
@@ -56,7 +59,7 @@ class ScorecardFigures(ApiModel):
         absent="no window was comparable",
     )
     compared_requests: Requests | None = optional("Requests of the windows that were compared.", unit="requests")
-    flaps: Times | None = optional("Changes of direction within 15 minutes of the change before.", unit="times")
+    flaps: Times | None = optional(FLAPS + ".", unit="times")
 
 
 class ScorecardDay(ScorecardFigures):

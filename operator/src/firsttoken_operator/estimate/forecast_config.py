@@ -20,9 +20,9 @@ class NoiseConfig:
     prior_movement_per_second: float = 0.02**2 / 60.0
     """Relative variance: 2 % in a minute, 15 % in an hour. Chosen."""
     least_dispersion: float = 0.1
-    """Chosen."""
+    """Variance-to-mean ratio that the measured one does not fall below. Chosen: arrivals are hardly ever so even."""
     most_dispersion: float = 1000.0
-    """Chosen."""
+    """Variance-to-mean ratio that the measured one does not exceed. Chosen."""
     least_movement_per_second: float = 0.01**2 / 60.0
     """1 % in a minute. Chosen: a filter must never stand still."""
     most_movement_per_second: float = 0.2**2 / 60.0
@@ -117,7 +117,7 @@ class ForecastConfig:
     least_span_seconds: float = 1.0
     """Length of a window or a horizon; any shorter is refused. Chosen."""
     most_span_seconds: float = 86400.0
-    """The same."""
+    """The same above: any longer is refused."""
     least_elapsed_seconds: float = 0.1
     """An observation sooner after the last says nothing new. Chosen."""
     most_growth: float = 1.0986

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshnessConfig:
-    """Of `freshness`: how far a pod's samples are believed."""
+    """Constants of `freshness`: how far a pod's samples are believed."""
 
     timestamp_resolution_seconds: float = 1.0
-    """By so much a pod may look older than it is. Derived: Kubernetes writes condition times in whole seconds."""
+    """Excess of a pod's apparent age over its own at most. Derived: condition times are in whole seconds."""
     discovery_seconds: float = 7.5
-    """How long a new pod may stay unknown to Prometheus. Derived from its code: it passes a changed list of targets on
-    to its scraper every 5 s, half of that earlier or later."""
+    """Time for which a new pod may stay unknown to Prometheus. Derived: it passes a changed list of
+    targets on to its scraper every 5 s, half of that earlier or later."""
     margin_seconds: float = 0.5
     """Added to ages for the journey from the scrape to the query. Chosen."""
     stale_after_scrapes: float = 2.5
@@ -27,7 +27,7 @@ class FreshnessConfig:
     overdue_after_scrapes: float = 1.5
     """Scrape intervals beyond which the last scrape failed, or did not come. The same for one."""
     complete_share: float = 2 / 3
-    """Of a window's samples, that fill it after its start. Chosen: counters lose nothing in a gap."""
+    """Share of a window's samples that fills it after its start. Chosen: counters lose nothing in a gap."""
     least_samples: int = 2
     """Samples of a window, however short. Derived: of one there is no rate."""
     least_scaled_samples: int = 3
@@ -36,19 +36,19 @@ class FreshnessConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokenConfig:
-    """Of `ttft`: percentiles and late shares from buckets."""
+    """Constants of `ttft`: percentiles and late shares from buckets."""
 
     least_requests: int = 20
-    """In a window; a tail percentile of fewer says nothing. Chosen: one of 20 is 5 %."""
+    """Requests in a window; a tail percentile of fewer says nothing. Chosen: one of 20 is 5 %."""
     least_late_requests: float = 0.5
     """Requests that stand for none where a logarithm needs a number. Chosen: with fewer than one seen late, half."""
     thinnest_tail: float = 0.01
-    """Of a bucket's requests, that stand for it at most. Chosen."""
+    """Share of a bucket's requests that stands for it at most. Chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserveConfig:
-    """All of them."""
+    """Constants of all of `observe`."""
 
     freshness: FreshnessConfig = FreshnessConfig()
     first_token: FirstTokenConfig = FirstTokenConfig()

@@ -14,6 +14,7 @@ from firsttoken_operator.act.conditions import instant
 from firsttoken_operator.act.pool_status import pool_figures
 from firsttoken_operator.act.scorecard import NOTHING, Scorecard, Tally
 from firsttoken_operator.api.conditions import ConditionStatus
+from firsttoken_operator.api.scorecard import FLAPS
 from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentStatus
 from firsttoken_operator.domain import Decision, FleetSnapshot, Outcome, Reason, ResourceSnapshot, Sized, Target
 from firsttoken_sizing.performance.table import Operating
@@ -53,7 +54,7 @@ class OperatorMetrics:
         self.gpu_hours = self._counter("gpu_hours", "GPU time of the pods that held GPUs")
         self.judged = self._counter("slo_requests", "Requests whose first token was judged against the TTFT limit")
         self.late = self._counter("slo_late_requests", "Those whose first token came after it")
-        self.flaps = self._counter("flaps", "Changes of direction within 15 minutes of the change before")
+        self.flaps = self._counter("flaps", FLAPS)
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
         self.sizings_waiting = gauge("sizings_waiting", "Resources that wait for a size, or for a new one", ())
         self.leader = gauge("leader", "1 while this process may write", ())

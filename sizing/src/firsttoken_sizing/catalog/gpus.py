@@ -74,7 +74,7 @@ class Assumed:
 
     multiprocessors: int
     gpus_per_server: int
-    """Of a card that is sold singly, where a replica needs several."""
+    """GPUs of a server with cards that are sold singly, where a replica needs several."""
     pcie_gb_per_second_bidirectional: float
 
 
@@ -111,7 +111,7 @@ def _index() -> Index[Gpu]:
 
 @cache
 def assumed() -> Assumed:
-    """What stands in the place of a figure that is not known."""
+    """Figures that stand in the place of those that are not known."""
     entries = read_document("gpus")["assumed"]
     return Assumed(**{name: entry["value"] for name, entry in entries.items()})
 

@@ -32,7 +32,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """What an exchange between servers costs."""
+    """Costs of an exchange between servers."""
 
     efficiency: float
     """Share of an adapter's line rate that collectives reach."""

@@ -3,8 +3,8 @@
 The reserves of `memory` are what an engine sets aside before it serves; this is what a batch of known size takes, built
 up from its parts: weights, the KV cache of every token, the activations of the prompts, the logits, the CUDA context
 and the communication buffers. Weights and cache are arithmetic; the rest has ten constants in the engine's file, fitted
-to TensorRT-LLM 0.9.0 (`benchmarks/evaluation/memory.py`). It says nothing of speed, and nothing of the page cache of the
-operating system, which a GH200 keeps in the memory of its GPU: 0 to 20 GB in that data.
+to TensorRT-LLM 0.9.0 (`benchmarks/evaluation/memory.py`). It says nothing of speed, and nothing of the page cache of
+the operating system, which a GH200 keeps in the memory of its GPU: 0 to 20 GB in that data.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class PeakConstants:
     peer_gib: float
     """Communication buffers for each other GPU of the tensor-parallel group."""
     first_peer_gib: float
-    """What tensor parallelism takes however many GPUs."""
+    """Memory that tensor parallelism takes however many GPUs."""
     linked_peer_gib: float
     """On top of `peer_gib` for each other GPU behind NVLink, on Hopper and newer."""
 
@@ -138,7 +138,7 @@ class EngineSpec:
     releases: tuple[Release, ...] = (Release(CURRENT, "engines of 2025 and 2026"),)
     """Those that were calibrated, the current one first."""
     peak_memory: PeakConstants | None = None
-    """Of one static batch; None: not measured."""
+    """Memory of one static batch; None: not measured."""
     labels: tuple[str, ...] = ()
     """Whole names that benchmark files write in place of `name`."""
 

@@ -29,7 +29,7 @@ class Range:
     high: float
 
     def covers(self, value: float, factor: float = PARAMETERS.fit.covered_factor) -> bool:
-        """Whether `value` is inside the interval widened by `factor` on both sides."""
+        """Tell whether `value` is inside the interval widened by `factor` on both sides."""
         return self.low / factor <= value <= self.high * factor
 
 
