@@ -118,7 +118,6 @@ NUMBERS = {
         observe/ttft 64
         observe/vector 50000 200 3 1024 40
         catalog/_config 10 9
-        catalog/_layers 1000
         catalog/_names 4 8 0.7
         performance/prefill 32
         performance/second_moments 64

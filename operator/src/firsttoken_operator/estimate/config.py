@@ -180,7 +180,7 @@ class TargetLoadConfig:
     """Miss rate from which on a fleet is over-provisioned by it. Measured on a prototype: that from 10 % on gains
     0.45 points of attainment on spikes."""
     most_over_provisioning: float = 0.5
-    """Share of the fleet that may be provisioned beyond what the load needs. Chosen."""
+    """Share of the fleet that is added for its misses at most. Chosen."""
     least_deadband: float = 0.05
     """Share of the load that a smaller fleet must still carry. Measured on a prototype: without hold and deadband up to
     1.4 points of attainment are lost."""

@@ -100,7 +100,7 @@ class SeenPod:
     filled: float
     """Share of the window that its samples cover, 0..1."""
     scalable: bool
-    """Whether these are enough to scale its rates to a whole window."""
+    """True where these are enough to scale its rates to a whole window."""
     served: float
     """Share of the fleet's service in the window for which it was Ready, 0..1; below 1 it took over from older pods."""
 
