@@ -151,8 +151,8 @@ NUMBERS = {
     "a policy under which nothing is done": """
         observe/snapshot 300 60 900
         """,
-    "what a start is; until when a pod counts as starting": """
-        observe/readiness 3600 1.25 900 10 5
+    "what a start is, and which of them foretell the next": """
+        observe/readiness 3600 10 5
         """,
     "a unit, bits of a byte, or bits and blocks of a format": """
         act/scorecard 3600
