@@ -107,6 +107,8 @@ ENGINES = {"sglang", "tensorrt_llm", "vllm"}
 
 NUMBERS = {
     "limits of a protocol, status codes, time-outs, and how much is read or kept: no figure depends on them": """
+        observe/collect 800
+        observe/containment 7 8 50 64 150 1024
         observe/history 86400 200
         observe/history_arrivals 60 0.2 600
         observe/pools 256
@@ -116,7 +118,7 @@ NUMBERS = {
         observe/resources 300
         observe/session 64 1024 16 33 126 200 300 400 401 403 404 405 407 429 500
         observe/ttft 64
-        observe/vector 50000 200 3 1024 40
+        observe/vector 300 200 3 1024 40
         catalog/_config 10 9
         catalog/_names 4 8 0.7
         performance/prefill 32
