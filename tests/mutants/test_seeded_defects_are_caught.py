@@ -167,8 +167,8 @@ DEFECTS = {
     ),
     "the chart's advisory is ignored": Defect(
         "run/loop.py",
-        "if self._settings.advisory or self._parts.writer.withheld:",
-        "if self._parts.writer.withheld:",
+        "may_write = not (self._settings.advisory or parts.writer.withheld)",
+        "may_write = not parts.writer.withheld",
         (
             f"{RUN}/test_a_dry_run_is_advice.py::"
             "test_a_dry_run_beside_an_autoscaler_has_no_conflict_and_writes_no_replicas",
