@@ -10,10 +10,11 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/firsttoken UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS
 COPY pyproject.toml uv.lock ./
 # scipy is for `firsttoken replay` only, which is no work for a pod.
 RUN /uv/bin/uv sync --frozen --no-dev --extra operator --no-install-package scipy --no-install-project
-COPY tools/image/runtime_root.py /
+COPY tools/image/runtime_root.py tools/image/bill.py /
 RUN /opt/firsttoken/bin/python /runtime_root.py packages /runtime \
  && /uv/bin/uv export --quiet --frozen --no-dev --extra operator --no-emit-package scipy --format cyclonedx1.5 \
-    --output-file /runtime/opt/firsttoken/sbom.cdx.json > /dev/null
+    --output-file /runtime/opt/firsttoken/sbom.cdx.json > /dev/null \
+ && /opt/firsttoken/bin/python /bill.py /runtime /runtime/opt/firsttoken/sbom.cdx.json
 
 FROM packages AS build
 COPY README.md LICENSE ./
@@ -34,7 +35,7 @@ USER 65532:65532
 CMD ["firsttoken", "--help"]
 
 FROM base
-ARG VERSION=""
-ARG REVISION=""
+ARG VERSION=unknown
+ARG REVISION=unknown
 LABEL org.opencontainers.image.version="${VERSION}" org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /project /

@@ -50,8 +50,8 @@ control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubec
 image: $(VENV)/.synced  ## Build the image of the Dockerfile, without Docker and without a registry (needs root)
 	@$(BIN)/python -m tools.image
 
-node: control-plane node-parts  ## Everything that a real node with real pods shows; `make test` plays a part (needs root)
-	$(BIN)/pytest tests/node --whole-node --capture=no
+node: control-plane node-parts  ## What a real node with real pods shows; a part of `make test` (needs root)
+	$(BIN)/pytest tests/node --capture=no
 
 node-parts: $(VENV)/.synced
 	@$(BIN)/python -m tools.node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,32 +124,54 @@ def test_nothing_of_it_can_be_written(image: Image) -> None:
 def test_it_holds_what_it_runs_and_no_more(image: Image) -> None:
     files = [path for path in image.root.rglob("*") if not path.is_symlink() and path.is_file()]
     megabytes = sum(path.stat().st_size for path in files) / 1e6
-    programs = {path.name for path in files if path.parent.name in {"bin", "sbin"} and "firsttoken" not in path.parts}
+    programs = {path.name for path in files if path.parent.name in {"bin", "sbin"}}
 
     packages, project = (int(layer) for layer in image.layer_megabytes)
 
     assert megabytes < 250
     assert project < 20 < packages  # what a new version is on a node that has the last one
-    assert {name for name in programs if not name.startswith("python")} == set()
+    assert {name for name in programs if not name.startswith("python")} == {"firsttoken", "kubectl-firsttoken"}
     assert not [path for path in files if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
-    assert not [path for path in files if path.name in {"gcc", "sh", "bash", "apt", "dpkg", "pip", "uv"}]
+    assert not {path.name for path in files} & {"gcc", "cc", "ld", "as", "sh", "bash", "apt", "dpkg", "pip", "uv"}
 
 
-def test_its_labels_user_and_bill_of_materials(image: Image) -> None:
-    labels = image.config["Labels"]
-    bill = json.loads((image.root / "opt/firsttoken/sbom.cdx.json").read_text())
-    named = {component["name"] for component in bill["components"]}
-    installed_packages = {
-        path.name.rpartition(".dist-info")[0].partition("-")[0].lower().replace("_", "-")
-        for path in image.root.glob("opt/firsttoken/lib/python3*/site-packages/*.dist-info")
-    }
+def test_its_labels_and_its_user(image: Image) -> None:
+    labels = {name.removeprefix("org.opencontainers.image."): text for name, text in image.config["Labels"].items()}
+    given = {name: text for name, text in labels.items() if not name.startswith("io.buildah.")}
 
     assert image.config["User"] == "65532:65532"
-    assert labels["org.opencontainers.image.version"] == project_version(REPOSITORY)
-    assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert set(given) == {"title", "description", "licenses", "version", "revision"}
+    assert given["version"] == project_version(REPOSITORY)
+    assert given["licenses"] == "Apache-2.0"
+    assert given["revision"].removesuffix("-dirty") == head_commit()
+
+
+def head_commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, check=False, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def test_its_bill_of_materials_is_what_lies_in_it(image: Image) -> None:
+    """The packages of Python by name and version, and of Debian those whose libraries are in it."""
+    bill = json.loads((image.root / "opt/firsttoken/sbom.cdx.json").read_text())
+    named = {(component["name"], component["version"]) for component in bill["components"]}
+    of_python = {(c["name"], c["version"]) for c in bill["components"] if c["purl"].startswith("pkg:pypi/")}
+    of_debian = {c["name"] for c in bill["components"] if c["purl"].startswith("pkg:deb/")}
+    folders = image.root.glob("opt/firsttoken/lib/python3*/site-packages/*.dist-info")
+    installed_packages = {
+        (name.lower().replace("_", "-"), version)
+        for name, _, version in (folder.name.removesuffix(".dist-info").partition("-") for folder in folders)
+    }
+    stanzas = {path.name: path.read_text() for path in (image.root / "var/lib/dpkg/status.d").iterdir()}
+
     assert bill["bomFormat"] == "CycloneDX"
-    assert installed_packages - {"firsttoken"} <= named
-    assert {"numpy", "kubernetes", "kopf", "prometheus-api-client"} <= installed_packages
+    assert of_python == {(name, version) for name, version in installed_packages if name != "firsttoken"}
+    assert {"numpy", "kubernetes", "kopf", "prometheus-api-client"} <= {name for name, _ in of_python}
+    assert next(version for name, version in named if name == "cpython").startswith("3.11.")
+    assert {"libc6", "libssl3", "libexpat1", "ca-certificates", "libsqlite3-0"} <= of_debian == set(stanzas)
+    for name, stanza in stanzas.items():
+        assert f"Package: {name}\n" in stanza
+        assert any(f"Version: {version}\n" in stanza for other, version in named if other == name)
 
 
 def test_the_client_is_the_one_that_the_lock_names(image: Image) -> None:

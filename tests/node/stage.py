@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ EMULATED_NIM = (
     *("--runtime", "nim", "--host", "0.0.0.0", "--port", "8000"),
 )
 TICK_SECONDS = 5
+FIRST_VERSION, NEXT_VERSION = "0.0.1", "0.0.2"
+"""Of the chart, for an upgrade from one to the other."""
 VALUES = {
     "image": {"pullPolicy": "Never"},
     "tickSeconds": TICK_SECONDS,
@@ -65,7 +68,7 @@ class Stage:
 
     node: Node
     image: Image
-    load: int = 0
+    folder: Path
     trace: list[str] = field(default_factory=list)
 
     def apply(self, *manifests: dict[str, Any]) -> None:
@@ -89,11 +92,13 @@ class Stage:
         items: list[dict[str, Any]] = json.loads(answer)["items"]
         return items
 
-    def install(self, **values: Any) -> None:
-        """Install or upgrade the release and wait until its pods are ready."""
+    def install(self, version: str, **values: Any) -> None:
+        """Install or upgrade the release, from the packaged chart, and wait until its pods are ready."""
+        self.node.helm("package", CHART, "--version", version, "--destination", self.folder)
+        chart = self.folder / f"firsttoken-{version}.tgz"
         given = yaml.safe_dump(VALUES | values)
         options = ["--namespace", NAMESPACE, "--create-namespace", "--values", "-"]
-        self.node.helm("upgrade", "--install", RELEASE, CHART, *options, stdin=given)
+        self.node.helm("upgrade", "--install", RELEASE, chart, *options, stdin=given)
         self.wait_installed()
 
     def wait_installed(self) -> None:
@@ -104,6 +109,33 @@ class Stage:
     def requests_per_second(self, rate: float) -> None:
         """Send so many requests a second from now on."""
         self.node.kubectl("-n", FLEET, "set", "env", "deployment/load", f"RATE={rate:g}")
+
+    def requests(self) -> dict[str, Any]:
+        """Counts of this load's requests: answered and failed, with the last failure."""
+        lines = self.node.kubectl("-n", FLEET, "logs", "deployment/load").stdout.splitlines()
+        return {"answered": 0, "failed": 0} | (json.loads(lines[-1]) if lines else {})
+
+    @contextmanager
+    def watching_asked(self) -> Iterator[list[int]]:
+        """Replicas that the Deployment asks for, looked at every second for as long as the block runs."""
+        seen, over = [self.asked], threading.Event()
+
+        def look() -> None:
+            while not over.wait(1):
+                seen.append(self.asked)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            thread.join()
+
+    def events(self) -> set[str]:
+        """Reasons of the fleet's Events."""
+        answer = self.node.kubectl("-n", FLEET, "get", "events", "-o", "json").stdout
+        return {event["reason"] for event in json.loads(answer)["items"]}
 
     @property
     def asked(self) -> int:
@@ -176,7 +208,7 @@ def staged(image: Image) -> Iterator[Stage]:
         files = {"/etc/emulated/input.yaml": source}
         nim = derive(Path(folder) / "nim.tar", image.archive, NIM, command=EMULATED_NIM, files=files)
         with Node(images=[image.archive, nim]) as node:
-            yield _set_up(Stage(node, image), started)
+            yield _set_up(Stage(node, image, Path(folder)), started)
 
 
 def _set_up(stage: Stage, started: float) -> Stage:

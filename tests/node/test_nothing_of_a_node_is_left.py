@@ -19,9 +19,11 @@ from tools.node.node import missing
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
-    pytest.mark.whole_node,
     pytest.mark.skipif(bool(missing()), reason=f"no node runs here: {missing()}"),
 ]
+
+LONGEST_SECONDS = 10
+"""It takes about 3."""
 
 HOLDS_A_NODE = """
 import sys, time
@@ -63,10 +65,10 @@ def test_processes_mounts_and_cgroups_end_with_it(host: dict[str, str], number: 
             assert all(group.exists() for group in groups)
             holder.send_signal(number)
     started = time.monotonic()
-    wait_until(lambda: not list(left(folder, groups)), 40, "nothing is left")
+    wait_until(lambda: not list(left(folder, groups)), LONGEST_SECONDS, "nothing is left")
+    print(f"nothing is left after {time.monotonic() - started:.1f} s")
 
     assert during == host == settings()
-    assert time.monotonic() - started < 40
 
 
 def left(folder: Path, groups: list[Path]) -> Iterator[str]:

@@ -54,19 +54,25 @@ class Image:
 
 def image() -> Image:
     """The image of this checkout, built where the cache has none for these files. Raises `SetupError`."""
-    version = project_version(REPOSITORY)
+    version, revision = project_version(REPOSITORY), _revision()
     name = f"localhost/firsttoken:{version}"
-    digest = hashlib.sha256(name.encode())
+    digest = hashlib.sha256(f"{name} {revision}".encode())
     for path in _context():
         digest.update(f"{path.relative_to(REPOSITORY)}\0".encode() + path.read_bytes())
 
     def build(out: Path) -> None:
-        _build(out, name, version)
+        _build(out, name, version, revision)
 
     entry = cached("image", digest.hexdigest()[:16], build)
     entry.touch()
     _forget_old(entry.parent)
     return Image(name, entry / "image.tar", entry / "root")
+
+
+def _revision() -> str:
+    """The commit of this checkout, as far as it is one; what is not committed shows."""
+    command = ["git", "-C", REPOSITORY, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def _context() -> Iterator[Path]:
@@ -79,7 +85,7 @@ def _context() -> Iterator[Path]:
                 yield path
 
 
-def _build(out: Path, name: str, version: str) -> None:
+def _build(out: Path, name: str, version: str, revision: str) -> None:
     base = python_base()
     store = cache_root() / "buildah" / base.parent.name
     store.mkdir(parents=True, exist_ok=True)
@@ -96,17 +102,17 @@ def _build(out: Path, name: str, version: str) -> None:
         (context / "Dockerfile").write_text(
             'FROM scratch\nADD base.tar /\nENV PATH=/usr/local/bin:/usr/sbin:/usr/bin LANG=C.UTF-8\nCMD ["python3"]\n'
         )
-        script = _script(store, context, out, name, version)
+        script = _script(store, context, out, name, version, revision)
         in_machine(["sh", "-euc", script], [store, context, out], cwd=context, what=f"image {name}")
     _unpack(out / "image.tar", out / "root")
 
 
-def _script(store: Path, context: Path, out: Path, name: str, version: str) -> str:
+def _script(store: Path, context: Path, out: Path, name: str, version: str, revision: str) -> str:
     b = f"buildah --root {store}/root --runroot {context}/run --storage-driver overlay"
     mounts = " ".join(f"-v {context}/{file}:{at}:ro" for file, at in SETTINGS_AT.items())
     bud = (
         f"{b} bud --isolation chroot --network host --pull-never --layers -v {TRUST}:{TRUST}:ro {mounts}"
-        f" --build-arg VERSION={version}"
+        f" --build-arg VERSION={version} --build-arg REVISION={revision}"
     )
     return f"""
     {b} images --quiet localhost/python:3.11-slim > /dev/null 2>&1 \

@@ -57,6 +57,9 @@ def main(layer: str, root: Path, *below: Path) -> int:
     if layer == "packages":
         copy_tree(Path(sysconfig.get_path("stdlib")), root)
         copy_tree(environment, root)
+        for program in (root / environment.relative_to("/") / "bin").iterdir():
+            if not program.name.startswith("python"):
+                program.unlink()
         copy(environment / "bin/python", root)
         copy(Path(sys._base_executable), root)  # type: ignore[attr-defined]
         programs = [Path(sys.executable).resolve(), *shared_objects(root)]
