@@ -98,10 +98,16 @@ class Prometheus:
         self.stop()
         self._lease.release()
 
-    def add_http_sd(self, url: str, *, job: str = "fleet") -> None:
-        """Scrape the targets that `url` lists (Prometheus HTTP service discovery), under the job name `job`."""
+    def add_http_sd(self, url: str, *, job: str = "fleet", honor_labels: bool = False) -> None:
+        """Scrape the targets that `url` lists (Prometheus HTTP service discovery), under the job name `job`.
+
+        `honor_labels`: what a target says of a label counts more than what discovery says.
+        """
         refresh = _duration(self._options.discovery_interval_seconds)
-        self._jobs[job] = {"http_sd_configs": [{"url": url, "refresh_interval": refresh}]}
+        self._jobs[job] = {
+            "honor_labels": honor_labels,
+            "http_sd_configs": [{"url": url, "refresh_interval": refresh}],
+        }
         self._reload()
 
     def add_target(self, address: str, *, job: str) -> None:

@@ -33,7 +33,7 @@ COMPUTING_SHARE = 0.15
 def test_all_that_a_tick_waits_for_is_over_in_time(tick_seconds: float) -> None:
     questions = ROUNDS * query_deadline_seconds(tick_seconds)
     longest = questions + STATES_SECONDS + write_deadline_seconds(tick_seconds)
-    allowed = Heartbeats(tick_seconds).allowed_seconds
+    allowed = Heartbeats(tick_seconds, 0.0).allowed_seconds
 
     # The one before ended at once, so that this one began a whole interval later.
     assert tick_seconds + longest <= (1 - COMPUTING_SHARE) * allowed

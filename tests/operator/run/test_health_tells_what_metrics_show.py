@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from firsttoken_operator.act.errors import ClusterError
 from firsttoken_operator.act.scorecard import Scorecard, Tally
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, TargetMissing
+from firsttoken_operator.run import process
 from firsttoken_operator.run.health import LEAST_ALLOWED_SECONDS, HealthServer, Heartbeats
 from firsttoken_operator.run.metrics import OperatorMetrics
 from tests.operator.act.objects import decision
@@ -25,7 +29,7 @@ START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
 def beating(**late: float) -> Heartbeats:
-    beats = Heartbeats(15.0, synced=True, last_tick_seconds=100.0)
+    beats = Heartbeats(15.0, 0.0, synced=True, last_tick_seconds=100.0)
     beats.due_since = {"a/one": 100.0} | {f"a/{name}": at for name, at in late.items()}
     return beats
 
@@ -43,14 +47,14 @@ def test_a_resource_that_dropped_out_of_a_living_loop_is_unhealthy() -> None:
 
 
 def test_a_fast_tick_does_not_make_an_impatient_probe() -> None:
-    beats = Heartbeats(1.5, synced=True, last_tick_seconds=0.0)
+    beats = Heartbeats(1.5, 0.0, synced=True, last_tick_seconds=0.0)
 
     assert beats.problem(LEAST_ALLOWED_SECONDS) == ""
 
 
 def test_a_start_is_alive_and_not_ready() -> None:
-    beats = Heartbeats(15.0)
-    assert (beats.problem(1000), beats.not_ready()) == ("", "the caches are being filled")
+    beats = Heartbeats(15.0, 0.0)
+    assert (beats.problem(299.0), beats.not_ready()) == ("", "starting: the API server")
     beats.synced = True
     assert beats.not_ready() == "no complete tick yet"
     beats.last_tick_seconds = 1.0
@@ -59,7 +63,7 @@ def test_a_start_is_alive_and_not_ready() -> None:
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[str, Heartbeats]]:
-    beats = Heartbeats(15.0)
+    beats = Heartbeats(15.0, 0.0)
     server = HealthServer(beats, OperatorMetrics().render, lambda: 0.0)
     port = await server.start("127.0.0.1", 0)
     yield f"http://127.0.0.1:{port}", beats
@@ -86,7 +90,7 @@ async def test_probes_are_answered_while_metrics_are_written() -> None:
         assert probed.wait(5), "the probe waited for the metrics"
         return b"written"
 
-    server = HealthServer(Heartbeats(15.0), write, lambda: 0.0)
+    server = HealthServer(Heartbeats(15.0, 0.0), write, lambda: 0.0)
     url = f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
     async with aiohttp.ClientSession() as session:
         metrics = asyncio.create_task(session.get(f"{url}/metrics"))
@@ -111,17 +115,45 @@ def test_a_series_that_stays_is_never_away() -> None:
     assert {sample.labels["kind"]: sample.value for sample in family.samples} == {"status": 2}
 
 
-def test_caches_that_do_not_fill_are_told_of_and_at_last_a_reason_to_restart() -> None:
-    beats = Heartbeats(15.0)
-    beats.sync_progress_seconds, beats.awaited = 100.0, "still awaited are Pod: 12"
-    assert beats.not_ready() == "the caches are being filled: still awaited are Pod: 12"
-    assert beats.problem(399.0) == ""
-    assert beats.problem(401.0) == "the caches do not fill: still awaited are Pod: 12 for 301 s"
+def test_a_start_that_gets_no_further_is_told_of_and_at_last_a_reason_to_restart() -> None:
+    beats = Heartbeats(15.0, 0.0)
+    assert beats.problem(301.0) == "the start gets no further: the API server for 301 s"
 
-    beats.sync_progress_seconds = 400.0
-    assert beats.problem(500.0) == "", "as long as they become fuller there is nothing to mend"
+    beats.note("still awaited are Pod: 12", 310.0)
+    assert beats.not_ready() == "starting: still awaited are Pod: 12"
+    assert beats.problem(609.0) == "", "as long as the caches become fuller there is nothing to mend"
+    assert beats.problem(611.0) == "the start gets no further: still awaited are Pod: 12 for 301 s"
     beats.synced = True
     assert beats.problem(9999.0) == ""
+
+
+class Definitions:
+    """An API server that is away at first, and knows a kind late."""
+
+    def __init__(self, answers: list[bool | None]) -> None:
+        self.answers = answers
+
+    async def serves(self, _: str, kind: str) -> bool:
+        answer = self.answers.pop(0) if kind == "InferenceDeployment" else True
+        if answer is None:
+            raise ClusterError("no answer in 10 s")
+        return answer
+
+
+async def test_definitions_that_are_missing_are_waited_for_and_an_api_server_that_is_away_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "DEFINITIONS_SECONDS", 0.0)
+    now = itertools.count(1.0)
+    monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    away, told = Heartbeats(15.0, 0.0), Heartbeats(15.0, 0.0)
+
+    await process._definitions(Definitions([None, None, None, True]), away)  # type: ignore[arg-type]
+    await process._definitions(Definitions([False, False, False, True]), told)  # type: ignore[arg-type]
+
+    assert away.progress_seconds == 0
+    assert told.progress_seconds == 3
+    assert told.not_ready() == "starting: no definition of inferencedeployments"
 
 
 def series(made: OperatorMetrics) -> dict[str, float]:

@@ -15,6 +15,7 @@ from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli import operator as command
 from firsttoken_operator.observe.gateway import GatewayCounter
+from firsttoken_operator.run.measuring import source_configs
 from firsttoken_operator.run.settings import SettingsError, load
 from tests.operator.act.objects import infd
 
@@ -66,6 +67,15 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
 
     assert (settings.tick_seconds, settings.port) == (5, 9000)
     assert settings.prometheus["default"].url == "http://p:9090"
+
+
+def test_an_answer_is_at_most_sixteen_mebibytes_unless_that_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("prometheus: {default: http://a:9090, large: {url: http://b:9090, responseLimitMebibytes: 64}}")
+
+    configs = source_configs(load(file, {}))
+
+    assert {name: config.byte_cap for name, config in configs.items()} == {"default": 16 << 20, "large": 64 << 20}
 
 
 def test_a_source_may_be_its_url_alone(tmp_path: Path) -> None:

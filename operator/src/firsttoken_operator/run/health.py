@@ -18,7 +18,7 @@ LEAST_ALLOWED_SECONDS = 60.0
 """More than the deadlines of all that a tick waits for, one after the other: where a Prometheus and an API server hang
 at once, a tick ends late, and that is no reason for a restart."""
 SYNC_ALLOWED_SECONDS = 300.0
-"""Time for which the caches may fill without getting any fuller."""
+"""Time that a start may take without getting any further: another process has new connections and credentials."""
 
 
 @dataclass(slots=True)
@@ -26,12 +26,12 @@ class Heartbeats:
     """Times at which the loop and each of its resources were last seen alive, in seconds of the loop's clock."""
 
     tick_seconds: float
+    progress_seconds: float
+    """Time at which the process began, or its start last got further: caches that fill, an API server that answers."""
     synced: bool = False
     """Every watch has delivered its first list."""
-    sync_progress_seconds: float | None = None
-    """Time at which the caches were last seen to fill; None: they were not asked for yet."""
-    awaited: str = ""
-    """Names of what they lack, in words."""
+    awaited: str = "the API server"
+    """Names of what the start lacks, in words."""
     last_tick_seconds: float | None = None
     """End of the last complete tick."""
     due_since: dict[str, float] = field(default_factory=dict)
@@ -42,21 +42,25 @@ class Heartbeats:
         """Time from the end of one tick to the end of the next."""
         return max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
 
+    def note(self, awaited: str, now_seconds: float) -> None:
+        """Note that the start got further, and what it lacks now."""
+        self.awaited, self.progress_seconds = awaited, now_seconds
+
     def problem(self, now_seconds: float) -> str:
         """Say why the process should be restarted; empty: it is fine."""
         allowed = self.allowed_seconds
         if self.last_tick_seconds is not None and now_seconds - self.last_tick_seconds > allowed:
             return f"no complete tick for {now_seconds - self.last_tick_seconds:.0f} s"
-        filled = self.sync_progress_seconds
-        if not self.synced and filled is not None and now_seconds - filled > SYNC_ALLOWED_SECONDS:
-            return f"the caches do not fill: {self.awaited} for {now_seconds - filled:.0f} s"
+        still_seconds = now_seconds - self.progress_seconds
+        if not self.synced and still_seconds > SYNC_ALLOWED_SECONDS:
+            return f"the start gets no further: {self.awaited} for {still_seconds:.0f} s"
         late = [name for name, at in self.due_since.items() if now_seconds - at > allowed]
         return f"no decision for {len(late)} resources, first {min(late)}" if late else ""
 
     def not_ready(self) -> str:
         """Say why the process is not ready; empty: it is."""
         if not self.synced:
-            return f"the caches are being filled: {self.awaited}" if self.awaited else "the caches are being filled"
+            return f"starting: {self.awaited}"
         return "" if self.last_tick_seconds is not None else "no complete tick yet"
 
 

@@ -89,7 +89,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
             text = f"port {settings.port}: {error.strerror}; set --host or --port"
             raise SettingsError(text) from error
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
-        await _definitions(cluster)
+        await _definitions(cluster, parts.heartbeats)
         kinds = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
         namespaces = await readable(cluster, kinds[0], settings.namespaces) or settings.namespaces
         unreadable = tuple(name for name in settings.namespaces if name not in namespaces)
@@ -155,13 +155,13 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
         recorder=recorder,
         pools=PoolPublisher(cluster, writes),
         metrics=OperatorMetrics(),
-        heartbeats=Heartbeats(timing.tick_seconds),
+        heartbeats=Heartbeats(timing.tick_seconds, time.monotonic()),
         rendered=rendered if settings.render else None,
         leads=leads,
     )
 
 
-async def _definitions(cluster: KubernetesCluster) -> None:
+async def _definitions(cluster: KubernetesCluster, beats: Heartbeats) -> None:
     """Return when the server knows our kinds: kopf looks once, and would never watch a kind that comes later."""
     ours = [watched for watched in WATCHED if watched.group == GROUP]
     while True:
@@ -172,6 +172,8 @@ async def _definitions(cluster: KubernetesCluster) -> None:
         else:
             if not missing:
                 return
+            # NB: no reason to restart, however long an administrator takes to install them.
+            beats.note(f"no definition of {', '.join(missing)}", time.monotonic())
             logger.warning("custom resource definitions are missing: %s; install crds/", ", ".join(missing))
         await asyncio.sleep(DEFINITIONS_SECONDS)
 
@@ -193,11 +195,7 @@ async def _run(
 
     async def tick_when_synced() -> None:
         beats = parts.heartbeats
-
-        def note(awaited: str) -> None:
-            beats.awaited, beats.sync_progress_seconds = awaited, time.monotonic()
-
-        await sync.wait_until_complete(note, reflectors)
+        await sync.wait_until_complete(lambda awaited: beats.note(awaited, time.monotonic()), reflectors)
         beats.synced = True
         parts.metrics.leader.set_function(parts.leads)
         synced.set()
