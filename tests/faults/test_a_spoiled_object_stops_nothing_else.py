@@ -24,7 +24,7 @@ from tools.cluster import Cluster, wait_until
 pytestmark = pytest.mark.cluster
 
 GROUP, VERSION, PLURAL = "firsttoken.dev", "v1alpha1", "inferencedeployments"
-LARGE = 4
+LARGE = 12
 MOST_MEBIBYTES = 200
 """Each such object once took 30 MiB beside the 100 that the process has without any."""
 
