@@ -13,8 +13,8 @@ from tools.cluster import wait_until
 pytestmark = pytest.mark.cluster
 
 RESOURCES = 60
-PAGES = {"inferencedeployments": 25, "deployments": 500, "pods": 500}
-"""Objects of a page: resources are read by kopf, which has a page's text and objects in memory together."""
+PAGES = {"inferencedeployments": {25, 500}, "deployments": {500}, "pods": {500}}
+"""Objects of a page: kopf has a page's text and objects in memory together; the check that it told of all has not."""
 
 
 def test_every_first_list_asks_for_a_page_and_goes_on_with_the_next(stage: Stage) -> None:
@@ -25,8 +25,9 @@ def test_every_first_list_asks_for_a_page_and_goes_on_with_the_next(stage: Stage
     lists = [entry for entry in stage.proxy.since(begin) if entry.method == "GET" and not entry.is_watch]
 
     for kind, page in PAGES.items():
-        assert {int(entry.query.get("limit", 0)) for entry in of(kind, lists)} == {page}, kind
-    assert len([entry for entry in of("inferencedeployments", lists) if "continue" in entry.query]) >= RESOURCES // 25
+        assert {int(entry.query.get("limit", 0)) for entry in of(kind, lists)} == page, kind
+    of_kopf = [entry for entry in of("inferencedeployments", lists) if entry.query["limit"] == "25"]
+    assert len([entry for entry in of_kopf if "continue" in entry.query]) >= RESOURCES // 25
 
 
 def of(kind: str, entries: list[Entry]) -> list[Entry]:
