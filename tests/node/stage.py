@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.helm.chart import CHART, NAMESPACE
+from tests.helm.chart import CHART, NAMESPACE, run_helm
 from tools.cluster import wait_until
 from tools.image.build import REPOSITORY, Image
 from tools.node.node import PROMETHEUS, Node
@@ -94,7 +94,8 @@ class Stage:
 
     def install(self, version: str, **values: Any) -> None:
         """Install or upgrade the release, from the packaged chart, and wait until its pods are ready."""
-        self.node.helm("package", CHART, "--version", version, "--destination", self.folder)
+        packaged = run_helm("package", CHART, "--version", version, "--destination", self.folder)
+        assert packaged.returncode == 0, packaged.stderr
         chart = self.folder / f"firsttoken-{version}.tgz"
         given = yaml.safe_dump(VALUES | values)
         options = ["--namespace", NAMESPACE, "--create-namespace", "--values", "-"]
