@@ -71,7 +71,7 @@ def image() -> Image:
 
 def _revision() -> str:
     """The commit of this checkout, as far as it is one; what is not committed shows."""
-    command = ["git", "-C", REPOSITORY, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    command = ["git", "-C", str(REPOSITORY), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
