@@ -32,7 +32,7 @@ EMULATED_NIM = (
 )
 TICK_SECONDS = 5
 FIRST_VERSION, NEXT_VERSION = "0.0.1", "0.0.2"
-"""Of the chart, for an upgrade from one to the other."""
+"""Versions of the chart, for an upgrade from one to the other."""
 VALUES = {
     "image": {"pullPolicy": "Never"},
     "tickSeconds": TICK_SECONDS,
