@@ -48,7 +48,7 @@ def test_a_server_is_found_again_by_the_stages_it_answered(monkeypatch: pytest.M
     )
 
 
-def test_a_model_that_is_left_out_teaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_left_out_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_loop, "_start", lambda *_: dict(START))
     known = [measured_by(SERVER, rate) for rate in (2.0, 5.0)]
     other = stage(5.0, "Qwen/Qwen3-14B", **{"TTFT mean": 1e4, "TTFT p99": 1e5, "ITL": 1e3, "E2E": 1e6})

@@ -116,7 +116,7 @@ def test_a_prometheus_that_restarts_empty_is_recovering_until_it_knows_a_whole_w
         assert p.sizes_since(began) == [p.record.replicas_at(began)], "something was written on half a window"
         assert p.held() > held + 5
 
-        # The window now holds the rise as well; what matters is that nothing is lowered before a whole one of patience.
+        # The window now holds the rise as well; what matters is that nothing is lowered before a whole one has passed.
         wait_until(lambda: not _unhealthy(p), 15, "MetricsHealthy again")
         recovered = p.now
         p.sleep_until(recovered + STABILIZATION_SECONDS - 3)

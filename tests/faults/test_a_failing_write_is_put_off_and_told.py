@@ -77,7 +77,7 @@ def test_a_request_for_silence_is_obeyed_by_everything(stage: Stage) -> None:
     throttled = next(e for e in stage.proxy.since(before) if e.status == 429)
 
     def sent(entry: Entry) -> bool:
-        # Watches are kopf's, which asks for silence nobody here.
+        # Watches are kopf's, which no 429 silences here.
         return entry.began_seconds > throttled.began_seconds and not entry.is_watch
 
     later = sorted(e.began_seconds - throttled.began_seconds for e in stage.proxy.since(before) if sent(e))

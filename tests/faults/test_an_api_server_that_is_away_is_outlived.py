@@ -1,4 +1,4 @@
-"""An API server that is gone, refuses everyone, is silent or behind: nothing is written on what it once said.
+"""An API server that is gone, refuses all, is silent or behind: nothing is written on what it once said.
 
 Afterwards everything goes on, in the same process or in the one that a kubelet starts in its place.
 """
@@ -32,7 +32,7 @@ def resources(stage: Stage) -> None:
         pytest.param(Reset(), 10, id="gone"),
         pytest.param(Reset(), 120, id="gone for two minutes", marks=EVERY),
         pytest.param(Drip(5), 30, id="drips", marks=EVERY),
-        pytest.param(refused(503, "starting"), 90, id="starting for longer than kopf's patience", marks=EVERY),
+        pytest.param(refused(503, "starting"), 90, id="starting for longer than kopf waits", marks=EVERY),
         pytest.param(refused(403, "forbidden"), 60, id="rights taken away", marks=EVERY),
         pytest.param(refused(401, "Unauthorized"), 30, id="token not accepted", marks=EVERY),
     ],

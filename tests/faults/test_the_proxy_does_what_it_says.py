@@ -176,7 +176,7 @@ def test_a_kill_happens_once_before_or_after_the_write(server: Server, proxy: Fa
     assert killed == [before + forwarding]
 
 
-def test_a_hang_ends_with_the_client_s_patience(server: Server, proxy: FaultProxy) -> None:
+def test_a_hang_ends_at_the_client_s_deadline(server: Server, proxy: FaultProxy) -> None:
     before = len(server.asked)
     with proxy.injecting(Hang()), pytest.raises(requests.Timeout):
         ask(proxy, timeout=0.3)

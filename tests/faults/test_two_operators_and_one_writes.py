@@ -1,6 +1,6 @@
 """Two operators on one API server, each behind a proxy of its own: one writes at a time, whatever becomes of the other.
 
-A thread changes a resource all the time, so that whoever may write does so at every tick.
+A thread changes a resource all the time, so that the operator that may write does so at every tick.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Pair:
         return str(json.loads(lease)["spec"].get("holderIdentity", ""))
 
     def assert_scales(self, leader: Operator) -> None:
-        """The resource follows its minimum, written by the one that leads, and by no one that would be a rival."""
+        """The resource follows its minimum, written by the one that leads, and by no process that would be a rival."""
         minimum = replicas(self.cluster, "busy") + 1
         self.change(minReplicas=minimum)
         wait_until(lambda: replicas(self.cluster, "busy") == minimum, 20, "scaled")

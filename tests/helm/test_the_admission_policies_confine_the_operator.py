@@ -25,7 +25,7 @@ pytestmark = pytest.mark.cluster
 
 KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8")
 OPEN = {"firsttoken.dev/scale": "true"}
-TENANT = "someone@team.example"
+TENANT = "tenant@team.example"
 MOST_PULL_SECRETS: int = Runtime.model_json_schema()["properties"]["imagePullSecrets"]["maxItems"]
 Json = dict[str, Any]
 Attempt = subprocess.CompletedProcess[str]
@@ -82,10 +82,10 @@ def operator(control_plane: Path) -> Iterator[Operator]:
             cluster.kubectl("create", "namespace", name)
             cluster.kubectl("label", "namespace", name, label)
         cluster.kubectl("create", "namespace", "closed")
-        cluster.kubectl("create", "secret", "generic", "someone-elses", "-n", "team", "--from-literal=password=x")
+        cluster.kubectl("create", "secret", "generic", "another-tenants", "-n", "team", "--from-literal=password=x")
         cluster.kubectl("create", "secret", "generic", "ngc", "-n", "team", "--from-literal=NGC_API_KEY=x")
         cluster.kubectl("label", "secret", "ngc", "-n", "team", "firsttoken.dev/render=true")
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("someone-elses")))
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("another-tenants")))
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("weights", {"firsttoken.dev/render": "true"})))
         for manifest in (
             _deployment("coredns", "kube-system"), _deployment("foreign", "team"), _deployment("opened", "team", OPEN),
@@ -314,9 +314,9 @@ def test_a_service_that_leads_out_of_the_cluster_is_refused(operator: Operator) 
 
 def test_a_secret_or_a_claim_without_the_label_gets_into_no_pod(operator: Operator) -> None:
     for runtime, what in (
-        ({"authSecret": {"name": "someone-elses", "key": "password"}}, "Secret someone-elses"),
-        ({"imagePullSecrets": ["someone-elses"]}, "Secret someone-elses"),
-        ({"modelCache": {"claimName": "someone-elses"}}, "PersistentVolumeClaim someone-elses"),
+        ({"authSecret": {"name": "another-tenants", "key": "password"}}, "Secret another-tenants"),
+        ({"imagePullSecrets": ["another-tenants"]}, "Secret another-tenants"),
+        ({"modelCache": {"claimName": "another-tenants"}}, "PersistentVolumeClaim another-tenants"),
     ):
         refused(operator.apply(deployment(rendering(**runtime))), f"{what} is not open to rendering: label it")
 
@@ -387,7 +387,7 @@ def test_as_many_pull_secrets_as_the_api_takes_are_each_judged(tenant: Tenant) -
     wanted = {"imagePullSecrets": most, "authSecret": {"name": most[0]}}
     wait_until(lambda: tenant.declare("many", **wanted).returncode == 0, 10, "the right in force")
     for position in range(MOST_PULL_SECRETS):
-        one = [*most[:position], "someone-elses", *most[position + 1 :]]
+        one = [*most[:position], "another-tenants", *most[position + 1 :]]
         refused(tenant.declare(f"many-{position}", imagePullSecrets=one), "may not read one of these Secrets")
     tenant.may_read_nothing()
 

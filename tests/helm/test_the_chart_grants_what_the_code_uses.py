@@ -64,7 +64,7 @@ CLUSTER = {(watched.group, watched.plural, verb) for watched in WATCHED if not w
 
 
 def bound_roles(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All but the roles for tenants, which are bound to no one."""
+    """All but the roles for tenants, which have no binding."""
     bound = {manifest["roleRef"]["name"] for manifest in manifests if "roleRef" in manifest}
     return [
         manifest
@@ -196,9 +196,9 @@ def test_the_service_account_may_do_this_and_nothing_else(cluster: Cluster) -> N
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    everybodys = {right for right in granted if right[0] in ("authorization.k8s.io", "authentication.k8s.io")}
+    of_all = {right for right in granted if right[0] in ("authorization.k8s.io", "authentication.k8s.io")}
 
-    assert granted - everybodys == ALWAYS | RENDERING
+    assert granted - of_all == ALWAYS | RENDERING
     for verb, resource in (("get", "secrets"), ("update", "deployments.apps"), ("delete", "pods"), ("patch", "nodes")):
         assert not allowed(cluster, account, verb, resource, "default")
     leases = "leases.coordination.k8s.io"

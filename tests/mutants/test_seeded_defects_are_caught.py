@@ -87,7 +87,7 @@ DEFECTS = {
         "    backlog = 0.0\n",
         ("tests/operator/decide/test_scale_up_is_fast.py::test_a_backlog_is_drained_in_the_time_that_was_asked_for",),
     ),
-    "replicas that are not full teach that there is room": Defect(
+    "replicas that are not full count as proof of room": Defect(
         "estimate/tail_capacity.py",
         "    return min(max((sample.utilization - start) / (full - start), 0.0), 1.0)\n",
         "    return 1.0\n",

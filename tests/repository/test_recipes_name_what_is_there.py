@@ -23,12 +23,21 @@ def test_there_are_the_five_of_them():
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
-def test_a_recipe_touches_at_most_four_files_and_names_the_test_to_run_first(recipe):
+def test_a_recipe_touches_at_most_four_files_and_names_the_tests_to_run_first(recipe):
     steps = re.findall(r"^\d\. `([^`]+)`", recipe, flags=re.M)
+    touched = {word for word in re.findall(r"`([^`\s]+)`", recipe.partition("\nFirst: ")[0]) if "/" in word}
     first = re.search(r"^First: `\.venv/bin/pytest ([^`]+)`", recipe, flags=re.M)
     assert first is not None
     tests = [word for word in first[1].split() if word.startswith("tests/")]
 
     assert 1 <= len(steps) <= 4
+    assert touched == set(steps), "a file that is named beside the steps is touched, too"
     assert tests
-    assert [name for name in (*steps, *tests) if not (REPOSITORY / name).is_file()] == []
+    assert [name for name in steps if not (REPOSITORY / name).is_file()] == []
+    assert [name for name in tests if not (REPOSITORY / name).exists()] == []
+
+
+def test_they_stand_in_one_place():
+    headings = re.findall(r"^## Add an? (.*)$", (REPOSITORY / "docs/develop.md").read_text(), flags=re.M)
+
+    assert headings == ["benchmark format", "engine, a metric family, a rule, a policy, a GPU"]

@@ -9,20 +9,30 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import table
+
 ROOT = Path(__file__).parents[2]
 TREES = ("sizing", "operator", "benchmarks", "demo", "tools", "tests", "docs", "examples", "helm", "crds")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.toml")
 SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
-OPERATOR = ("operator/src/firsttoken_operator/", "tests/operator/")
-SIZING = ("sizing/", "tests/sizing/")
 REPLAY = ("operator/src/firsttoken_lab/replay/", "tests/lab/replay/", "benchmarks/policies/")
-ESTIMATE = ("operator/src/firsttoken_operator/estimate/", "tests/operator/estimate/")
-OUTSIDE = (*SIZING, "benchmarks/", "tests/benchmarks/", "demo/", "tests/demo/", "tools/", "tests/tools/", "docs/")
+PARTS = {
+    "": ("",),
+    "estimators": ("operator/src/firsttoken_operator/estimate/", "tests/operator/estimate/"),
+    "operator": ("operator/src/firsttoken_operator/",),
+    "sizing": ("sizing/", "tests/sizing/"),
+    "search": ("sizing/src/firsttoken_sizing/optimize/", "tests/sizing/optimize/"),
+    "formats": ("sizing/src/firsttoken_sizing/benchmarks/formats.py",),
+    "replay": ("tests/e2e/", *REPLAY),
+    "policy benchmark": ("benchmarks/policies/",),
+}
+"""What the glossary calls a part of the tree."""
+NAMES_OF_THE_API = re.compile(r"`Pegged`|SCALE_DOWN_BRAKE")
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A pattern for whole words, the term in its place, and where it holds: `only` there, or everywhere."""
+    """Words, the term in their place, and where that holds."""
 
     words: str
     use: str
@@ -30,39 +40,19 @@ class Retired:
 
     def found(self, text: str) -> Iterator[int]:
         """The lines of `text` with one of the words. The parts of an identifier are words, too."""
-        pattern = re.compile(rf"(?<![A-Za-z])(?:{self.words})(?![A-Za-z])", re.IGNORECASE)
+        words = "|".join(word.strip().replace(" ", "[ _]") for word in self.words.split(","))
+        pattern = re.compile(rf"(?<![A-Za-z])(?:{words})(?:s|d|ed)?(?![A-Za-z])", re.IGNORECASE)
         for number, line in enumerate(text.splitlines(), 1):
-            if pattern.search(line):
+            if pattern.search(NAMES_OF_THE_API.sub("", line)):
                 yield number
 
 
-RETIRED = (
-    Retired("nobody|somebody|whoever", "the thing itself: no replica, another controller", (*OUTSIDE, *REPLAY)),
-    Retired("prospects?|prospect_of", "candidate bound"),
-    Retired("hopeless", "pruned"),
-    Retired("cautions?", "warning"),
-    Retired("refusals?", "infeasible candidate", ("sizing/src/firsttoken_sizing/optimize/",)),
-    Retired("readings?", "load model", ("sizing/src/firsttoken_sizing/optimize/", "tests/sizing/optimize/")),
-    Retired("readings?", "parse result", ("sizing/src/firsttoken_sizing/benchmarks/formats.py",)),
-    Retired("soundness", "validation"),
-    Retired("fluctuations?", "second moments", SIZING),
-    Retired("agitation", "variance amplification"),
-    Retired("(after_)?company", "batch co-arrivals", SIZING),
-    Retired("players?|knobs?|sheets?", "contender, tuning parameter, table", ("benchmarks/policies/",)),
-    Retired("courses?", "trajectory", ("tests/e2e/", *REPLAY)),
-    Retired("objections?", "veto", OPERATOR),
-    Retired("(?<!DOWN_)brakes?", "scale-down rate limit"),
-    Retired("broom|sweep(s|ing)?", "resync", OPERATOR[:1]),
-    Retired("poison(ous|ed)?", "failing resource"),
-    Retired("lessons?|taught|teach(es)?", "update, sample", ESTIMATE),
-    Retired("tighten(s|ed)?|tail_factor", "fast or slow correction", ESTIMATE),
-    Retired("patience|patient", "stabilization-window multiplier", ESTIMATE),
-    Retired("(over)?spent|spending|balance", "consumption, gain, error signal", ESTIMATE),
-    Retired("fill(ed)?", "utilization", ESTIMATE),
-    Retired("boost(ed|s)?", "over-provisioning", ESTIMATE),
-    Retired("believed?|doubted", "prior weight, uncertainty bound", ESTIMATE),
-    Retired("work_ratio|wanted_load", "request cost, target load"),
-)
+def parts(names: str) -> tuple[str, ...]:
+    return tuple(path for name in names.split(",") for path in PARTS[name.strip()])
+
+
+GLOSSARY = ROOT / "docs/glossary.md"
+RETIRED = [Retired(old, new, parts(where)) for old, new, where in table(GLOSSARY, "## Words that were replaced")]
 
 
 def files() -> Iterator[Path]:
@@ -72,6 +62,7 @@ def files() -> Iterator[Path]:
 
 
 TEXTS = {str(f.relative_to(ROOT)): f.read_text(encoding="utf-8") for f in files() if f != Path(__file__)}
+TEXTS["docs/glossary.md"] = TEXTS["docs/glossary.md"].partition("\n## Words that were replaced\n")[0]
 
 
 @pytest.mark.parametrize("retired", RETIRED, ids=lambda retired: retired.words)

@@ -1,4 +1,4 @@
-"""The status of a GPUPool: shares, what is free, and whether anybody has to do without; written on change only."""
+"""The status of a GPUPool: shares, what is free, and which deployment has to do without; written on change only."""
 
 from __future__ import annotations
 

@@ -506,7 +506,7 @@ def test_a_limit_is_a_cap_and_not_a_wait(limited_by: Reason | None, limited: str
     ("factor", "reason"),
     [(1.0, "AsSized"), (0.997, "AsSized"), (0.81, "Learned"), (1.3, "Learned"), (0.5, "Pegged"), (2.0, "Pegged")],
 )
-def test_what_live_traffic_taught_is_shown(factor: float, reason: str) -> None:
+def test_what_was_learned_of_live_traffic_is_shown(factor: float, reason: str) -> None:
     snapshot = resource(target(5), metrics(1))
     status = status_of(EMPTY, observed(decision(snapshot, 5, 5, capacity_factor=factor), snapshot))
 

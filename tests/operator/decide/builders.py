@@ -125,7 +125,7 @@ def late(share: float, requests: float = 1000) -> TtftInterval:
 
 
 def idle(**changes: object) -> Metrics:
-    """Metrics that prove that nobody comes."""
+    """Metrics that prove that no request comes."""
     quiet = {"arrivals": Idle(), "first_tokens": Idle(), "error_share": Idle(), "ttft": None, "running": Value(0)}
     return metrics(0, health=Reason.IDLE, **(quiet | changes))
 

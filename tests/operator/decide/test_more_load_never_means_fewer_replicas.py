@@ -58,7 +58,7 @@ def asked(fleet: Fleet, mtr: Metrics) -> int:
 
 
 def mute(mtr: Metrics) -> Metrics:
-    """The same load without a word on the replicas: that nobody is late on full ones is a lesson on them, no load."""
+    """The same load without a word on the replicas: no request late on full ones is a sample of them, no load."""
     return replace(mtr, running=Missing(Reason.NO_SERIES), ttft=TtftInterval(60, 100, 80, 1000))
 
 

@@ -39,7 +39,7 @@ def test_full_replicas_with_too_many_late_carry_less_than_sized() -> None:
     assert factor(watched(FULL, MANY)) < 1
 
 
-def test_full_replicas_with_hardly_anybody_late_carry_more() -> None:
+def test_full_replicas_with_hardly_a_late_request_carry_more() -> None:
     assert factor(watched(FULL, NONE)) > 1
 
 

@@ -74,7 +74,7 @@ def test_an_hour_of_traffic_finds_it_up_to_what_the_model_itself_may_err(slownes
     assert (decision.capacity_factor < 1) is (slowness > 1)
 
 
-def test_slow_replicas_need_more_of_them_before_anybody_is_late() -> None:
+def test_slow_replicas_need_more_of_them_before_a_request_is_late() -> None:
     fleet = Fleet(replicas=REPLICAS, sized=SIZED_WITH_WORK)
     for _ in range(240):
         decision = fleet.tick(seen(45.0, 1.5), apply=False)

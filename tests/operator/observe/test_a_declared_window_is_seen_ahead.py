@@ -76,7 +76,7 @@ def test_the_time_to_ready_of_its_own_pods_is_in_the_snapshot() -> None:
     assert only(*STARTS, seconds=300.0).time_to_ready_seconds == 180.0
 
 
-def test_only_the_start_that_nobody_measured_is_divided_by_the_time_scale() -> None:
+def test_only_the_start_that_was_not_measured_is_divided_by_the_time_scale() -> None:
     assert lead_seconds(ready_seconds(None, time_scale=10.0), 1.5) == 31.5
     assert lead_seconds(ready_seconds(60.0, time_scale=10.0), 1.5) == 61.5
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.cluster
 
 LIMIT = Limit(200.0, Percentile.P95)
 SETTINGS = MeasureSettings(window_seconds=2.0, scrape_interval_seconds=0.25)
-PATIENCE_SECONDS = 30.0
+DEADLINE_SECONDS = 30.0
 """Prometheus hands a changed list of targets on only every 2.5 to 7.5 s."""
 
 COUNTER = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
@@ -114,7 +114,7 @@ async def look(source: PrometheusSource, *names: str) -> Metrics:
 
 
 async def until(
-    observe: Callable[[], Awaitable[Metrics]], *wanted: Reason, within_seconds: float = PATIENCE_SECONDS
+    observe: Callable[[], Awaitable[Metrics]], *wanted: Reason, within_seconds: float = DEADLINE_SECONDS
 ) -> list[Reason]:
     """Look until the health is one of `wanted`; every health that was seen on the way."""
     seen: list[Reason] = []

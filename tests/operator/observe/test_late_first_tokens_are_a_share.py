@@ -82,7 +82,7 @@ def test_rounding_alone_is_no_request() -> None:
     assert late_share(BOUNDS, tenths, 0.3) == LateShare(0.0, 0.0, 0.0)
 
 
-def test_below_the_first_bound_everybody_may_be_late() -> None:
+def test_below_the_first_bound_every_request_may_be_late() -> None:
     share = late_share(BOUNDS, (50, 100, 100, 100), 0.05)
 
     assert share is not None

@@ -100,7 +100,7 @@ def test_a_node_that_came_after_the_pod_was_made_for_it_in_any_order_of_events(n
     found = starts_of(*((new, fresh) if node_first else (fresh, new)))
 
     assert set(found.by_kind) == {StartKind.COLD_NODE}
-    assert found.overall.p90_seconds == 288.0, "patience counts from the scheduling"
+    assert found.overall.p90_seconds == 288.0, "the deadline counts from the scheduling"
     assert found.next_p90_seconds == 400.0, "the next pod will wait for its node as well"
 
 
@@ -114,7 +114,7 @@ def test_a_node_that_was_woken_up_for_the_pod_is_cold_and_one_that_flapped_later
     assert only_kind(flapped, on_flapped) is StartKind.WARM
 
 
-def test_a_pod_that_waited_for_room_for_hours_teaches_only_what_came_after() -> None:
+def test_a_pod_that_waited_for_room_for_hours_counts_only_what_came_after() -> None:
     long = 2 * LONGEST_START_SECONDS
     new = ("Node", registered("new", created=long, ready=long + 20))
     found = starts_of(

@@ -156,7 +156,7 @@ def test_a_spoiled_object_never_raises_and_hides_no_other(kind: str, data: st.Da
     assert "a" in names(store)
 
 
-def test_a_restarted_container_teaches_no_start_time() -> None:
+def test_a_restarted_container_says_no_start_time() -> None:
     store = Store()
     for kind, body in (*CHAIN[:2], ("Pod", pod("a", ready=9000, restarts=1))):
         store.feed(kind, None, body)
@@ -172,7 +172,7 @@ def test_readiness_that_came_back_after_days_is_no_start_time() -> None:
     assert store.time_to_ready("uid-nim") == TimeToReady(3000.0, 3000.0, 3000.0, 1)
 
 
-def test_a_probe_that_failed_for_a_while_teaches_nothing_new() -> None:
+def test_a_probe_that_failed_for_a_while_says_nothing_new() -> None:
     store = Store()
     for kind, body in (*CHAIN, ("Pod", pod("a")), ("Pod", pod("a", ready=2000))):
         store.feed(kind, None, body)

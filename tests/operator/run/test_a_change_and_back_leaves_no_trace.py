@@ -30,7 +30,7 @@ TARGET = ObjectRef("apps/v1", "Deployment", NAMESPACE, "nim")
 SCHEMA = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 FIXED = {"targetRef", "runtime"}
 """Fields of which every resource has exactly one. What follows from them is no decision, and is shown on a real API
-server (tests/faults): it lets no one change a target, and what `runtime` says is rendered."""
+server (tests/faults): it lets no client change a target, and what `runtime` says is rendered."""
 MOST = 3000
 TEXTS = (
     "1", "0.5", "37", "250", "1500m", "gone", "default", "H100-SXM-80GB", "A100-SXM-80GB", "meta-llama/Llama-3.1-8B",

@@ -30,7 +30,7 @@ NOW = 1_790_000_000.0
 SEEN = replace(resource(target(5), metrics(20.0)), namespace=NAMESPACE, name="rag")
 SNAPSHOT = FleetSnapshot(9.0, TICK_SECONDS, (SEEN,))
 MEMORY = Memory(resources=MappingProxyType({SEEN.uid: ResourceMemory("d-1", "key", 5)}))
-PATIENCE_SECONDS = 10.0
+DEADLINE_SECONDS = 10.0
 
 
 def two_weeks(warnings: tuple[str, ...] = ()) -> object:
@@ -86,7 +86,7 @@ def histories(server: FaultServer, clock: Clock) -> Iterator[Histories]:
 
 async def settled(histories: Histories, store: Store, memory: Memory = MEMORY) -> Memory:
     """Tick until what is being read has been taken."""
-    ends = time.monotonic() + PATIENCE_SECONDS
+    ends = time.monotonic() + DEADLINE_SECONDS
     memory = histories.seeded(memory, SNAPSHOT, store)
     while histories.is_reading:
         assert time.monotonic() < ends, "the reading does not end"
@@ -160,7 +160,7 @@ async def test_a_source_that_never_answers_holds_up_no_other(
     given_up = threading.Event()
 
     def silent(_: BaseHTTPRequestHandler) -> None:
-        server.stopping.wait(PATIENCE_SECONDS)
+        server.stopping.wait(DEADLINE_SECONDS)
         given_up.set()
 
     server.answer = silent
@@ -171,5 +171,5 @@ async def test_a_source_that_never_answers_holds_up_no_other(
     assert not given_up.is_set(), "no call waits for the answer"
     histories.close()
     while any(thread.name.startswith("history") for thread in threading.enumerate()):
-        assert time.monotonic() - began < PATIENCE_SECONDS / 2, "closing ends the query under way"
+        assert time.monotonic() - began < DEADLINE_SECONDS / 2, "closing ends the query under way"
         await asyncio.sleep(0.02)

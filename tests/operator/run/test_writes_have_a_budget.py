@@ -1,4 +1,4 @@
-"""Whole ticks of many resources against an API server that is slow, hangs, or asks for patience."""
+"""Whole ticks of many resources against an API server that is slow, hangs, or asks to wait."""
 
 from __future__ import annotations
 

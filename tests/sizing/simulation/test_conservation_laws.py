@@ -26,7 +26,7 @@ def most_at_once(begin: np.ndarray, end: np.ndarray) -> int:
 
 @settings(max_examples=examples(100))
 @given(cases(replicas=4))
-def test_everybody_is_served_in_the_order_of_arrival_within_what_a_replica_holds(case: Case) -> None:
+def test_every_request_is_served_in_the_order_of_arrival_within_what_a_replica_holds(case: Case) -> None:
     step, requests, how = case
 
     outcome = simulate(step, requests, how)

@@ -11,7 +11,7 @@ from firsttoken_operator.estimate import Demand, Forecast, ResourceMemory, Situa
 
 @dataclass(frozen=True, slots=True)
 class Case(Situation):
-    """A resource that can be scaled: it is sized, its target is there, and no one else owns the replicas.
+    """A resource that can be scaled: it is sized, its target is there, and no other writer owns the replicas.
 
     `demand` is None where the metrics prove none, `forecast` where there is none.
     """

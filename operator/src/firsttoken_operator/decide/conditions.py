@@ -246,7 +246,7 @@ def calibration_state(capacity_factor: float, config: EstimatorConfig = DEFAULT)
 def _calibrated(capacity_factor: float, config: EstimatorConfig) -> Said:
     state = calibration_state(capacity_factor, config)
     if state is Reason.AS_SIZED:
-        return False, state, "live traffic has taught nothing else than the sizing says"
+        return False, state, "live traffic shows nothing else than the sizing says"
     percent = f"a replica serves {100 * capacity_factor:.0f} % of what was sized"
     if state is Reason.LEARNED:
         return True, state, percent

@@ -74,7 +74,7 @@ def _scaled(p: Proposal) -> Decision:
 
 def _consumed(resource: ResourceSnapshot, memory: ResourceMemory, config: EstimatorConfig) -> float | None:
     sized = resource.sized
-    # NB: a day without a request has spent nothing; to decide, it counts as one on target.
+    # NB: a day without a request has consumed nothing; to decide, it counts as one on target.
     if not isinstance(sized, Sized) or sized.sla.time_to_first_token is None or memory.calibration.budget.requests < 1:
         return None
     return budget_consumption(memory.calibration, sized.sla, config)

@@ -117,7 +117,7 @@ def judge_target(
 ) -> tuple[Ownership, ForeignWrite | None]:
     """Take note of the replicas that the watch shows at a tick.
 
-    `rival` says who else has a claim on the target, such as an HPA (empty: no one), `writer` which field manager wrote
+    `rival` says who else has a claim on the target, such as an HPA (empty: none), `writer` which field manager wrote
     the replicas beside us. Foreign writes count together within their window, and a conflict ends when it has been
     quiet for `quiet_seconds`, or longer where it is not the first. Returns the new state, whose `conflict` is empty
     when writing is allowed, and the foreign write where there was one.
@@ -210,7 +210,7 @@ def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
 
 
 def _rival(resource: ResourceSnapshot, older: str) -> str:
-    """Name the first that has a better claim on the replicas; empty: no one. `older`: whose claim is older."""
+    """Name the first that has a better claim on the replicas; empty: none has. `older`: whose claim is older."""
     claims, is_advice = resource.claims, resource.policy.mode is ScalingMode.ADVISORY
     if older:
         return f"InferenceDeployment {older} scales Deployment {claims.target_name} already; delete one"

@@ -1,6 +1,6 @@
 """A resource that its own policy keeps at 0 replicas is scaled to zero, not broken: what calls it back, what it says.
 
-A target that went to 0 while `minReplicas` was not 0 was taken out of service by someone else, and is none of this.
+A target that went to 0 while `minReplicas` was not 0 was taken out of service from outside, and is none of this.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ class ResourceSnapshot:
     created: str = ""
     claims: Claims = field(default_factory=Claims)
     conflict: str = ""
-    """Other owner of the replicas, as judged of the claims and of foreign writes. Empty: no one."""
+    """Other owner of the replicas, as judged of the claims and of foreign writes. Empty: none."""
     time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS
     """90th percentile of this target's own starts, of the kind that the next one will most likely be (a new node, a new
     image, or warm), or what stands in for it where none was seen."""

@@ -61,7 +61,7 @@ def budget_consumption(known: Calibration, sla: Sla, config: EstimatorConfig) ->
 
 
 def model_factor(sized: Sized, config: EstimatorConfig) -> float:
-    """Largest tail factor that the model allows: live ITL and E2E are not observed, so it must predict them inside."""
+    """Largest factor that the model allows: live ITL and E2E are not observed, so it must predict them inside."""
     sla, table = sized.sla, sized.table
     others = ((sla.inter_token_latency, table.itl), (sla.end_to_end, table.end_to_end))
     most = config.tail_capacity.most_factor

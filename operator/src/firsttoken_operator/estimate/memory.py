@@ -59,7 +59,7 @@ class ResourceMemory:
     sleeps: bool = False
     """True where the target is at 0 replicas because `minReplicas: 0` allowed that, also if it no longer does."""
     advised_replicas: int | None = None
-    """The last size that rested on data: what whoever scales on our advice must go on reading when data is lost."""
+    """The last size that rested on data: what a scaler on our advice must go on reading when data is lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def told_apart(label: str, vectors: Iterable[tuple[str, str]]) -> str:
     """Vectors that were aggregated, joined into one: a label says which of them an element is from.
 
     NB: never of bare series. They have labels of a tenant's choice, and where one of them is overwritten here two
-    series can become alike, which makes Prometheus refuse the query for everybody.
+    series can become alike, which makes Prometheus refuse the query for all of them.
     """
     return " or ".join(f'label_replace({vector}, "{label}", "{value}", "pod", ".*")' for value, vector in vectors)
 

@@ -147,7 +147,7 @@ class Elector:
         """Name the leader, in a few words."""
         holder = self._election.lease.holder if self._election.lease else ""
         if holder != self._election.identity:
-            return f"standing by; {holder or 'no one'} leads"
+            return f"standing by; {holder or 'no process'} leads"
         return "leading" if self.leads() else "the lease could not be renewed; writing nothing"
 
     async def run(self) -> None:

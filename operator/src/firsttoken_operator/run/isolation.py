@@ -2,7 +2,7 @@
 
 `decide` takes the whole fleet, because a pool is one transaction. Where it raises, the resources are tried one by one,
 and the tick goes on without those that fail by themselves. Their GPUs stay charged to their pool: leaving them out must
-not make room for anybody.
+not make room for others.
 """
 
 from __future__ import annotations

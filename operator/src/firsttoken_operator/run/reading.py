@@ -50,7 +50,7 @@ class SourceReader(Generic[Read]):
         self._ticks_to_skip = 0
 
     @property
-    def patience_seconds(self) -> float:
+    def wait_seconds(self) -> float:
         """Time that this one may take beyond another source."""
         return max(LEAST_WAIT_SECONDS, WAIT_FACTOR * self._usual_seconds)
 
@@ -109,5 +109,5 @@ async def read_all(readers: Mapping[str, SourceReader[Read]]) -> dict[str, Read 
         # NB: a source that is alone, or slow together with all others, holds up no other: its own deadline ends it.
         _, late = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if late:
-            await asyncio.wait(late, timeout=max(waiting[task].patience_seconds for task in late))
+            await asyncio.wait(late, timeout=max(waiting[task].wait_seconds for task in late))
     return {name: reader.end() for name, reader in readers.items()}

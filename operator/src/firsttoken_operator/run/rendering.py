@@ -135,7 +135,7 @@ class Rendered:
         except (ClusterError, TimeoutError) as error:
             logger.warning("cannot list the rendered objects: %r", error)
         waiting = [one for a, rendering in due if (one := self._due(a, rendering, states.get(a.resource.uid, {})))]
-        # Those first that were tried longest ago: whoever fails at each tick keeps none of the others from a turn.
+        # Those first that were tried longest ago: one that fails at each tick keeps none of the others from a turn.
         waiting.sort(key=lambda one: self._tried.get(one.uid, 0))
         now = waiting[:RENDERINGS_A_TICK]
         self._tick += 1

@@ -115,8 +115,8 @@ class CapacityTable:
     def replicas_for(self, requests_per_second: float, capacity_factor: float = 1.0) -> int:
         """Fewest replicas that serve this total rate inside the SLA.
 
-        `capacity_factor` is what live traffic taught about the real capacity (1 = as sized). Raises ValueError where
-        no number of replicas would do (capacity 0) or the rate is not a finite number >= 0.
+        `capacity_factor` is the real capacity as learned of live traffic (1 = as sized). Raises ValueError where no
+        number of replicas would do (capacity 0) or the rate is not a finite number >= 0.
         """
         if not (math.isfinite(requests_per_second) and requests_per_second >= 0):
             raise ValueError(f"rate must be finite and >= 0, not {requests_per_second}")
