@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RecordedSeries:
     """One series: its file, and what its rates are multiplied by."""
 
     name: str
@@ -54,10 +54,10 @@ class Case:
 
 
 CASES = (
-    Case("conv week, mean 6.6", "azure2024_conv_week_series", 6.6 / 45.0, 15.0),
-    Case("conv week, mean 45", "azure2024_conv_week_series", 1.0, 15.0),
-    Case("m-large x 0.08", "servegen_m-large_series", 0.08, 15.0),
-    Case("m-small x 0.012", "servegen_m-small_series", 0.012, 15.0),
+    RecordedSeries("conv week, mean 6.6", "azure2024_conv_week_series", 6.6 / 45.0, 15.0),
+    RecordedSeries("conv week, mean 45", "azure2024_conv_week_series", 1.0, 15.0),
+    RecordedSeries("m-large x 0.08", "servegen_m-large_series", 0.08, 15.0),
+    RecordedSeries("m-small x 0.012", "servegen_m-small_series", 0.012, 15.0),
 )
 
 
@@ -70,7 +70,7 @@ class Load:
     known: NDArray[np.bool_]
 
 
-def load(case: Case, folder: Path, *, dispersed: bool) -> Load:
+def load(case: RecordedSeries, folder: Path, *, dispersed: bool) -> Load:
     """The series of a case with one draw of its requests."""
     with gzip.open(folder / f"{case.file}.csv.gz", "rt") as file:
         points = [(float(row["t"]), float(row["rps"])) for row in csv.DictReader(file)]

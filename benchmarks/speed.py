@@ -45,7 +45,7 @@ _ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Timing:
     """One measurement and its goal: at most `goal`, or with `at_least` at least that. `ratio` is against the peer."""
 
     what: str
@@ -168,18 +168,18 @@ def recommend() -> Recommend | None:
     return Recommend(first, answer["secondSeconds"], answer["peakMiB"])
 
 
-def lines(peer: Recommend | None) -> Iterator[Line]:
+def lines(peer: Recommend | None) -> Iterator[Timing]:
     """Every measurement. A sizing is compared with the peer's next answer, which has its data loaded as we have."""
     for name, arrivals, goal in (("closed loop", Arrivals.CLOSED_LOOP, 50.0), ("Poisson", Arrivals.POISSON, 1000.0)):
         seconds = sizing_seconds(arrivals)
-        line = Line(f"size a resource over every TP and precision, {name}", 1000 * seconds, "ms", goal)
+        line = Timing(f"size a resource over every TP and precision, {name}", 1000 * seconds, "ms", goal)
         yield replace(line, ratio=peer.next_seconds / seconds) if peer else line
-    yield Line("look up N-1, N and N+1 of a resource in its table", 1000 * look_up_seconds(), "ms", 1.0)
-    yield Line("simulate", simulated_requests_per_second(), "requests/s", 100_000, at_least=True)
-    yield Line("imports of firsttoken --help", help_import_seconds(), "s", 0.3)
+    yield Timing("look up N-1, N and N+1 of a resource in its table", 1000 * look_up_seconds(), "ms", 1.0)
+    yield Timing("simulate", simulated_requests_per_second(), "requests/s", 100_000, at_least=True)
+    yield Timing("imports of firsttoken --help", help_import_seconds(), "s", 0.3)
 
 
-def table(measured: list[Line], peer: Recommend | None) -> Table:
+def table(measured: list[Timing], peer: Recommend | None) -> Table:
     """The lines as a table for a terminal."""
     shown = Table(title="speed on one core")
     for heading in ("what", "measured", "goal", "reached", f"{PEER} takes"):

@@ -47,7 +47,7 @@ _TTFT_GOALS = {"p95": 4.0, "p99": 7.5}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Comparison:
     """One comparison: a replica (or a fleet of them) at a share of its largest stable rate."""
 
     step: StepModel
@@ -107,43 +107,43 @@ SPREAD = (spread(2000, 200), spread(500, 500))
 CHUNKED = (Scheduler(2048, chunked_prefill=True), Scheduler(8192, chunked_prefill=True))
 
 
-def in_flight() -> Iterator[Cell]:
+def in_flight() -> Iterator[Comparison]:
     """Whole prompts, equal requests."""
     for step, lengths, load in product(steps(), PAIRS, (0.3, 0.5, 0.7, 0.9)):
-        yield Cell(step, lengths, load)
+        yield Comparison(step, lengths, load)
 
 
-def chunked() -> Iterator[Cell]:
+def chunked() -> Iterator[Comparison]:
     """Prompts cut to the token budget of a step."""
     for step, lengths, scheduler, load in product(steps(), (PAIRS[1], PAIRS[4]), CHUNKED, (0.5, 0.7, 0.9)):
-        yield Cell(step, lengths, load, scheduler)
+        yield Comparison(step, lengths, load, scheduler)
 
 
-def spread_lengths() -> Iterator[Cell]:
+def spread_lengths() -> Iterator[Comparison]:
     """Whole prompts, long ones before short ones."""
     for step, lengths, load in product(steps(), SPREAD, (0.3, 0.6, 0.9)):
-        yield Cell(step, lengths, load)
+        yield Comparison(step, lengths, load)
 
 
-def few_slots() -> Iterator[Cell]:
+def few_slots() -> Iterator[Comparison]:
     """A batch limit of 32, at which requests wait for a slot."""
     for step, lengths, load in product(steps(), (PAIRS[0], PAIRS[1]), (0.5, 0.7, 0.9)):
-        yield Cell(replace(step, max_batch=32), lengths, load)
+        yield Comparison(replace(step, max_batch=32), lengths, load)
 
 
-def in_turn() -> Iterator[Cell]:
+def in_turn() -> Iterator[Comparison]:
     """Replicas behind a router that takes turns."""
     for step, lengths, replicas, load in product(steps()[::2], (PAIRS[1], SPREAD[0]), (2, 8), (0.6, 0.9)):
-        yield Cell(step, lengths, load, replicas=replicas, routing=Routing.ROUND_ROBIN)
+        yield Comparison(step, lengths, load, replicas=replicas, routing=Routing.ROUND_ROBIN)
 
 
-def least_loaded() -> Iterator[Cell]:
+def least_loaded() -> Iterator[Comparison]:
     """Replicas behind a router that knows their load. NB: of requests of several lengths; see `routing`."""
     for step, lengths, replicas, load in product(steps()[::2], SPREAD, (2, 8), (0.6, 0.9)):
-        yield Cell(step, lengths, load, replicas=replicas, routing=Routing.LEAST_LOADED)
+        yield Comparison(step, lengths, load, replicas=replicas, routing=Routing.LEAST_LOADED)
 
 
-def errors_percent(cells: Iterable[Cell]) -> dict[tuple[str, str], list[float]]:
+def errors_percent(cells: Iterable[Comparison]) -> dict[tuple[str, str], list[float]]:
     """Relative errors of every cell by latency and statistic."""
     errors: dict[tuple[str, str], list[float]] = {}
     for cell in cells:

@@ -11,7 +11,7 @@ import forecast
 from firsttoken_operator.estimate import Method
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
-DAILY = forecast.Case("made up", "made_up_series", 1.0, 15.0)
+DAILY = forecast.RecordedSeries("made up", "made_up_series", 1.0, 15.0)
 
 
 def write_daily(folder: Path, days: int) -> None:

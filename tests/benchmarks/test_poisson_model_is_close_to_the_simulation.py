@@ -16,7 +16,7 @@ from firsttoken_sizing.step.shipped import shipped_step
     ids=["in-flight", "chunked", "spread"],
 )
 def test_a_part_of_the_grid_is_near_the_goals(
-    cells: Callable[[], Iterator[poisson.Cell]], every: int, p95: float, p99: float
+    cells: Callable[[], Iterator[poisson.Comparison]], every: int, p95: float, p99: float
 ) -> None:
     # The medians of few cells move: the goals (4 and 7.5 %) are for the whole grid, which benchmarks/accuracy.py runs.
     errors = poisson.errors_percent(islice(cells(), 1, None, every))

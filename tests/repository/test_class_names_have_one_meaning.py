@@ -1,25 +1,45 @@
-"""A class name means one thing in a package: who reads it somewhere need not ask which of two it is."""
+"""Names of classes and types mean one thing in a package: a reader need not ask which of two it is."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.fixtures.source import modules
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    "sizing/src/firsttoken_sizing",
+    "operator/src/firsttoken_operator",
+    "operator/src/firsttoken_lab",
+    "benchmarks",
+    "demo",
+    "tools",
+)
 
-PACKAGES = ("firsttoken_sizing", "firsttoken_operator", "firsttoken_lab")
+
+def is_of_a_type(name: str) -> bool:
+    return name[0].isupper() and not name.isupper()
+
+
+def meanings(module: Path) -> Iterator[tuple[str, str]]:
+    """Each class and each alias of a type, with what it stands for: aliases of one definition mean the same."""
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name, f"a class of {module.name}"
+        elif isinstance(node, ast.Assign):
+            yield from ((ast.unparse(t), ast.unparse(node.value)) for t in node.targets if is_of_a_type(ast.unparse(t)))
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_class_name_is_defined_once(package: str) -> None:
-    homes: dict[str, list[str]] = defaultdict(list)
-    for module, tree in modules():
-        if module.startswith(f"{package}/"):
-            for node in tree.body:
-                if isinstance(node, ast.ClassDef):
-                    homes[node.name].append(module)
+def test_every_name_of_a_type_has_one_meaning(package: str) -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in sorted((ROOT / package).rglob("*.py")):
+        for name, meaning in meanings(module):
+            if meaning not in found[name] or meaning.startswith("a class of "):
+                found[name].append(meaning)
 
-    assert homes, "the package has classes"
-    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+    assert found, "the package has classes"
+    assert {name: of for name, of in found.items() if len(of) > 1} == {}

@@ -14,7 +14,7 @@ from firsttoken_operator.api.quantities import MAX_INTEGER, ShortText
 
 MAX_LAYERS = 1000
 Whole = Annotated[Int, Field(ge=0, le=MAX_INTEGER)]
-Flag = Annotated[bool, Strict()]
+Boolean = Annotated[bool, Strict()]
 Entry = Annotated[Int, Field(ge=0, le=MAX_INTEGER, description="One of the list. Unit: as the config.json has it.")]
 Wholes = Annotated[tuple[Entry, ...], Field(max_length=MAX_LAYERS)]
 Texts = Annotated[tuple[ShortText, ...], Field(max_length=MAX_LAYERS)]
@@ -47,15 +47,15 @@ class _ConfigPart(ApiModel):
 class SearchedAttention(_ConfigPart):
     """Attention of one layer that an architecture search chose."""
 
-    no_op: Flag | None = _is("Whether the layer has none.")
-    replace_with_linear: Flag | None = _is("Whether a matrix stands in its place.")
+    no_op: Boolean | None = _is("Whether the layer has none.")
+    replace_with_linear: Boolean | None = _is("Whether a matrix stands in its place.")
     n_heads_in_group: Whole | None = _whole("Query heads that share a KV head.", "heads")
 
 
 class SearchedNetwork(_ConfigPart):
     """Feed-forward network of one layer that an architecture search chose."""
 
-    no_op: Flag | None = _is("Whether the layer has none.")
+    no_op: Boolean | None = _is("Whether the layer has none.")
     ffn_mult: Annotated[Number, Field(ge=0, le=1000)] | None = _whole("Width over that of the model.", "ratio")
 
 
@@ -72,7 +72,7 @@ class LinearAttention(_ConfigPart):
     full_attn_layers: Wholes | None = _is("Layers with full attention, counted from 1.")
     head_dim: Whole | None = _wide("Width of a head.")
     num_heads: Whole | None = _whole("Heads of a layer.", "heads")
-    use_full_rank_gate: Flag | None = _is("Whether its gate has full rank.")
+    use_full_rank_gate: Boolean | None = _is("Whether its gate has full rank.")
 
 
 class QuantizedWeights(_ConfigPart):
@@ -97,8 +97,8 @@ class Quantization(_ConfigPart):
     format: ShortText | None = _is("Format of compressed-tensors.")
     bits: Whole | None = _whole("Bits of a weight.", "bits")
     w_bit: Whole | None = _of("bits", "bits")
-    load_in_8bit: Flag | None = _is("Whether weights are loaded as 8 bits.")
-    load_in_4bit: Flag | None = _is("Whether weights are loaded as 4 bits.")
+    load_in_8bit: Boolean | None = _is("Whether weights are loaded as 8 bits.")
+    load_in_4bit: Boolean | None = _is("Whether weights are loaded as 4 bits.")
     config_groups: dict[str, QuantizedGroup] = described(
         "Groups of compressed-tensors.", default_factory=dict, max_length=16, absent="not in the config.json"
     )
@@ -116,8 +116,8 @@ class Architecture(_ConfigPart):
     hidden_act: ShortText | None = _is("Activation of the feed-forward network.")
     mlp_hidden_act: ShortText | None = _is("What some families call hidden_act.")
     quantization_config: Quantization | None = _is("How the checkpoint is quantized.")
-    tie_word_embeddings: Flag | None = _is("Whether the output head is the embedding.")
-    is_encoder_decoder: Flag | None = _is("Whether it has an encoder; refused by the sizing.")
+    tie_word_embeddings: Boolean | None = _is("Whether the output head is the embedding.")
+    is_encoder_decoder: Boolean | None = _is("Whether it has an encoder; refused by the sizing.")
     compress_ratios: Wholes | None = _is("Compression of the KV cache by layer; refused by the sizing.")
 
     hidden_size: Whole | None = _wide("Width of the model.")
@@ -158,8 +158,8 @@ class Architecture(_ConfigPart):
     n_head_kv: Whole | None = _of("num_key_value_heads", "heads")
     num_global_key_value_heads: Whole | None = _whole("KV heads of a layer with full attention.", "heads")
     swa_num_key_value_heads: Whole | None = _whole("KV heads of a layer with a window.", "heads")
-    multi_query: Flag | None = _is("Whether all query heads share one KV head.")
-    new_decoder_architecture: Flag | None = _is("Whether multi_query is overridden (Falcon).")
+    multi_query: Boolean | None = _is("Whether all query heads share one KV head.")
+    new_decoder_architecture: Boolean | None = _is("Whether multi_query is overridden (Falcon).")
     head_dim: Whole | None = _wide("Width of a head.")
     attention_head_dim: Whole | None = _of("head_dim", "dimensions")
     kv_channels: Whole | None = _of("head_dim", "dimensions")
@@ -167,8 +167,8 @@ class Architecture(_ConfigPart):
     swa_head_dim: Whole | None = _wide("Width of a head with a window.")
     v_head_dim: Whole | None = _wide("Width of a value.")
     swa_v_head_dim: Whole | None = _wide("Width of a value with a window.")
-    attention_k_eq_v: Flag | None = _is("Whether keys are values, too (Gemma 4).")
-    use_sliding_window: Flag | None = _is("Whether windows are used.")
+    attention_k_eq_v: Boolean | None = _is("Whether keys are values, too (Gemma 4).")
+    use_sliding_window: Boolean | None = _is("Whether windows are used.")
     sliding_window: Whole | None = _whole("Tokens that a layer with a window sees.", "tokens")
     sliding_window_size: Whole | None = _of("sliding_window", "tokens")
     attention_chunk_size: Whole | None = _of("sliding_window", "tokens")
@@ -205,7 +205,7 @@ class Architecture(_ConfigPart):
     shared_expert_intermediate_size: Whole | None = _wide("Width of all shared experts together.")
     shared_intermediate_size: Whole | None = _of("shared_expert_intermediate_size", "dimensions")
     share_expert_dim: Whole | None = _of("shared_expert_intermediate_size", "dimensions")
-    enable_moe_block: Flag | None = _is("Whether layers have a dense network beside the experts (Gemma 4).")
+    enable_moe_block: Boolean | None = _is("Whether layers have a dense network beside the experts (Gemma 4).")
     first_k_dense_replace: Whole | None = _whole("First layers without experts.", "layers")
     mlp_only_layers: Wholes | None = _is("Layers without experts, counted from 0.")
     moe_layer_freq: Whole | None = _whole(

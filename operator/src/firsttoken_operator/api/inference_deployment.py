@@ -25,7 +25,7 @@ SERVICE_NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 MAX_REPLICAS = 100_000
 
 # NB: at least one tick (15 s); a window of 0 would switch a safeguard off.
-Window = Annotated[Int, Field(ge=15, le=86_400)]
+WindowSeconds = Annotated[Int, Field(ge=15, le=86_400)]
 
 
 class Precision(StrEnum):
@@ -161,7 +161,7 @@ class Scaling(ApiModel):
     scale_down: ScaleDown | None = optional(
         "When GPUs are given back.", absent="Always in the cloud and without a pool, WhenPoolShort on-prem"
     )
-    scale_down_stabilization_seconds: Window = described(
+    scale_down_stabilization_seconds: WindowSeconds = described(
         "How long every signal has to allow fewer replicas before one is removed; at least as long as a "
         "start takes, up to 30 minutes.",
         default=300,
@@ -174,10 +174,10 @@ class Scaling(ApiModel):
         ge=1,
         le=100,
     )
-    backlog_drain_seconds: Window = described(
+    backlog_drain_seconds: WindowSeconds = described(
         "How fast a queue that has formed is to be worked off.", default=60, unit="seconds"
     )
-    metrics_loss_grace_seconds: Window = described(
+    metrics_loss_grace_seconds: WindowSeconds = described(
         "How long metrics may be missing before replicas are raised to those for the declared peak; they are "
         "never lowered.",
         default=900,

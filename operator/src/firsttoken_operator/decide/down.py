@@ -179,12 +179,12 @@ def prediction_above_sla(step: Reduction) -> Reason | None:
     return None if met else Reason.PREDICTION_ABOVE_SLA
 
 
-Rule = Callable[[Reduction], Reason | None]
+DownRule = Callable[[Reduction], Reason | None]
 
-PACE: tuple[Rule, ...] = (change_not_measured,)
+PACE: tuple[DownRule, ...] = (change_not_measured,)
 """Asked where the user lowered `maxReplicas` below the present size: whatever the metrics say, one step at a time."""
 
-PRECONDITIONS: tuple[Rule, ...] = (
+PRECONDITIONS: tuple[DownRule, ...] = (
     metrics_untrusted,
     scrape_overdue,
     window_not_watched,
@@ -196,7 +196,7 @@ PRECONDITIONS: tuple[Rule, ...] = (
 )
 """Always asked."""
 
-SAFETY: tuple[Rule, ...] = (
+SAFETY: tuple[DownRule, ...] = (
     forbidden_by_user,
     errors_present,
     kv_cache_overflows,

@@ -109,7 +109,7 @@ async def collect(
     return joined.reading([family.name for family in families])
 
 
-Said = tuple[dict[Signal, float], dict[float, float], dict[str, float], dict[str, float]]
+SaidOfPod = tuple[dict[Signal, float], dict[float, float], dict[str, float], dict[str, float]]
 """The values, buckets, outcomes and tokens of one `PodSample`, as they come in."""
 
 
@@ -117,7 +117,7 @@ class _Joined:
     """Vectors of many queries, joined by family and pod."""
 
     def __init__(self) -> None:
-        self._said: dict[str, dict[PodKey, Said]] = defaultdict(lambda: defaultdict(lambda: ({}, {}, {}, {})))
+        self._said: dict[str, dict[PodKey, SaidOfPod]] = defaultdict(lambda: defaultdict(lambda: ({}, {}, {}, {})))
         self._up: dict[PodKey, float] = {}
         self._failures: list[Failure] = []
         self._shares = Shares()

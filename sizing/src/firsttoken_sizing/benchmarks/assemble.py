@@ -24,7 +24,7 @@ SIGNIFICANT_DIGITS = 6
 """Digits of a stored figure: far more than two measurements of one point agree in, and no floating-point noise of an
 average (3.2699999999999996)."""
 
-Value = TypeVar("Value", int, str)
+Declarable = TypeVar("Declarable", int, str)
 
 
 def assemble(runs: Sequence[Run], declared: Declared) -> tuple[Profile, ...]:
@@ -119,10 +119,10 @@ def _tensor_parallel(run: Run, declared: Declared, pipeline_parallel: int) -> in
 def _agreed(
     run: Run,
     flag: str,
-    declared: Value | None,
-    in_file: Value | None,
-    resolve: Callable[[Value, str], Value] = lambda value, _: value,
-) -> Value | None:
+    declared: Declarable | None,
+    in_file: Declarable | None,
+    resolve: Callable[[Declarable, str], Declarable] = lambda value, _: value,
+) -> Declarable | None:
     """The canonical form of what the user and the file agree on; an unknown name in the file contradicts no user."""
     if declared is None:
         return None if in_file is None else resolve(in_file, run.where)
@@ -136,7 +136,7 @@ def _agreed(
     return wanted
 
 
-def _said(value: Value | None, run: Run, flag: str, example: str) -> Value:
+def _said(value: Declarable | None, run: Run, flag: str, example: str) -> Declarable:
     if value is None:
         raise InvalidInput(flag, f"{run.where} does not say it", f"add {flag}, {example}")
     return value

@@ -23,7 +23,7 @@ from firsttoken_sizing.workload import Sla
 _SAME_LENGTH = 0.01
 _METRICS = ("ttft", "itl", "end_to_end")
 
-Shape = Callable[[Point], Point | None]
+Completion = Callable[[Point], Point | None]
 """The step model's operating point at the same load as a measured one; None where there is no model."""
 
 
@@ -95,7 +95,7 @@ def is_between(points: Sequence[Point], point: Point, sla: Sla) -> bool:
     return True
 
 
-def fill_percentiles(points: Sequence[Point], shape: Shape) -> tuple[Point, ...]:
+def fill_percentiles(points: Sequence[Point], shape: Completion) -> tuple[Point, ...]:
     """The same points with every percentile that can be filled: own mean x (percentile / mean).
 
     The ratio is the one that other points of the curve measured (over log concurrency) where this one lies between
