@@ -1,4 +1,4 @@
-"""What is written into a file of its own also has its place in the table that makes it known (CONTRIBUTING.md)."""
+"""An addition that has a file of its own also has its place in the table that makes it known (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PARTS = {
     "replay": ("tests/e2e/", *REPLAY),
     "policy benchmark": ("benchmarks/policies/",),
 }
-"""What the glossary calls a part of the tree."""
+"""Parts of the tree, as the glossary calls them."""
 NAMES_OF_THE_API = re.compile(r"`Pegged`|SCALE_DOWN_BRAKE")
 
 

@@ -18,6 +18,7 @@ from firsttoken_operator.estimate import (
     miss_rate,
     replica_speed,
     tail_capacity,
+    target_load,
     witnesses,
 )
 from firsttoken_operator.estimate.tail_capacity import TailCapacity, TailSample
@@ -56,7 +57,7 @@ def of_demand() -> Iterable[Row]:
     yield tick(lengths(twice))
     yield tick(lengths(twice), MINUTE - 1)
     yield tick(lengths(twice), 4 * MINUTE)
-    yield tick(lengths(twice, waiting=Value(600)))
+    yield tick(lengths(twice, waiting=Value(600)), HOUR)
     yield tick(idle(), 8 * HOUR)
     yield tick(lost(), MINUTE)
 
@@ -73,9 +74,10 @@ def of_replica_speed() -> Iterable[Row]:
     yield after(0.8, 1)
     yield after(0.8, 5 * MINUTE - 1)
     yield after(0.8, HOUR - 5 * MINUTE)
-    yield after(0.8, 0)
+    yield after(0.5, HOUR)
+    yield after(0.5, 0)
     yield after(1.0, 15 * MINUTE)
-    yield after(1.0, HOUR - 15 * MINUTE)
+    yield after(1.0, 2 * HOUR - 15 * MINUTE)
 
 
 def of_tail_capacity() -> Iterable[Row]:
@@ -191,6 +193,27 @@ def of_forecast() -> Iterable[Row]:
         yield after(map(daily, range(tick + 1, 24 * HOUR * day + quarter_past_eight + 1)), 600.0)
 
 
+def of_target_load() -> Iterable[Row]:
+    fleet = Fleet(12)
+
+    def after(seen: Metrics, ticks: int) -> Row:
+        decision = fleet.run(seen, ticks * TICK_SECONDS)[-1]
+        return f"{fleet.known.loads[-1].requests_per_second:.1f}", str(decision.to_replicas)
+
+    def at(requests_per_second: float, share_late: float = 0.002) -> Metrics:
+        return metrics(requests_per_second, ttft=late(share_late))
+
+    yield after(at(50.0), HOUR)
+    yield after(at(54.0), 1)
+    yield after(at(65.0), 1)
+    yield after(at(50.0), HOUR)
+    yield after(at(50.0, 0.2), 1)
+    yield after(at(50.0, 0.2), HOUR - 1)
+    yield after(at(50.0), HOUR)
+    yield after(idle(), 1)
+    yield after(idle(), 2 * HOUR)
+
+
 def of_witnesses() -> Iterable[Row]:
     def plays(*seen: Metrics) -> list[str]:
         fleet = Fleet(12)
@@ -215,6 +238,7 @@ WORKED: dict[ModuleType, Callable[[], Iterable[Row]]] = {
     error_budget: of_error_budget,
     tail_capacity: of_tail_capacity,
     forecast: of_forecast,
+    target_load: of_target_load,
     witnesses: of_witnesses,
 }
 

@@ -11,9 +11,9 @@ Worked, for 50 requests/s that were declared with 3000 input and 201 output toke
 | outputs grow until a request costs twice as much: one tick later | 1.22 | 61.1 |
 | one minute later | 1.63 | 81.6 |
 | five minutes later | 1.99 | 99.7 |
-| and 600 requests wait | 1.99 | 119.7 |
-| a quiet night: every pod is idle | 1.99 | 0.0 |
-| the metrics are lost: unknown is not 0 | 1.99 | unknown |
+| a bad hour: 600 requests wait at each tick | 2.00 | 120.0 |
+| a quiet night: every pod is idle | 2.00 | 0.0 |
+| the metrics are lost: unknown is not 0 | 2.00 | unknown |
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ Worked, with a measurement every 15 s:
 | the first one: 0.80 of the modeled speed | 1 | 1.00 |
 | five minutes of them | 20 | 0.99 |
 | the first hour: all of it but the uncertainty bound | 240 | 0.90 |
-| a quiet night: fewer than 8 requests inside, nothing is measured | 240 | 0.90 |
-| another node, replicas as modeled: 15 minutes | 240 | 0.94 |
-| an hour | 240 | 1.00 |
+| a bad hour: GPUs that are throttled to 0.50 | 240 | 0.68 |
+| a quiet night: fewer than 8 requests inside, nothing is measured | 240 | 0.68 |
+| replicas as modeled again: 15 minutes | 240 | 0.76 |
+| two hours | 240 | 1.00 |
 """
 
 from __future__ import annotations

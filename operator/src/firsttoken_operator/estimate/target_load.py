@@ -2,6 +2,21 @@
 
 One rate window of 60 s holds few requests, so its rate scatters; sized for the highest of many such windows, a fleet
 would be sized for chance. The filtered level is what the load is. See `forecast` for when more than that is expected.
+
+Worked, for a fleet of 12 whose replicas are sized for 5 requests/s each, with 0.2 % of first tokens late where nothing
+else is said:
+
+| what is seen | target load, requests/s | replicas |
+|---|---|---|
+| the first hour, at 50 requests/s | 50.0 | 11 |
+| a window at 54: rates did not scatter before, so it counts | 54.0 | 11 |
+| a window at 65 | 65.0 | 13 |
+| an hour at 50 | 50.0 | 11 |
+| a fifth is late | 64.8 | 13 |
+| a bad hour of it: the largest reserve, and less capacity of each | 71.3 | 21 |
+| an hour as before: the reserve stays until the day is forgotten | 58.5 | 13 |
+| a quiet night: nothing comes | 0.0 | 13 |
+| two hours of it | 0.0 | 2 |
 """
 
 from __future__ import annotations
