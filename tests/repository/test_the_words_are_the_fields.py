@@ -27,7 +27,7 @@ PARTS = {
     "policy benchmark": ("benchmarks/policies/",),
 }
 """Parts of the tree, as the glossary calls them."""
-NAMES_OF_THE_API = re.compile(r"`Pegged`|SCALE_DOWN_BRAKE")
+NAMES_OF_THE_API = re.compile(r"`Pegged`|Reason\.PEGGED|SCALE_DOWN_BRAKE")
 
 
 @dataclass(frozen=True, slots=True)

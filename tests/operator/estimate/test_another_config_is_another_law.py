@@ -76,7 +76,7 @@ def test_another_constant_decides_otherwise(name: str) -> None:
 
 
 ONE_IS_A_CONFLICT = replace(DEFAULT, decision=replace(DEFAULT.decision, foreign_writes_for_conflict=1))
-BELIEVES_LITTLE = replace(DEFAULT, tail_capacity=replace(DEFAULT.tail_capacity, least_factor=0.95))
+KEEPS_CLOSE = replace(DEFAULT, tail_capacity=replace(DEFAULT.tail_capacity, least_factor=0.95))
 
 
 @pytest.mark.parametrize(("config", "conflicts"), [(DEFAULT, False), (ONE_IS_A_CONFLICT, True)])
@@ -90,8 +90,8 @@ def test_another_config_judges_the_owners_otherwise(config: EstimatorConfig, con
     assert bool(seen.conflict) is conflicts
 
 
-@pytest.mark.parametrize(("config", "state"), [(DEFAULT, Reason.LEARNED), (BELIEVES_LITTLE, Reason.PEGGED)])
-def test_the_condition_says_what_the_law_in_force_believes(config: EstimatorConfig, state: Reason) -> None:
+@pytest.mark.parametrize(("config", "state"), [(DEFAULT, Reason.LEARNED), (KEEPS_CLOSE, Reason.PEGGED)])
+def test_the_condition_is_that_of_the_law_in_force(config: EstimatorConfig, state: Reason) -> None:
     decision = replace(last(DEFAULT, full(1)), capacity_factor=0.9)
     said = judge(resource(target(REPLICAS), metrics(95.0), sized=SIZED_WITH_WORK), decision, None, config)
     calibrated = next(judgement for judgement in said if judgement.kind is ConditionType.CALIBRATED)
