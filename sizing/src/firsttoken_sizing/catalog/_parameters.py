@@ -47,7 +47,7 @@ class Dimensions:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class ParameterCount:
     """Counts of a model."""
 
     total: float
@@ -62,7 +62,7 @@ def is_gated(config: Config) -> bool:
     return config.model_type not in _UNGATED and activation not in ("relu2", "relu")
 
 
-def count_parameters(config: Config, layers: Layers, of: Dimensions) -> Parameters:
+def count_parameters(config: Config, layers: Layers, of: Dimensions) -> ParameterCount:
     """Total, active and routed-expert parameters. Raises `InvalidInput` for a dimension that is missing."""
     with_weights = (kind for kind in (Mixer.FULL, Mixer.WINDOWED, Mixer.LINEAR) if layers.count(kind))
     mixing = sum(layers.count(kind) * _mixing(config, of, kind) for kind in with_weights)
@@ -84,7 +84,7 @@ def count_parameters(config: Config, layers: Layers, of: Dimensions) -> Paramete
         shared += spread * 2 * of.hidden * (latent or 0)
     embeddings = of.vocabulary * of.hidden * (1 if of.tied else 2)
     fixed = mixing + dense + shared + embeddings
-    return Parameters(total=fixed + routed, active=fixed + active_routed, routed_experts=routed)
+    return ParameterCount(total=fixed + routed, active=fixed + active_routed, routed_experts=routed)
 
 
 def _mixing(config: Config, of: Dimensions, kind: Mixer) -> float:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from firsttoken_sizing.catalog._config import Config, language_part
 from firsttoken_sizing.catalog._layers import EXPERTS, Ffn, Layers, Mixer, layers_of
-from firsttoken_sizing.catalog._parameters import Dimensions, Parameters, count_parameters, is_gated, kv_shapes
+from firsttoken_sizing.catalog._parameters import Dimensions, ParameterCount, count_parameters, is_gated, kv_shapes
 from firsttoken_sizing.catalog._quantization import published_precision, quantizes_experts_only
 from firsttoken_sizing.catalog.models import Attention, Model
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
@@ -173,7 +173,7 @@ def _shared_experts(config: Config, expert_width: int | None) -> tuple[int | Non
     return count or None, (count or 0) * each
 
 
-def _checkpoint(config: Config, parameters: Parameters, precision: str) -> dict[str, float]:
+def _checkpoint(config: Config, parameters: ParameterCount, precision: str) -> dict[str, float]:
     """Size of a checkpoint of which only the experts are quantized; `Model.weight_bytes` computes the others."""
     if not (parameters.routed_experts and quantizes_experts_only(config)):
         return {}
