@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 
 SETTINGS = MeasureSettings(window_seconds=2.0, scrape_interval_seconds=0.25)
 OWN_RATE, FORGED_RATE = 40.0, 400.0
-PATIENCE_SECONDS = 60.0
+DEADLINE_SECONDS = 60.0
 
 
 @dataclass
@@ -49,7 +49,7 @@ async def test_what_a_pod_says_that_it_is_counts_where_the_scrape_configuration_
     options = PrometheusOptions(scrape_interval_seconds=0.25, discovery_interval_seconds=0.2)
     server = Prometheus(control_plane / "prometheus", tmp_path, options)
     source = PrometheusSource(SourceConfig("default", server.url), deadline_seconds=5.0)
-    ends, found = time.monotonic() + PATIENCE_SECONDS, dict[str, float]()
+    ends, found = time.monotonic() + DEADLINE_SECONDS, dict[str, float]()
     with Exporter(pods) as exporter:
         server.start()
         try:
