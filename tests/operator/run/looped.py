@@ -47,7 +47,7 @@ def looped(
         store=store, writes=writes, measuring=Measuring(settings), histories=Histories({}, settings.timing),
         sizer=sizer or Sizer(), writer=ScaleWriter(cluster, writes), publisher=Publisher(cluster, recorder, writes),
         recorder=recorder, pools=PoolPublisher(cluster, writes), metrics=OperatorMetrics(),
-        heartbeats=Heartbeats(15.0, 0.0), leads=leads,
+        heartbeats=Heartbeats(15.0, clock(), synced=True), leads=leads,
         rendered=rendered if renders else None,
     )  # fmt: skip
     return Loop(settings, parts, clock), parts
