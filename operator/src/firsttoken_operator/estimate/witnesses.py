@@ -10,8 +10,9 @@ one signal's word (or by four replicas), and beyond that only as far as a second
 What a process asked for before a restart is not known, but from which size it grew, and whether that was cut short:
 then its window is a witness to any size. A restart is no reason for fewer replicas.
 
-Nothing older than two windows counts, so a first hour, a bad hour and a quiet night leave no trace here; what there is to
-see happens within two minutes. Worked, replicas at each tick. 12 of them, at most 60, serve 5 requests/s each; 50 requests/s become 250:
+Nothing older than two windows counts: a first hour, a bad hour and a quiet night leave no trace here.
+
+Worked, replicas at each tick. 12 of them, at most 60, serve 5 requests/s each; 50 requests/s become 250:
 
 | seconds | one absurd sample of a counter | no witness | first tokens are late | a gateway counts 250 too |
 |---|---|---|---|---|
