@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,14 @@ def run_helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def render(*values: str) -> list[dict[str, Any]]:
     """The manifests of a release called `firsttoken` with `--set` values."""
+    return parsed(_rendered(values))
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """The documents of a stream of YAML."""
     # NB: the parser in C, where PyYAML has it: the definitions are 250 KB, and a hundred tests read them.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [document for document in yaml.load_all(_rendered(values), loader) if document]
+    return [document for document in yaml.load_all(text, loader) if document]
 
 
 @cache
@@ -39,3 +45,18 @@ def _rendered(values: tuple[str, ...]) -> str:
 def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """The manifests of one kind."""
     return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def leaves(*, sections: bool = False) -> Iterator[str]:
+    """The path of each value that values.yaml has, with or without those that only hold others."""
+    yield from _leaves(yaml.safe_load((CHART / "values.yaml").read_text()), (), sections)
+
+
+def _leaves(values: dict[str, Any], above: tuple[str, ...], sections: bool) -> Iterator[str]:
+    for key, value in values.items():
+        path = (*above, key.replace(".", "\\."))
+        holds_others = isinstance(value, dict) and bool(value)
+        if sections or not holds_others:
+            yield ".".join(path)
+        if holds_others:
+            yield from _leaves(value, path, sections)

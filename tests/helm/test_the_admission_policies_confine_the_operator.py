@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from firsttoken_operator.act.events import COMPONENT
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
-from tests.helm.chart import NAMESPACE, of_kind, render
+from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.act.test_rendering_never_touches_replicas import POD_MONITOR_CRD
@@ -42,6 +43,11 @@ class Operator:
         patch = json.dumps({"spec": {"replicas": replicas}})
         what = ("patch", "deployment", name, "-n", namespace, "--subresource=scale", "--type=merge", "-p", patch)
         return self.cluster.kubectl(*what, kubeconfig=self.account, check=False)
+
+    def create(self, manifest: Json) -> Attempt:
+        """Create as the operator does."""
+        stdin = json.dumps(manifest)
+        return self.cluster.kubectl("create", "-f", "-", stdin=stdin, kubeconfig=self.account, check=False)
 
     def apply(self, manifest: Json) -> Attempt:
         """Render as the operator does."""
@@ -322,16 +328,71 @@ def test_a_secret_or_a_claim_without_the_label_gets_into_no_pod(operator: Operat
 
 
 def test_in_its_own_namespace_it_keeps_its_own_objects_only(operator: Operator) -> None:
-    for name, accepted in (("firsttoken-sizings-0", True), ("kube-root-ca-of-mine", False)):
-        manifest = {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}, "data": {},
-        }  # fmt: skip
-        stdin = json.dumps(manifest)
-        attempt = operator.cluster.kubectl("create", "-f", "-", stdin=stdin, kubeconfig=operator.account, check=False)
+    for kind, name, accepted in (
+        ("ConfigMap", "firsttoken-sizings-0", True), ("ConfigMap", "kube-root-ca-of-mine", False),
+        ("Lease", "firsttoken", True), ("Lease", "another-operators", False),
+    ):  # fmt: skip
+        attempt = operator.create(_named(kind, name))
         if accepted:
             allowed(attempt)
         else:
             refused(attempt, "its Lease and its sizings and no other object")
+
+
+def _named(kind: str, name: str, namespace: str = NAMESPACE) -> Json:
+    api_version = {"ConfigMap": "v1", "Lease": "coordination.k8s.io/v1"}[kind]
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+
+
+def test_two_releases_with_one_account_lock_each_other_out_rather_than_share_their_rights(operator: Operator) -> None:
+    cluster, shared = operator.cluster, "shared"
+    cluster.kubectl("create", "namespace", shared)
+    cluster.kubectl("create", "serviceaccount", shared, "-n", shared)
+    sets = ("--set", f"serviceAccount.create=false,serviceAccount.name={shared},crds.enabled=false")
+
+    def install(release: str) -> Operator:
+        every = parsed(run_helm("template", release, CHART, "--namespace", shared, *sets).stdout)
+        wanted = [each for each in every if "Role" in each["kind"] or "ValidatingAdmission" in each["kind"]]
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}))
+        return Operator(cluster, cluster.service_account_kubeconfig(shared, shared))
+
+    account = install("first")
+    allowed(account.create(_named("Lease", "first-firsttoken", shared)))
+    install("second")
+    message = "its Lease and its sizings and no other object"
+    wait_until(lambda: account.create(_named("ConfigMap", "first-firsttoken-sizings-0", shared)).returncode != 0, 20, "")
+    refused(account.create(_named("ConfigMap", "first-firsttoken-sizings-1", shared)), message)
+    refused(account.create(_named("Lease", "second-firsttoken", shared)), message)
+
+
+def _event(name: str, about: Json, component: str) -> Json:
+    return {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "team"}, "reason": "ScaledUp",
+        "message": "m", "type": "Normal", "involvedObject": about | {"namespace": "team", "name": "chat"},
+        "source": {"component": component}, "reportingComponent": component,
+    }  # fmt: skip
+
+
+OURS = {"apiVersion": "firsttoken.dev/v1alpha1", "kind": "InferenceDeployment"}
+POD = {"apiVersion": "v1", "kind": "Pod"}
+
+
+def test_it_tells_events_of_its_own_resources_and_rewrites_no_other(operator: Operator) -> None:
+    message = "Events of its own resources, and changes no other Event"
+    for name, about in (("of-a-pod", POD), ("of-ours", OURS)):
+        operator.cluster.kubectl("create", "-f", "-", stdin=json.dumps(_event(name, about, "kubelet")))
+
+    def patch(name: str, change: Json) -> Attempt:
+        what = ("patch", "event", name, "-n", "team", "--type=merge", "-p", json.dumps(change))
+        return operator.cluster.kubectl(*what, kubeconfig=operator.account, check=False)
+
+    allowed(operator.create(_event("own", OURS, COMPONENT)))
+    allowed(patch("own", {"count": 2}))
+    refused(operator.create(_event("about-a-pod", POD, COMPONENT)), message)
+    refused(operator.create(_event("in-anothers-name", OURS, "kubelet")), message)
+    for name in ("of-a-pod", "of-ours"):
+        refused(patch(name, {"message": "another"}), message)
+        refused(patch(name, _event(name, OURS, COMPONENT)), message)
 
 
 class Tenant:

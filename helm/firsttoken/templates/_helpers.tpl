@@ -28,11 +28,90 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- /* Labels of an object that a value adds some to: those win over the ones of every object. */ -}}
+{{- define "firsttoken.labelsWith" -}}
+{{- toYaml (merge (dict) (default (dict) (last .)) (include "firsttoken.labels" (first .) | fromYaml)) }}
+{{- end }}
+
+{{- /* Of a PodMonitor and of a ServiceMonitor. */ -}}
+{{- define "firsttoken.monitorMetadata" -}}
+{{- $monitor := last . }}
+{{- with first . -}}
+name: {{ include "firsttoken.fullname" . }}
+namespace: {{ $monitor.namespace | default .Release.Namespace }}
+labels:
+  {{- include "firsttoken.labelsWith" (list . $monitor.labels) | nindent 2 }}
+{{- end }}
+{{- with $monitor.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "firsttoken.monitorEndpoint" -}}
+port: metrics
+path: /metrics
+interval: {{ .intervalSeconds }}s
+{{- with .scrapeTimeoutSeconds }}
+{{- if gt (int .) (int $.intervalSeconds) }}
+{{- fail "scrapeTimeoutSeconds of a monitor is longer than its intervalSeconds: Prometheus takes none of it" }}
+{{- end }}
+scrapeTimeout: {{ . }}s
+{{- end }}
+# The labels namespace and name of a series are those of the InferenceDeployment, not of the operator's pod.
+honorLabels: true
+{{- with .relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "firsttoken.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "firsttoken.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
 {{- required "serviceAccount.name: name an existing account, or set serviceAccount.create: true" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- /* What the pods of the operators and of `helm test` have in common: who may run them, and where. */ -}}
+{{- define "firsttoken.podFields" -}}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 

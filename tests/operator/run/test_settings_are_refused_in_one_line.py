@@ -165,15 +165,6 @@ def test_a_file_that_is_missing_is_one_line_and_exit_status_2(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_check_reads_the_file_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write(tmp_path, "prometheus: {edge: 'http://p'}")
-
-    assert command.run(parse("--config", str(file), "--check")) == 0
-    assert capsys.readouterr().out == "the configuration is usable; Prometheus servers: edge\n"
-    file.write_text("prometheus: 1")
-    assert command.run(parse("--config", str(file), "--check")) == 2
-
-
 def kubeconfig(folder: Path, *, authority: Path | None = None, token_file: Path | None = None) -> Path:
     cluster = {"server": "https://127.0.0.1:1"} | ({"certificate-authority": str(authority)} if authority else {})
     user = {"tokenFile": str(token_file)} if token_file else {"token": "x"}

@@ -1,7 +1,7 @@
 """`firsttoken operator`: runs the operator until it is told to stop.
 
-Exit status: 0 after SIGTERM or SIGINT; 1 when a part of it died (its supervisor starts it again); 2 for settings
-that cannot be used.
+Exit status: 0 after SIGTERM or SIGINT; 1 when a part of it died (its supervisor starts it again), or when one that
+`--check` asks does not answer; 2 for settings that cannot be used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="its namespace (default $POD_NAMESPACE)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="read the configuration, say what is wrong with it, and end"
+        "--check",
+        action="store_true",
+        help="read the configuration, ask the API server and each Prometheus once, say what is wrong, and end",
     )
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="default INFO")
 
@@ -72,15 +74,16 @@ def run(args: argparse.Namespace) -> int:
     # NB: imported here, so that `firsttoken operator --help` needs none of the packages of the extra.
     from kubernetes.aio.config import ConfigException
 
-    from firsttoken_operator.run import logs
+    from firsttoken_operator.run import check, logs
     from firsttoken_operator.run.process import run_operator
     from firsttoken_operator.run.settings import SettingsError, load
 
     try:
         settings = load(args.config, overrides(args))
         if args.check:
-            print(f"the configuration is usable; Prometheus servers: {', '.join(settings.prometheus) or 'none'}")
-            return 0
+            lines, answered = asyncio.run(check.ask_all(settings, args.kubeconfig))
+            print("the configuration is usable", *lines, sep="\n")
+            return 0 if answered else 1
         logs.configure(settings.log_level)
         return asyncio.run(run_operator(settings, args.kubeconfig))
     except SettingsError as error:

@@ -99,6 +99,10 @@ class PrometheusSettings(_Section):
             raise ValueError(f"{url!r} is not the URL of a Prometheus; use http://host:9090")
         if parts.username or parts.password:
             raise ValueError("credentials do not belong into a URL, which is logged; use bearerTokenFile")
+        try:
+            _ = parts.port
+        except ValueError:
+            raise ValueError(f"{url!r} has a port that is none; use 1 to 65535") from None
         return url
 
     @property
