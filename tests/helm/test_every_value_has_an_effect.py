@@ -1,4 +1,4 @@
-"""Every value of values.yaml, set to another one, changes what is installed: none is idle, and none is without a test."""
+"""Every value of values.yaml, set to another one, changes what is installed: none is idle and none untested."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ PEER = [{"podSelector": {}}]
 OTHER: dict[str, Any] = {
     "nameOverride": "ours", "fullnameOverride": "ours", "image.repository": "r.example/f", "image.tag": "v1",
     "image.digest": f"sha256:{'a' * 64}", "image.pullPolicy": "Always", "imagePullSecrets": [{"name": "s"}],
-    "prometheus.default.url": "https://p", "writes": "paused", "logLevel": "DEBUG", "render.allowed.images": ["r.example/"],
+    "prometheus.default.url": "https://p", "writes": "paused", "logLevel": "DEBUG",
+    "render.allowed.images": ["r.example/"],
     "serviceAccount.name": "other", "resources.requests.cpu": "1", "resources.requests.memory": "1Gi",
     "resources.limits.memory": "1Gi", "tolerations": [{"operator": "Exists"}], "priorityClassName": "high",
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
-    "strategy.type": "Recreate", "dnsPolicy": "Default", "hostAliases": [{"ip": "192.0.2.1"}], "runtimeClassName": "kata",
+    "strategy.type": "Recreate", "dnsPolicy": "Default", "hostAliases": [{"ip": "192.0.2.1"}],
+    "runtimeClassName": "kata",
     "affinity": {"podAntiAffinity": {}}, "extraEnv": [{"name": "A", "value": "b"}],
     "extraEnvFrom": [{"secretRef": {"name": "s"}}], "extraContainers": [{"name": "c", "image": "i"}],
     "initContainers": [{"name": "c", "image": "i"}], "extraVolumes": [{"name": "v", "emptyDir": {}}],

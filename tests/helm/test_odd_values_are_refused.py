@@ -1,4 +1,4 @@
-"""Values that cannot work: a message of the schema, and never a crash of a template, of the operator, or an open door."""
+"""Values that cannot work: a message of the schema, no crash of a template or of the operator, and no open door."""
 
 from __future__ import annotations
 
@@ -105,8 +105,11 @@ def test_a_value_that_is_taken_away_is_refused_or_missed_by_none(tmp_path: Path)
         ("networkPolicy.apiServerPorts=null", "apiServerPorts"),
         ("prometheus.default.bearerTokenFile=/t", "https"),
         ("prometheus.default.basicAuth.username=u,prometheus.default.basicAuth.passwordFile=/p", "https"),
-        ("prometheus.default.url=https://p,prometheus.default.bearerTokenFile=/t,"
-         "prometheus.default.basicAuth.username=u,prometheus.default.basicAuth.passwordFile=/p", "'not' failed"),
+        (
+            "prometheus.default.url=https://p,prometheus.default.bearerTokenFile=/t,"
+            "prometheus.default.basicAuth.username=u,prometheus.default.basicAuth.passwordFile=/p",
+            "'not' failed",
+        ),
         ("prometheus.default.clientKeyFile=/k", "clientCertificateFile"),
         ("prometheus.default.clientCertificateFile=/c", "clientKeyFile"),
         ("prometheus.default.headers.authorization=x", "authorization"),

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from firsttoken_operator.act.events import COMPONENT
 from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
+from tests.docs.pages import ROOT
 from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
@@ -130,6 +132,16 @@ def test_one_that_is_open_by_its_own_label_or_its_namespaces_is_scaled(
 ) -> None:
     for replicas in (3, 1, 0):
         allowed(operator.scale(name, namespace, replicas))
+
+
+def test_the_example_that_users_begin_with_is_open_to_scaling(operator: Operator) -> None:
+    documents = list(yaml.safe_load_all((ROOT / "examples/call-center.yaml").read_text()))
+    (declared,) = (each for each in documents if each["kind"] == "InferenceDeployment")
+    namespace, target = declared["metadata"]["namespace"], declared["spec"]["targetRef"]["name"]
+    for manifest in (*documents, _deployment(target, namespace)):
+        operator.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    allowed(operator.scale(target, namespace))
 
 
 def test_a_foreign_deployment_is_not_patched(operator: Operator) -> None:
@@ -360,7 +372,9 @@ def test_two_releases_with_one_account_lock_each_other_out_rather_than_share_the
     allowed(account.create(_named("Lease", "first-firsttoken", shared)))
     install("second")
     message = "its Lease and its sizings and no other object"
-    wait_until(lambda: account.create(_named("ConfigMap", "first-firsttoken-sizings-0", shared)).returncode != 0, 20, "")
+    wait_until(
+        lambda: account.create(_named("ConfigMap", "first-firsttoken-sizings-0", shared)).returncode != 0, 20, ""
+    )
     refused(account.create(_named("ConfigMap", "first-firsttoken-sizings-1", shared)), message)
     refused(account.create(_named("Lease", "second-firsttoken", shared)), message)
 

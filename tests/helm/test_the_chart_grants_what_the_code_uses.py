@@ -80,11 +80,12 @@ def test_the_rights_are_a_closed_list() -> None:
     assert rights(roles, "Role") == OWN
 
 
-def test_without_rendering_nothing_can_be_created_but_events() -> None:
-    granted = rights(bound_roles(render()))
+def test_without_rendering_only_events_leases_and_sizings_can_be_created() -> None:
+    granted, own = rights(bound_roles(render())), rights(bound_roles(render()), "Role")
 
-    assert granted == ALWAYS
+    assert (granted, own) == (ALWAYS, OWN)
     assert {resource for _, resource, verb in granted if verb == "create"} == {"events"}
+    assert {resource for _, resource, verb in own if verb == "create"} == {"leases", "configmaps"}
 
 
 def test_rendering_is_a_right_in_the_namespaces_that_are_listed_only() -> None:
@@ -177,28 +178,32 @@ def allowed(cluster: Cluster, account: Path, verb: str, resource: str, namespace
     return done.stdout.strip() == "yes"
 
 
+def reviewed(cluster: Cluster, account: Path, namespace: str) -> set[Right]:
+    """What the account may do in a namespace, beside what every account may."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace},
+    }  # fmt: skip
+    answer = cluster.kubectl(
+        "create", "--validate=false", "-o", "json", "-f", "-", stdin=json.dumps(review), kubeconfig=account
+    ).stdout
+    return {
+        (group, resource, verb)
+        for rule in json.loads(answer)["status"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if group not in ("authorization.k8s.io", "authentication.k8s.io")
+    }
+
+
 @pytest.mark.cluster
 def test_the_service_account_may_do_this_and_nothing_else(cluster: Cluster) -> None:
     kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
     manifests = [manifest for manifest in render(RENDERED) if manifest["kind"] in kinds]
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
     account = cluster.service_account_kubeconfig(NAMESPACE, "firsttoken")
-    review = {
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "default"},
-    }  # fmt: skip
-    answer = cluster.kubectl(
-        "create", "--validate=false", "-o", "json", "-f", "-", stdin=json.dumps(review), kubeconfig=account
-    ).stdout
-    granted = {
-        (group, resource, verb)
-        for rule in json.loads(answer)["status"]["resourceRules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    of_all = {right for right in granted if right[0] in ("authorization.k8s.io", "authentication.k8s.io")}
-
-    assert granted - of_all == ALWAYS | RENDERING
+    for namespace, own in (("default", set()), ("kube-system", set()), (NAMESPACE, OWN)):
+        assert reviewed(cluster, account, namespace) == ALWAYS | RENDERING | own
     for verb, resource in (("get", "secrets"), ("update", "deployments.apps"), ("delete", "pods"), ("patch", "nodes")):
         assert not allowed(cluster, account, verb, resource, "default")
     leases = "leases.coordination.k8s.io"

@@ -314,6 +314,8 @@ def test_without_the_policies_the_notes_say_which_values_mean_nothing() -> None:
 
     unconfined = notes("admissionPolicy.enabled=false")
     assert "WARNING" not in notes()
+    assert "kubectl label namespace NAMESPACE firsttoken.dev/scale=true" in notes()
+    assert "firsttoken.dev/scale=true" not in notes("scale.requireLabel=false")
     assert "scale.requireLabel means nothing" in unconfined
     assert "any pod" not in unconfined
     more = notes("admissionPolicy.enabled=false", "render.enabled=true", "render.withoutPolicies=true")

@@ -1,4 +1,4 @@
-"""`firsttoken operator --check`: one line for each server that the operator will ask, and nothing is written or started."""
+"""`firsttoken operator --check`: one line for each server that the operator will ask; nothing is written or started."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def test_an_api_server_that_does_not_answer_is_a_line_and_no_crash(
     assert "API server: GET /apis/firsttoken.dev/v1alpha1: " in capsys.readouterr().out
 
 
-def test_a_configuration_that_cannot_be_used_asks_no_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_that_cannot_be_used_asks_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(*ALL) as (url, asked):
         assert checked(tmp_path, url, "no-url") == 2
 
