@@ -15,7 +15,7 @@ ALL_ON: dict[str, Any] = {
     "prometheusRule.enabled": True, "dashboards.enabled": True, "networkPolicy.enabled": True, "dashboards.folder": "f",
 }  # fmt: skip
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
-PEER = [{"podSelector": {}}]
+PEER: list[Any] = [{"podSelector": {}}]
 OTHER: dict[str, Any] = {
     "nameOverride": "ours", "fullnameOverride": "ours", "image.repository": "r.example/f", "image.tag": "v1",
     "image.digest": f"sha256:{'a' * 64}", "image.pullPolicy": "Always", "imagePullSecrets": [{"name": "s"}],
@@ -37,7 +37,7 @@ OTHER: dict[str, Any] = {
     "podMonitor.relabelings": PEER, "podMonitor.metricRelabelings": PEER, "serviceMonitor.relabelings": PEER,
     "serviceMonitor.metricRelabelings": PEER,
 }  # fmt: skip
-"""Where another value of the same type would not be taken."""
+"""Values of which another one of the same type would not be taken."""
 WITH: dict[str, dict[str, Any]] = {
     "crds.keep": {"crds.enabled": True},
     "rbac.clusterScoped": {"namespaces": ["team"]},
@@ -45,7 +45,7 @@ WITH: dict[str, dict[str, Any]] = {
     "service.enabled": {"serviceMonitor.enabled": False},
     "serviceAccount.create": {"serviceAccount.name": "ours"},
 }
-"""What has to be set beside it for it to mean anything."""
+"""Settings beside which a value means anything."""
 
 
 def other(path: str, default: Any) -> Any:
@@ -69,7 +69,7 @@ def at(values: Any, path: str) -> Any:
 
 
 def installed(values: dict[str, Any]) -> str:
-    """What Helm renders, or says against it."""
+    """Manifests that Helm renders; none where it refuses."""
     sets = [part for path, value in values.items() for part in ("--set-json", f"{path}={json.dumps(value)}")]
     done = run_helm("template", "firsttoken", CHART, *sets)
     assert not done.returncode or "render.withoutPolicies" in done.stderr, done.stderr

@@ -20,14 +20,14 @@ SCHEMA = "don't meet the specifications of the schema"
 
 
 def template(*values: str) -> tuple[str, list[dict[str, Any]]]:
-    """What Helm says against the values; what it renders."""
+    """Helm's complaint about the values, and the manifests that it renders."""
     sets = [part for value in ("crds.enabled=false", *values) for part in ("--set", value)]
     done = run_helm("template", "firsttoken", CHART, "--namespace", NAMESPACE, *sets)
     return done.stderr if done.returncode else "", parsed(done.stdout)
 
 
 def nothings(document: Any, path: str = "") -> Iterator[str]:
-    """Where a document says null."""
+    """Paths at which a document says null."""
     if isinstance(document, dict):
         for key, value in document.items():
             yield from nothings(value, f"{path}.{key}")
@@ -39,12 +39,12 @@ def nothings(document: Any, path: str = "") -> Iterator[str]:
 
 
 def policies(manifests: list[dict[str, Any]]) -> set[str]:
-    """By their names."""
+    """Names of the policies."""
     return {each["metadata"]["name"] for each in of_kind(manifests, "ValidatingAdmissionPolicy")}
 
 
 def flaw_without(value: str, folder: Path, wanted: set[str]) -> str:
-    """What is wrong with a release that one value was taken away from; empty: nothing, or the schema says it."""
+    """The flaw of a release that one value was taken away from; empty: none, or the schema names it."""
     complaint, manifests = template(*EVERYTHING, f"{value}=null")
     if complaint:
         return "" if SCHEMA in complaint else complaint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from firsttoken_operator.cli import operator as command
+from firsttoken_operator.run import check
 from tests.operator.run.test_settings_are_refused_in_one_line import parse, write
 
 VECTOR = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "1"]}]}}
@@ -92,6 +94,19 @@ def test_an_api_server_that_does_not_answer_is_a_line_and_no_crash(
 ) -> None:
     assert checked(tmp_path, "http://127.0.0.1:1") == 1
     assert "API server: GET /apis/firsttoken.dev/v1alpha1: " in capsys.readouterr().out
+
+
+def test_servers_that_take_a_connection_and_say_nothing_cost_no_more_than_the_deadline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "MAXIMUM_DEADLINE_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert checked(tmp_path, url, url) == 1
+    _, api_server, source = capsys.readouterr().out.splitlines()
+
+    assert api_server == "API server: no answer in time"
+    assert source.endswith("no complete answer within 0.3 s (SourceUnreachable)")
 
 
 def test_a_configuration_that_cannot_be_used_asks_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

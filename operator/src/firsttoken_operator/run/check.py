@@ -42,7 +42,7 @@ async def _ask_api_server(configuration: client.Configuration) -> tuple[str, boo
         async with asyncio.timeout(MAXIMUM_DEADLINE_SECONDS):
             missing = [kind for kind in kinds if not await cluster.serves(API_VERSION, kind)]
     except (ClusterError, TimeoutError) as error:
-        return f"API server: {error or 'no answer in time'}", False
+        return f"API server: {str(error) or 'no answer in time'}", False
     finally:
         await cluster.close()
     if missing:
