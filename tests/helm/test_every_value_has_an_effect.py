@@ -20,6 +20,7 @@ OTHER: dict[str, Any] = {
     "nameOverride": "ours", "fullnameOverride": "ours", "image.repository": "r.example/f", "image.tag": "v1",
     "image.digest": f"sha256:{'a' * 64}", "image.pullPolicy": "Always", "imagePullSecrets": [{"name": "s"}],
     "prometheus.default.url": "https://p", "writes": "paused", "logLevel": "DEBUG",
+    "replicas": 3,
     "render.allowed.images": ["r.example/"],
     "serviceAccount.name": "other", "resources.requests.cpu": "1", "resources.requests.memory": "1Gi",
     "resources.limits.memory": "1Gi", "tolerations": [{"operator": "Exists"}], "priorityClassName": "high",
