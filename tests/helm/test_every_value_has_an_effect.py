@@ -83,7 +83,7 @@ def test_every_value_has_an_effect() -> None:
 
     def has_effect(path: str) -> bool:
         before = ALL_ON | WITH.get(path, {})
-        return installed(before) != installed(before | {path: other(path, at(defaults, path))})
+        return installed(before) != installed(before | {path: other(path, before.get(path, at(defaults, path)))})
 
     with ThreadPoolExecutor(4) as pool:
         effects = dict(zip(paths, pool.map(has_effect, paths), strict=True))
