@@ -175,19 +175,18 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class Interject:
-    """Put a line before each event of a watch: one that is empty, or no JSON."""
+    """Put a line before each event of a watch, and before there is any: one that is empty, or no JSON."""
 
     line: bytes
 
     async def __call__(self, exchange: Exchange) -> None:
-        exchange.entry.changed = False
         upstream = await exchange.forward()
 
         async def lines() -> AsyncIterator[bytes]:
+            yield self.line + b"\n"
             async for event in upstream.content:
-                exchange.entry.changed = True
-                yield self.line + b"\n"
                 yield event
+                yield self.line + b"\n"
 
         await exchange.relay(upstream, lines())
 

@@ -41,7 +41,8 @@ def test_a_quota_is_named_and_no_more_pods_are_ordered_until_it_is_raised(stage:
     assert stage.scale_writes("short", before) == []
 
     stage.change("short", minReplicas=2, maxReplicas=4)
-    stage.until("short", 4)
+    # What was added is not taken back for a minute.
+    stage.until("short", 4, 180)
     stage.change("short", minReplicas=9, maxReplicas=9)
     stage.ticks(3)
     assert stage.replicas("short") == 4, "fewer are possible, more are not"
