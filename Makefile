@@ -6,8 +6,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.9
 VENV := .venv
 BIN := $(VENV)/bin
-# Two workers: the first waits for the live tests (about 20 minutes), the second has the rest done before.
-PYTEST_ARGS ?= --numprocesses 2 --dist loadscope --no-loadscope-reorder
+# Three workers on two cores: live tests, half of the time, mostly wait.
+PYTEST_ARGS ?= --numprocesses 3 --dist loadscope --no-loadscope-reorder
 DEMO_ARGS ?=
 # Bytecode is kept, whatever the environment says: the tests start hundreds of processes, each of which would compile all
 # that it imports, and pytest would rewrite every assertion again.
