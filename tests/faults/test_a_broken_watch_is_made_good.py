@@ -35,7 +35,7 @@ FAULTS = [
     pytest.param(WatchError(500), 1, id="error event"),
     pytest.param(GONE, 1, id="compacted, as a status", marks=EVERY),
     pytest.param(NO_JSON, 1, id="lines that are no JSON"),
-    pytest.param(Interject(b""), float("inf"), id="empty lines", marks=EVERY),
+    pytest.param(Interject(b""), float("inf"), id="empty lines"),
     pytest.param(Reset(), 3, id="reset", marks=EVERY),
     pytest.param(Truncate(50), 3, id="cut off inside a line", marks=EVERY),
     pytest.param(refused(503, "starting"), 3, id="unavailable", marks=EVERY),

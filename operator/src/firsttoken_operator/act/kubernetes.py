@@ -182,7 +182,9 @@ class KubernetesCluster(Connection):
                     return
                 except ValueError as error:
                     raise Unavailable(f"GET {path}: an event is longer than is read") from error
-                yield document("GET", path, line)
+                # NB: a proxy may keep a connection alive with lines that say nothing.
+                if line.strip():
+                    yield document("GET", path, line)
 
     async def _each(self, path: str, take: Callable[[Json], None], **selectors: str) -> None:
         """Hand on the metadata of every object of a collection."""
