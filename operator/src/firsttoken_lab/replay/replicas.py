@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firsttoken_operator.observe.readiness import KEPT, percentiles
+from firsttoken_operator.observe.readiness import KEPT, TimeToReady, percentiles
 from firsttoken_sizing.simulation.fleet import Fleet
 
 _LONG_READY_SECONDS = 86400.0
@@ -73,6 +73,7 @@ class Replicas:
         self._serving: list[SimulatedPod] = []
         self._draining: list[SimulatedPod] = []
         self._starts_seconds: deque[float] = deque(maxlen=KEPT)
+        self._known_starts: TimeToReady | None = None
         self._created = 0
         self._now_seconds = 0.0
         self._billed_seconds = 0.0
@@ -90,12 +91,12 @@ class Replicas:
     @property
     def time_to_ready_seconds(self) -> float | None:
         """90th percentile of the last starts, as the operator learns it from pods; None before the first one."""
-        return percentiles(self._starts_seconds).p90_seconds if self._starts_seconds else None
+        return self._known_starts.p90_seconds if self._known_starts else None
 
     @property
     def p99_start_seconds(self) -> float | None:
         """The same, 99th percentile."""
-        return percentiles(self._starts_seconds).p99_seconds if self._starts_seconds else None
+        return self._known_starts.p99_seconds if self._known_starts else None
 
     def billed_replica_seconds(self) -> float:
         """Replica-seconds so far, those of living replicas included."""
@@ -143,6 +144,7 @@ class Replicas:
             self._advance(first.ready_at_seconds)
             self._starting.remove(first)
             self._starts_seconds.append(first.ready_at_seconds - first.created_seconds)
+            self._known_starts = percentiles(self._starts_seconds)
             self._serve(first)
         self._advance(until_seconds)
 

@@ -58,7 +58,7 @@ def belongs(node: NodeView, pool: GPUPool) -> bool:
     """Tell whether a node is one of the pool's: by its selector, or, without one, by the GPU type that it reports."""
     selector = pool.spec.node_selector
     if selector:
-        return all(node.labels.get(key) == value for key, value in selector.items())
+        return _is_selected(node, selector)
     product = node.labels.get(GPU_PRODUCT_LABEL)
     return product is not None and _canonical(product) == _canonical(pool.spec.gpu)
 
@@ -70,7 +70,7 @@ def pool_to_run_on(
 
     Where there is no such node yet, what pools declare tells where it will be.
     """
-    fitting = [n for n in nodes if n.gpus and all(n.labels.get(key) == value for key, value in selector.items())]
+    fitting = [node for node in nodes if node.gpus and _is_selected(node, selector)]
     of_gpu = [n for n in fitting if _canonical(n.labels.get(GPU_PRODUCT_LABEL, "")) == _canonical(gpu)]
     names = sorted(pools)
     if fitting:
@@ -82,6 +82,10 @@ def pool_to_run_on(
         if _canonical(declared.gpu) == _canonical(gpu) and not _contradict(selector, declared.node_selector):
             return name
     return None
+
+
+def _is_selected(node: NodeView, selector: Mapping[str, str]) -> bool:
+    return all(node.labels.get(key) == value for key, value in selector.items())
 
 
 def _contradict(one: Mapping[str, str], other: Mapping[str, str]) -> bool:

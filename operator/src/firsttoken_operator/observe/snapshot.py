@@ -68,10 +68,10 @@ def build_snapshot(
     judged by `decide`.
     Resources that are being deleted are left out: their targets stay as they are.
     """
-    pools = {stored.name: stored.parsed for stored in store.pools.values()}
-    readable = [(name, pool) for name, pool in sorted(pools.items(), key=itemgetter(0)) if pool is not None]
+    readable = [(pool.name, pool.parsed) for pool in store.pools.values() if pool.parsed is not None]
+    pools = dict(sorted(readable, key=itemgetter(0)))
     pool_of_node = {
-        node.name: name for name, pool in reversed(readable) for node in store.nodes.values() if belongs(node, pool)
+        node.name: name for name in reversed(pools) for node in store.nodes.values() if belongs(node, pools[name])
     }
     builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pool_of_node)
     resources = tuple(
@@ -98,7 +98,8 @@ class _Builder:
     sized: Mapping[str, Sized | Unsized]
     timing: Timing
     wall_seconds: float
-    pools: Mapping[str, GPUPool | None]
+    pools: Mapping[str, GPUPool]
+    """Those that can be read, in the order of their names."""
     pool_of_node: Mapping[str, str]
     """Name of the pool by that of the node."""
 
@@ -139,10 +140,12 @@ class _Builder:
     def _hosts(
         self, stored: Stored[InferenceDeployment], resource: InferenceDeployment, target: Target | TargetMissing
     ) -> frozenset[str]:
-        """Pools on whose nodes its pods run; where none has a node yet, the one on whose nodes they would."""
-        pools = {name: pool for name, pool in self.pools.items() if pool is not None}
+        """Pools on whose nodes its pods run; where none has a node yet, the one on whose nodes they would.
+
+        None for one that names its pool: who hosts it is not asked, and looking through all nodes takes long.
+        """
         sized, view = self.sized.get(stored.uid), None
-        if not pools:
+        if not self.pools or resource.spec.capacity.pool is not None:
             return frozenset()
         if isinstance(target, Target):
             places = {pod.node for pod in self.store.pods_of(target.uid) if pod.node}
@@ -153,7 +156,7 @@ class _Builder:
             return frozenset()  # It grows by nothing.
         runtime = resource.spec.runtime
         selector = runtime.node_selector if runtime else view.node_selector if view else {}
-        name = pool_to_run_on(selector, sized.configuration.gpu, self.store.nodes.values(), pools)
+        name = pool_to_run_on(selector, sized.configuration.gpu, self.store.nodes.values(), self.pools)
         return frozenset() if name is None else frozenset({name})
 
     def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:

@@ -12,12 +12,11 @@ from kubernetes.aio import client
 
 from firsttoken_operator.act.errors import ClusterError
 from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
-from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Missing
 from firsttoken_operator.observe.prometheus import MAXIMUM_DEADLINE_SECONDS, PrometheusSource, SourceConfig
 from firsttoken_operator.run.measuring import source_configs
 from firsttoken_operator.run.settings import Settings
-from firsttoken_operator.run.watches import WATCHED
+from firsttoken_operator.run.watches import OURS, missing_definitions
 
 QUESTION = "vector(1)"
 """Needs an address, credentials and a query API, and no series."""
@@ -37,17 +36,16 @@ async def ask_all(settings: Settings, kubeconfig: str | None) -> tuple[list[str]
 
 async def _ask_api_server(configuration: client.Configuration) -> tuple[str, bool]:
     cluster = KubernetesCluster(client.ApiClient(configuration))
-    kinds = [watched.kind for watched in WATCHED if watched.is_ours]
     try:
         async with asyncio.timeout(MAXIMUM_DEADLINE_SECONDS):
-            missing = [kind for kind in kinds if not await cluster.serves(API_VERSION, kind)]
+            missing = [watched.kind for watched in await missing_definitions(cluster)]
     except (ClusterError, TimeoutError) as error:
         return f"API server: {str(error) or 'no answer in time'}", False
     finally:
         await cluster.close()
     if missing:
         return f"API server: custom resource definitions are missing: {', '.join(missing)}; install crds/", False
-    return f"API server: serves {', '.join(kinds)}", True
+    return f"API server: serves {', '.join(watched.kind for watched in OURS)}", True
 
 
 async def _ask_source(config: SourceConfig) -> tuple[str, bool]:

@@ -33,7 +33,6 @@ from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.act.scale import ScaleWriter
-from firsttoken_operator.api.base import API_VERSION, GROUP
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import kopf_wiring
 from firsttoken_operator.run.election import REQUEST_SECONDS, Elector
@@ -50,7 +49,7 @@ from firsttoken_operator.run.sizer import Sizer
 from firsttoken_operator.run.sizing_store import SAVE_TICKS, SizingStore
 from firsttoken_operator.run.switch import WriteSwitch
 from firsttoken_operator.run.sync import CacheSync
-from firsttoken_operator.run.watches import WATCHED, Watched
+from firsttoken_operator.run.watches import WATCHED, Watched, missing_definitions
 
 logger = logging.getLogger(__name__)
 
@@ -163,10 +162,9 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
 
 async def _definitions(cluster: KubernetesCluster, beats: Heartbeats) -> None:
     """Return when the server knows our kinds: kopf looks once, and would never watch a kind that comes later."""
-    ours = [watched for watched in WATCHED if watched.group == GROUP]
     while True:
         try:
-            missing = [kind.plural for kind in ours if not await cluster.serves(API_VERSION, kind.kind)]
+            missing = [kind.plural for kind in await missing_definitions(cluster)]
         except ClusterError as error:
             logger.warning("cannot ask the API server for the custom resource definitions: %s", error)
         else:

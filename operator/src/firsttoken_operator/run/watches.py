@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.api.base import GROUP, VERSION
 
 
@@ -46,3 +47,9 @@ WATCHED = (
     Watched("Node", "", "v1", "nodes", namespaced=False),
     Watched("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
 )
+OURS = tuple(watched for watched in WATCHED if watched.is_ours)
+
+
+async def missing_definitions(cluster: KubernetesCluster) -> list[Watched]:
+    """Ask for the kinds of ours that the server does not know. Raises `ClusterError`."""
+    return [watched for watched in OURS if not await cluster.serves(watched.api_version, watched.kind)]

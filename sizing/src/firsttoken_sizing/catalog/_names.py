@@ -66,7 +66,7 @@ def fold(name: str) -> str:
     return re.sub(r"[\s_.\-]+", "-", name.strip().casefold())
 
 
-def read_document(catalog: str) -> dict[str, Any]:
+def _read_document(catalog: str) -> dict[str, Any]:
     """One shipped data file (`models`, `gpus`, ...)."""
     text = resources.files("firsttoken_sizing.catalog").joinpath("data", f"{catalog}.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
@@ -77,5 +77,10 @@ def read_document(catalog: str) -> dict[str, Any]:
 
 def read_entries(catalog: str) -> list[dict[str, Any]]:
     """The entries of one shipped data file."""
-    entries: list[dict[str, Any]] = read_document(catalog)[catalog]
+    entries: list[dict[str, Any]] = _read_document(catalog)[catalog]
     return entries
+
+
+def read_values(catalog: str, section: str) -> dict[str, Any]:
+    """Figures by name, without their sources, of one section of a shipped data file."""
+    return {name: entry["value"] for name, entry in _read_document(catalog)[section].items()}

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from firsttoken_sizing.catalog._names import Index, read_document, read_entries
+from firsttoken_sizing.catalog._names import Index, read_entries, read_values
 from firsttoken_sizing.errors import UnknownGPU
 
 
@@ -112,8 +112,7 @@ def _index() -> Index[Gpu]:
 @cache
 def assumed() -> Assumed:
     """Figures that stand in the place of those that are not known."""
-    entries = read_document("gpus")["assumed"]
-    return Assumed(**{name: entry["value"] for name, entry in entries.items()})
+    return Assumed(**read_values("gpus", "assumed"))
 
 
 def _gpu(entry: dict[str, Any]) -> Gpu:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from firsttoken_sizing.catalog._names import read_document, read_entries
+from firsttoken_sizing.catalog._names import read_entries, read_values
 from firsttoken_sizing.catalog.gpus import Gpu, assumed, resolve_gpu
 
 
@@ -136,7 +136,7 @@ def _measured() -> tuple[_Measured, ...]:
 
 @cache
 def _costs() -> _Costs:
-    return _Costs(**{name: entry["value"] for name, entry in read_document("networks")["costs"].items()})
+    return _Costs(**read_values("networks", "costs"))
 
 
 @cache
