@@ -42,7 +42,7 @@ class PrometheusOptions:
 
 
 class Prometheus:
-    """One Prometheus server with its port, data and jobs; `start` it, `close` it at the end."""
+    """A server with its port, data and jobs: `start` it and `close` it at the end, or use it as a block."""
 
     def __init__(self, binary: Path, folder: Path, options: PrometheusOptions) -> None:
         self._binary, self._folder, self._options = binary, folder, options
@@ -52,6 +52,13 @@ class Prometheus:
         self._jobs: dict[str, dict[str, Any]] = {}
         self._scraping = True
         self._component: Component | None = None
+
+    def __enter__(self) -> Prometheus:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def url(self) -> str:

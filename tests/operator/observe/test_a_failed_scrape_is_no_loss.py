@@ -43,13 +43,9 @@ def prometheus(
     control_plane: Path, tmp_path_factory: pytest.TempPathFactory, exporter: Exporter
 ) -> Iterator[Prometheus]:
     options = PrometheusOptions(scrape_interval_seconds=SCRAPE_SECONDS, discovery_interval_seconds=0.2)
-    server = Prometheus(control_plane / "prometheus", tmp_path_factory.mktemp("prometheus"), options)
-    server.start()
-    try:
+    with Prometheus(control_plane / "prometheus", tmp_path_factory.mktemp("prometheus"), options) as server:
         server.add_http_sd(exporter.discovery_url("pods"), job="pods")
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,20 +48,17 @@ async def test_what_a_pod_says_that_it_is_counts_where_the_scrape_configuration_
     """`honor_labels: true` is what docs/security.md warns of: any tenant then scales any other."""
     pods = {"own": ExportedPod("vllm:", OWN_RATE), "liar": LyingPod("vllm:", FORGED_RATE, said="own")}
     options = PrometheusOptions(scrape_interval_seconds=0.25, discovery_interval_seconds=0.2)
-    server = Prometheus(control_plane / "prometheus", tmp_path, options)
-    source = PrometheusSource(SourceConfig("default", server.url), deadline_seconds=5.0)
     ends, found = time.monotonic() + DEADLINE_SECONDS, dict[str, float]()
-    with Exporter(pods) as exporter:
-        server.start()
-        try:
-            server.add_http_sd(exporter.discovery_url("pods"), honor_labels=honor_labels)
-            while found != pytest.approx(expected, rel=0.1, nan_ok=True):
-                assert time.monotonic() < ends, found
-                await asyncio.sleep(0.1)
-                found = {name: await first_tokens(source, name) for name in pods}
-        finally:
-            source.close()
-            server.close()
+    with (
+        Exporter(pods) as exporter,
+        Prometheus(control_plane / "prometheus", tmp_path, options) as server,
+        closing(PrometheusSource(SourceConfig("default", server.url), deadline_seconds=5.0)) as source,
+    ):
+        server.add_http_sd(exporter.discovery_url("pods"), honor_labels=honor_labels)
+        while found != pytest.approx(expected, rel=0.1, nan_ok=True):
+            assert time.monotonic() < ends, found
+            await asyncio.sleep(0.1)
+            found = {name: await first_tokens(source, name) for name in pods}
 
 
 async def first_tokens(source: PrometheusSource, name: str) -> float:

@@ -86,15 +86,11 @@ def prometheus(
     control_plane: Path, tmp_path_factory: pytest.TempPathFactory, exporter: Exporter
 ) -> Iterator[Prometheus]:
     options = PrometheusOptions(scrape_interval_seconds=0.25, discovery_interval_seconds=0.2)
-    server = Prometheus(control_plane / "prometheus", tmp_path_factory.mktemp("prometheus"), options)
-    server.start()
-    try:
+    with Prometheus(control_plane / "prometheus", tmp_path_factory.mktemp("prometheus"), options) as server:
         # Two jobs that scrape the same pods: every series exists twice.
         server.add_http_sd(exporter.discovery_url("pods"), job="pods")
         server.add_http_sd(exporter.discovery_url("services"), job="services")
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

@@ -63,12 +63,8 @@ def prometheus(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) ->
          folder / "prometheus-data"],
         check=True, capture_output=True, timeout=60,
     )  # fmt: skip
-    server = Prometheus(control_plane / "prometheus", folder, PrometheusOptions())
-    server.start()
-    try:
+    with Prometheus(control_plane / "prometheus", folder, PrometheusOptions()) as server:
         yield server
-    finally:
-        server.close()
 
 
 def past(prometheus: Prometheus, *wanted: tuple[str, str]) -> dict[tuple[str, str], dict[float, float]]:
