@@ -175,7 +175,7 @@ def _stage(row: dict[str, str]) -> Stage:
         input_tokens=float(row["input_len"]),
         output_tokens=float(row["output_len"]),
         requests_per_second=float(row["request_rate_rps"]),
-        scheduler=replace(Engine.VLLM.spec.scheduler, tokens_per_step=int(budget[1])),
+        scheduler=replace(Engine.VLLM.spec.release(RELEASE).scheduler, tokens_per_step=int(budget[1])),
         latencies={
             "TTFT mean": float(row["ttft_ms_avg"]),
             "TTFT p99": float(row["ttft_ms_p99"]),

@@ -228,7 +228,7 @@ def batch_limit(case: Case) -> int:
         output_tokens=case.lengths.output_tokens,
         engine=ENGINES[case.engine],
     )
-    return max(1, min(memory.max_concurrency, ENGINES[case.engine].spec.max_batch))
+    return max(1, min(memory.max_concurrency, ENGINES[case.engine].spec.release().max_batch))
 
 
 def _work(case: Case) -> StepWork:

@@ -20,7 +20,7 @@ SERVER = open_loop.Server(entry={"base": dict(START), "factors": {}}, computed_s
 def stage(rate: float, model: str = "llama-3.1-8b", **latencies: float) -> open_loop.Stage:
     found, gpu = resolve_model(model), resolve_gpu("H100-SXM-80GB")
     key = ConfigurationKey(found.name, gpu.name, "FP16", 1)
-    return open_loop.Stage(found, gpu, key, 500.0, 250.0, rate, Engine.VLLM.spec.scheduler, latencies)
+    return open_loop.Stage(found, gpu, key, 500.0, 250.0, rate, Engine.VLLM.spec.release().scheduler, latencies)
 
 
 def measured_by(server: open_loop.Server, rate: float) -> open_loop.Stage:

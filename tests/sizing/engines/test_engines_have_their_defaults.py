@@ -19,7 +19,7 @@ from firsttoken_sizing.step.model import StepModel
 
 @pytest.mark.parametrize("engine", Engine)
 def test_every_engine_is_known_with_its_source(engine: Engine) -> None:
-    assert engine.spec.source
+    assert all(release.source for release in engine.spec.releases)
     assert engine.spec.batching in engine.spec.batchings
     assert Engine(engine.spec.name) is engine
 
@@ -35,17 +35,19 @@ def test_the_releases_of_an_engine_are_those_that_were_calibrated(engine: Engine
 
 
 def test_tensorrt_llm_takes_whole_prompts_as_the_measured_nim_did() -> None:
-    assert Engine.TENSORRT_LLM.spec.scheduler == Scheduler()
+    assert {release.scheduler for release in Engine.TENSORRT_LLM.spec.releases} == {Scheduler()}
 
 
 @pytest.mark.parametrize("engine", [Engine.VLLM, Engine.SGLANG])
 def test_vllm_and_sglang_cut_prompts_to_8192_tokens_a_step_and_schedule_ahead(engine: Engine) -> None:
-    assert engine.spec.scheduler == Scheduler(8192, chunked_prefill=True, steps_ahead=1)
+    schedulers = {release.scheduler for release in engine.spec.releases}
+
+    assert schedulers == {Scheduler(8192, chunked_prefill=True, steps_ahead=1)}
 
 
 @pytest.mark.parametrize("engine", Engine)
 def test_the_batch_limit_is_positive(engine: Engine) -> None:
-    assert engine.spec.max_batch >= 1
+    assert all(release.max_batch >= 1 for release in engine.spec.releases)
 
 
 def cache_gib(engine: Engine, gpu: str) -> float:

@@ -8,6 +8,8 @@ import pytest
 
 from firsttoken_sizing import Arrivals, Basis, Hardware, Limit, Percentile, Sizing, Sla, size
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.spec import CURRENT
+from firsttoken_sizing.engines.tensorrt_llm import RELEASE_2024
 from firsttoken_sizing.workload import Batching
 from tests.fixtures.worked_examples import H100, call_center, call_center_profile
 
@@ -42,6 +44,18 @@ def test_an_engine_batches_as_it_is_installed_unless_it_is_told() -> None:
     assert size(replace(call_center(), engine=Engine.VLLM)).batching is Batching.CHUNKED_PREFILL
     told = size(replace(call_center(), engine=Engine.VLLM, batchings=(Batching.IN_FLIGHT,)))
     assert told.engine_settings["enable_chunked_prefill"] is False
+
+
+@pytest.mark.parametrize(("release", "expected"), [(RELEASE_2024, 8), (CURRENT, 256)])
+def test_the_defaults_are_those_of_the_release_that_was_measured(
+    monkeypatch: pytest.MonkeyPatch, release: str, expected: int
+) -> None:
+    """The shipped fits of Llama 3 8B are about the release of 2024."""
+    spec = Engine.TENSORRT_LLM.spec
+    changed = tuple(replace(each, max_batch=8) if each.name == release else each for each in spec.releases)
+    monkeypatch.setattr(Engine.TENSORRT_LLM, "spec", replace(spec, releases=changed))
+
+    assert size(replace(call_center(), profiles=())).engine_settings["max_batch_size"] == expected
 
 
 def test_measured_points_count_for_the_batching_they_were_measured_with() -> None:

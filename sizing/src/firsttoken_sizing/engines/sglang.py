@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
-from firsttoken_sizing.engines.spec import EngineSettings, EngineSpec, Setup, sixteen_bits
+from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, sixteen_bits
 from firsttoken_sizing.workload import Batching
 
 if TYPE_CHECKING:
@@ -49,14 +49,20 @@ def _settings(setup: Setup) -> EngineSettings:
 SPEC = EngineSpec(
     name="SGLang",
     aliases=("sglang",),
-    scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
-    max_batch=256,
+    releases=(
+        Release(
+            CURRENT,
+            "engines of 2025 and 2026",
+            scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
+            max_batch=256,
+            source="SGLang 0.5: chunked_prefill_size 8192 on GPUs of 80 GB; CUDA graphs up to a batch of 256; the"
+            " overlap scheduler prepares a step while the one before it runs",
+        ),
+    ),
     batchings=frozenset({Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL}),
     kv_admission=KvAdmission.PAGED,
     memory=_ReserveForChunk(),
     # `kv_cache_dtype` auto.
     kv_cache_bits=sixteen_bits,
     settings=_settings,
-    source="SGLang 0.5: chunked_prefill_size 8192 on GPUs of 80 GB; CUDA graphs up to a batch of 256; the overlap"
-    " scheduler prepares a step while the one before it runs",
 )

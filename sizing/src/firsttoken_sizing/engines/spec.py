@@ -77,10 +77,15 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A generation of an engine whose speed was measured."""
+    """A generation of an engine whose speed was measured, with its defaults."""
 
     name: str
     about: str
+    scheduler: Scheduler
+    max_batch: int
+    """Sequences that run at once where memory allows."""
+    source: str
+    """Source of `scheduler` and `max_batch`."""
     is_collected: bool = True
     """Measured by several people with their own settings, which scatter more than those of one."""
 
@@ -122,9 +127,8 @@ class EngineSpec:
     """Value of `sizing.engine`, and key of the calibrations."""
     aliases: tuple[str, ...]
     """Parts of names, in lower case, by which benchmarks mean this engine where no engine's own name occurs."""
-    scheduler: Scheduler
-    max_batch: int
-    """Sequences that run at once where memory allows."""
+    releases: tuple[Release, ...]
+    """Those that were calibrated, the current one first."""
     batchings: frozenset[Batching]
     """Ways of batching that it can be set to."""
     kv_admission: KvAdmission
@@ -133,10 +137,6 @@ class EngineSpec:
     """Bits of one number of the KV cache, by model and precision of the weights."""
     settings: Callable[[Setup], EngineSettings]
     """The options of a replica."""
-    source: str
-    """Source of `scheduler` and `max_batch`."""
-    releases: tuple[Release, ...] = (Release(CURRENT, "engines of 2025 and 2026"),)
-    """Those that were calibrated, the current one first."""
     peak_memory: PeakConstants | None = None
     """Memory of one static batch; None: not measured."""
     labels: tuple[str, ...] = ()
@@ -145,7 +145,11 @@ class EngineSpec:
     @property
     def batching(self) -> Batching:
         """Batching of the engine as it is installed."""
-        return Batching.CHUNKED_PREFILL if self.scheduler.chunked_prefill else Batching.IN_FLIGHT
+        return Batching.CHUNKED_PREFILL if self.release().scheduler.chunked_prefill else Batching.IN_FLIGHT
+
+    def release(self, name: str = CURRENT) -> Release:
+        """The calibrated release of this name."""
+        return next(release for release in self.releases if release.name == name)
 
 
 def sixteen_bits(model: Model, precision: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from firsttoken_sizing.catalog.models import Attention
@@ -73,24 +74,32 @@ def _settings(setup: Setup) -> EngineSettings:
     }
 
 
-SPEC = EngineSpec(
-    name="TensorRT-LLM",
-    aliases=("nim", "trt", "tensorrt", "triton"),
-    labels=("NIM_TRT-LLM",),
+_CURRENT = Release(
+    CURRENT,
+    "engines of 2025 and 2026",
     # NB: not the max_num_tokens of 8192 that trtllm-serve has had since 2024: the engines of NIM, which the shipped
     # fits come from, admitted four times that (see scheduler.py).
     scheduler=Scheduler(tokens_per_step=PREFILL_TOKENS_PER_STEP, chunked_prefill=False),
     max_batch=256,
+    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM",
+)
+_OF_2024 = replace(
+    _CURRENT,
+    name=RELEASE_2024,
+    about="0.9 and 0.10, as NIM shipped it in mid-2024 (the DLI course)",
+    is_collected=False,
+)
+
+SPEC = EngineSpec(
+    name="TensorRT-LLM",
+    aliases=("nim", "trt", "tensorrt", "triton"),
+    labels=("NIM_TRT-LLM",),
+    releases=(_CURRENT, _OF_2024),
     batchings=frozenset(Batching),
     # GUARANTEED_NO_EVICT, the default of `capacity_scheduler_policy`.
     kv_admission=KvAdmission.RESERVED,
     memory=ShareOfGpu(_USABLE_FRACTION),
     kv_cache_bits=_kv_cache_bits,
     settings=_settings,
-    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM",
     peak_memory=PEAK_MEMORY,
-    releases=(
-        Release(CURRENT, "engines of 2025 and 2026"),
-        Release(RELEASE_2024, "0.9 and 0.10, as NIM shipped it in mid-2024 (the DLI course)", is_collected=False),
-    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, ShareOfGpu, sixteen_bits
 from firsttoken_sizing.workload import Batching
@@ -25,23 +27,25 @@ def _settings(setup: Setup) -> EngineSettings:
     }
 
 
+_CURRENT = Release(
+    CURRENT,
+    "engines of 2025 and 2026",
+    # 8192 for the server on a GPU of 70 GiB or more, 2048 on a smaller one.
+    scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
+    max_batch=256,
+    source="vLLM V1: chunked prefill on, max_num_batched_tokens 8192; max_num_seqs 256, on GPUs of 70 GiB or more 1024"
+    " in newer releases, of which 256 is the careful end; async scheduling one step ahead (pull request 19970), the"
+    " default since 0.14",
+)
+
 SPEC = EngineSpec(
     name="vLLM",
     aliases=("vllm",),
-    # 8192 for the server on a GPU of 70 GiB or more, 2048 on a smaller one or an older release.
-    scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
-    max_batch=256,
+    releases=(_CURRENT, replace(_CURRENT, name=RELEASE_0_15, about="0.15.1 on H100, drawn to the current release")),
     batchings=frozenset({Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL}),
     kv_admission=KvAdmission.PAGED,
     memory=ShareOfGpu(_USABLE_FRACTION),
     # `kv_cache_dtype` auto.
     kv_cache_bits=sixteen_bits,
     settings=_settings,
-    source="vLLM V1: chunked prefill on, max_num_batched_tokens 8192; max_num_seqs 256, on GPUs of 70 GiB or more 1024"
-    " in newer releases, of which 256 is the careful end; async scheduling one step ahead (pull request 19970), the"
-    " default since 0.14",
-    releases=(
-        Release(CURRENT, "engines of 2025 and 2026"),
-        Release(RELEASE_0_15, "0.15.1 on H100, drawn to the current release"),
-    ),
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.engines.spec import EngineSettings, Setup
+from firsttoken_sizing.engines.spec import EngineSettings, Release, Setup
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.workload import Batching
@@ -33,9 +33,9 @@ def batchings_of(engine: Engine, declared: tuple[Batching, ...]) -> tuple[Batchi
     return declared or (engine.spec.batching,)
 
 
-def scheduler_for(engine: Engine, batching: Batching) -> Scheduler:
-    """The packing rule of an engine that is set to a way of batching."""
-    return replace(engine.spec.scheduler, chunked_prefill=batching is Batching.CHUNKED_PREFILL)
+def scheduler_for(release: Release, batching: Batching) -> Scheduler:
+    """The packing rule of an engine's release that is set to a way of batching."""
+    return replace(release.scheduler, chunked_prefill=batching is Batching.CHUNKED_PREFILL)
 
 
 def engine_settings(engine: Engine, evaluation: Evaluation, *, prefix_caching: bool) -> EngineSettings:

@@ -44,11 +44,12 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     if infeasible := infeasible_by_memory(candidate, memory, sum(question.longest)):
         return infeasible
     memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
-    scheduler = scheduler_for(request.engine, candidate.batching)
-    fitted = optimized(question, candidate, _step(question, key), scheduler)
+    fitted = _step(question, key)
+    release = request.engine.spec.release(fitted.release)
+    scheduler = scheduler_for(release, candidate.batching)
+    fitted = optimized(question, candidate, fitted, scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
-    most = request.engine.spec.max_batch
-    step = replace(fitted.model, max_batch=min(most, slots))
+    step = replace(fitted.model, max_batch=min(release.max_batch, slots))
     points = _points(question, candidate)
     return CandidateBound(
         candidate=candidate,
@@ -58,7 +59,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
         scheduler=scheduler,
         points=points,
         basis=Basis.MEASURED if points else basis_of(fitted, lengths.input_tokens, lengths.output_tokens),
-        limited_by_memory=slots < most,
+        limited_by_memory=slots < release.max_batch,
         most_requests_per_second=_most(question, candidate, step, scheduler),
     )
 

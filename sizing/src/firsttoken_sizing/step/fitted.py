@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_sizing.engines.spec import CURRENT
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.model import StepModel
 
@@ -48,6 +49,8 @@ class FittedStep:
     median_error_percent: float
     source: str
     origin: Origin
+    release: str = CURRENT
+    """Release of the engine that it is drawn to; its defaults belong to it."""
     is_collected: bool = False
     """True where the points behind it (of physics: behind the constants) were gathered from many runs, with several
     versions and settings of the engine, which scatter more than those of one."""

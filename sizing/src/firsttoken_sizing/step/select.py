@@ -134,7 +134,8 @@ def _prior(asked: _Asked) -> FittedStep:
         median_error_percent=math.nan,
         source=source,
         origin=Origin.PRIOR,
-        is_collected=next(r.is_collected for r in engine.spec.releases if r.name == of_model),
+        release=of_model,
+        is_collected=engine.spec.release(of_model).is_collected,
     )
 
 
@@ -143,7 +144,7 @@ def _fit_profiles(asked: _Asked) -> FittedStep | None:
     samples = usable_samples(matching)
     if not samples:
         return None
-    fit, _, prior = _fit(asked, samples)
+    fit, release, prior = _fit(asked, samples)
     errors = [errors_percent(fit.step(asked.work(s.input_tokens)), [s])[0] for s in samples]
     work = asked.work(asked.lengths[0])
     return FittedStep(
@@ -155,6 +156,7 @@ def _fit_profiles(asked: _Asked) -> FittedStep | None:
         median_error_percent=float(np.quantile(errors, 0.5)),
         source="fitted from " + ", ".join(sorted({p.name for p in matching})),
         origin=Origin.PROFILES,
+        release=release,
         without_one=partial(_without_one, samples, _works(asked, samples), prior, work),
     )
 

@@ -73,6 +73,7 @@ def _shipped() -> _Shipped:
             median_error_percent=entry["medianErrorPercent"],
             source=f"shipped fit ({document['sources'][entry['source']]})",
             origin=Origin.SHIPPED,
+            release=entry["release"],
             is_collected=entry["source"] in document["collected"],
             without_one=partial(_without_one, key, engine),
         )
