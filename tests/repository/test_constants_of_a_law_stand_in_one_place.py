@@ -114,7 +114,6 @@ NUMBERS = {
         observe/pools 256
         observe/projections 400
         observe/prometheus 4 10 200 1024 16
-        observe/readiness 50
         observe/resources 300
         observe/session 64 1024 16 33 126 200 300 400 401 403 404 405 407 429 500
         observe/ttft 64
@@ -152,9 +151,6 @@ NUMBERS = {
         """,
     "a policy under which nothing is done": """
         observe/snapshot 300 60 900
-        """,
-    "what a start is, and which of them foretell the next": """
-        observe/readiness 3600 10 5
         """,
     "a unit, bits of a byte, or bits and blocks of a format": """
         act/scorecard 3600

@@ -27,7 +27,8 @@ from firsttoken_operator.api.schedule import schedule_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import Memory, Ownership, judge_facts, judge_owners, wrote
 from firsttoken_operator.domain import Decision, Metrics, Outcome, Reason, Target, Value
-from firsttoken_operator.observe.readiness import KEPT, percentiles
+from firsttoken_operator.observe.config import DEFAULT
+from firsttoken_operator.observe.readiness import percentiles
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.isolation import decide_isolated
@@ -152,7 +153,7 @@ class Cluster:
 
     def view(self, seen: Metrics) -> View:
         """View that a replay shows its policies."""
-        known = percentiles(self.starts_seconds[-KEPT:]) if self.starts_seconds else None
+        known = percentiles(self.starts_seconds[-DEFAULT.starts.kept :]) if self.starts_seconds else None
         return View(
             now_seconds=self.now_seconds, replicas=self.replicas, ready=len(self.ready), starting=len(self.starting),
             terminating=sum(p.going_seconds is not None for p in self.pods), running_requests=None,

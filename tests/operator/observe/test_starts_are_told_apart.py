@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.domain import UNKNOWN_TIME_TO_READY_SECONDS, Target
-from firsttoken_operator.observe.readiness import LAST_STARTS, LONGEST_START_SECONDS, StartKind, Starts
+from firsttoken_operator.observe.config import DEFAULT
+from firsttoken_operator.observe.readiness import StartKind, Starts
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
@@ -115,7 +116,7 @@ def test_a_node_that_was_woken_up_for_the_pod_is_cold_and_one_that_flapped_later
 
 
 def test_a_pod_that_waited_for_room_for_hours_counts_only_what_came_after() -> None:
-    long = 2 * LONGEST_START_SECONDS
+    long = 2 * DEFAULT.starts.longest_seconds
     new = ("Node", registered("new", created=long, ready=long + 20))
     found = starts_of(
         new, ("Pod", started("a", scheduled=long + 25, sandbox=None, begun=None, ready=long + 325, on="new"))
@@ -142,7 +143,10 @@ def test_percentiles_are_kept_apart_by_kind() -> None:
 
 def test_the_next_start_is_of_the_slowest_kind_of_the_last_five() -> None:
     cold = ("Pod", started("cold", scheduled=0, sandbox=5, begun=185, ready=400))
-    later = [("Pod", warm(f"w{i}", created=1000 * (i + 1), ready=1000 * (i + 1) + 40)) for i in range(LAST_STARTS)]
+    later = [
+        ("Pod", warm(f"w{i}", created=1000 * (i + 1), ready=1000 * (i + 1) + 40))
+        for i in range(DEFAULT.starts.foretelling)
+    ]
     among, before = starts_of(cold, *later[:-1]), starts_of(cold, *later)
 
     assert (among.expected, among.next_p90_seconds) == (StartKind.COLD_IMAGE, 400.0)

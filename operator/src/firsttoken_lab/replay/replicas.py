@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firsttoken_operator.observe.readiness import KEPT, TimeToReady, percentiles
+from firsttoken_operator.observe.config import DEFAULT
+from firsttoken_operator.observe.readiness import TimeToReady, percentiles
 from firsttoken_sizing.simulation.fleet import Fleet
 
 _LONG_READY_SECONDS = 86400.0
@@ -72,7 +73,7 @@ class Replicas:
         self._starting: list[SimulatedPod] = []
         self._serving: list[SimulatedPod] = []
         self._draining: list[SimulatedPod] = []
-        self._starts_seconds: deque[float] = deque(maxlen=KEPT)
+        self._starts_seconds: deque[float] = deque(maxlen=DEFAULT.starts.kept)
         self._known_starts: TimeToReady | None = None
         self._created = 0
         self._now_seconds = 0.0

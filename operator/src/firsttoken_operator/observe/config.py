@@ -47,11 +47,29 @@ class FirstTokenConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartsConfig:
+    """Constants of `readiness`: what a start is, and which of them foretell the next."""
+
+    kept: int = 50
+    """Starts kept of one Deployment. Chosen."""
+    longest_seconds: float = 3600.0
+    """Time after being scheduled beyond which a pod that is Ready lost its readiness in between: that was no start.
+    Chosen: the largest models load in half of it."""
+    pull_seconds: float = 10.0
+    """A container that begins later than this after its sandbox was ready had to wait for its image. Chosen: making a
+    container takes a second or two and times are whole seconds; pulling the many gigabytes of an inference runtime
+    takes minutes."""
+    foretelling: int = 5
+    """Last starts of which the slowest kind is the kind of the next one. Chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObserveConfig:
     """Constants of all of `observe`."""
 
     freshness: FreshnessConfig = FreshnessConfig()
     first_token: FirstTokenConfig = FirstTokenConfig()
+    starts: StartsConfig = StartsConfig()
     partial_coverage: float = 0.99
     """Most that an answer can claim which Prometheus itself calls incomplete, or whose window has a gap. Chosen just
     below all: how much is missing is not said, and what is not all of it may raise replicas and not lower them."""

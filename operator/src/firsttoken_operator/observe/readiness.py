@@ -17,22 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from firsttoken_operator.observe.config import DEFAULT, StartsConfig
 from firsttoken_operator.observe.projections import NodeView, PodView
-
-KEPT = 50
-"""Starts kept of one Deployment."""
-
-LONGEST_START_SECONDS = 3600.0
-"""A pod that was Ready later than this after being scheduled lost its readiness in between: that was no start."""
-
-PULL_SECONDS = 10.0
-"""A container that begins later than this after its sandbox was ready had to wait for its image.
-
-Making a container takes a second or two and times are whole seconds; pulling the many gigabytes of an inference
-runtime takes minutes."""
-
-LAST_STARTS = 5
-"""The next start will be of the slowest kind that is among so many last ones."""
 
 
 class StartKind(StrEnum):
@@ -68,7 +54,7 @@ class Starts:
     overall: TimeToReady
     by_kind: Mapping[StartKind, TimeToReady]
     expected: StartKind
-    """Kind of the next start: of those among the last five, the one with the largest p90."""
+    """Kind of the next start: of those among the last ones, the one with the largest p90."""
 
     @property
     def next_p90_seconds(self) -> float:
@@ -93,8 +79,9 @@ NodeNamed = Callable[[str], NodeView | None]
 class ReadinessHistory:
     """The last starts of each Deployment."""
 
-    def __init__(self) -> None:
-        self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=KEPT))
+    def __init__(self, config: StartsConfig = DEFAULT.starts) -> None:
+        self._config = config
+        self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=config.kept))
         self._unjudged: dict[str, list[PodView]] = defaultdict(list)
         self._known: dict[str, Starts] = {}
         self._learned: set[str] = set()
@@ -105,11 +92,11 @@ class ReadinessHistory:
         if pod.ready_seconds is None or pod.uid in self._learned or pod.restarts:
             return
         self._learned.add(pod.uid)
-        if _took_seconds(pod) <= LONGEST_START_SECONDS:
+        if _took_seconds(pod) <= self._config.longest_seconds:
             # NB: its node may not have been told yet. It is looked up when it is asked for, once the caches are filled.
             waiting = self._unjudged[deployment_uid]
             waiting.append(pod)
-            del waiting[:-KEPT]
+            del waiting[: -self._config.kept]
 
     def forget_pod(self, pod_uid: str) -> None:
         """A pod is gone; its start stays."""
@@ -125,18 +112,21 @@ class ReadinessHistory:
         waiting = self._unjudged.pop(deployment_uid, None)
         if waiting:
             starts = self._starts[deployment_uid]
-            starts.extend(_start(pod, node_named(pod.node)) for pod in waiting)
-            self._known[deployment_uid] = _summary(starts)
+            starts.extend(_start(pod, node_named(pod.node), self._config) for pod in waiting)
+            self._known[deployment_uid] = _summary(starts, self._config.foretelling)
         return self._known.get(deployment_uid)
 
 
-def kind_of(pod: PodView, node: NodeView | None) -> StartKind:
-    """Tell what had to be made ready for this pod; `node`: the one it runs on, None where it is not known any more."""
+def kind_of(pod: PodView, node: NodeView | None, pull_seconds: float) -> StartKind:
+    """Tell what had to be made ready for this pod; `node`: the one it runs on, None where it is not known any more.
+
+    `pull_seconds`: see `StartsConfig`.
+    """
     if node is not None and _came_for(pod, node):
         return StartKind.COLD_NODE
     if pod.pulling_seconds is None:
         return StartKind.UNKNOWN
-    return StartKind.COLD_IMAGE if pod.pulling_seconds > PULL_SECONDS else StartKind.WARM
+    return StartKind.COLD_IMAGE if pod.pulling_seconds > pull_seconds else StartKind.WARM
 
 
 def _came_for(pod: PodView, node: NodeView) -> bool:
@@ -156,21 +146,21 @@ def _took_seconds(pod: PodView) -> float:
     return max(0.0, pod.ready_seconds - began)
 
 
-def _start(pod: PodView, node: NodeView | None) -> _Start:
+def _start(pod: PodView, node: NodeView | None, config: StartsConfig) -> _Start:
     assert pod.ready_seconds is not None, "only pods that became Ready are samples"
-    kind, took = kind_of(pod, node), _took_seconds(pod)
+    kind, took = kind_of(pod, node, config.pull_seconds), _took_seconds(pod)
     since_created = pod.ready_seconds - pod.created_seconds
     # A pod that waited for more than an hour waited for room; how long a node takes it does not tell.
-    waited = kind is StartKind.COLD_NODE and took <= since_created <= LONGEST_START_SECONDS
+    waited = kind is StartKind.COLD_NODE and took <= since_created <= config.longest_seconds
     return _Start(pod.ready_seconds, took, kind, since_created if waited else took)
 
 
-def _summary(starts: Sequence[_Start]) -> Starts:
+def _summary(starts: Sequence[_Start], foretelling: int) -> Starts:
     by_kind = {
         kind: percentiles(start.asked_seconds for start in starts if start.kind is kind)
         for kind in sorted({start.kind for start in starts})
     }
-    last = sorted(starts, key=lambda start: start.ready_seconds)[-LAST_STARTS:]
+    last = sorted(starts, key=lambda start: start.ready_seconds)[-foretelling:]
     expected = max(sorted({start.kind for start in last}), key=lambda kind: by_kind[kind].p90_seconds)
     return Starts(percentiles(start.took_seconds for start in starts), MappingProxyType(by_kind), expected)
 

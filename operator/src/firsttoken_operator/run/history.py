@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, Timing, lead_seconds
-from firsttoken_operator.estimate import DEFAULT, ForecastState, learn
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, ForecastState, learn
 from firsttoken_operator.observe.history_arrivals import DeploymentKey, PastReader
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
@@ -65,7 +65,9 @@ class Histories:
         timing: Timing,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        config: EstimatorConfig = DEFAULT,
     ) -> None:
+        self._config = config
         self._sources = {name: _Source(config.about, PastReader(config), clock()) for name, config in sources.items()}
         self._since_seconds = SINCE_SECONDS / timing.scale
         self._step_seconds = max(STEP_SECONDS / timing.scale, timing.rate_window_seconds)
@@ -133,7 +135,7 @@ class Histories:
             return
         source.due_seconds = now + self._again_seconds
         wishes = tuple(source.waiting.values())
-        wanted = wishes, self._since_seconds, self._step_seconds, self._wall()
+        wanted = wishes, self._since_seconds, self._step_seconds, self._wall(), self._config
         source.reading = asyncio.get_running_loop().run_in_executor(self._executor, _read, source.reader, *wanted)
 
     def _collect(self, source: _Source) -> None:
@@ -169,7 +171,12 @@ class Histories:
 
 
 def _read(
-    reader: PastReader, wishes: tuple[_Wish, ...], since_seconds: float, step_seconds: float, now_seconds: float
+    reader: PastReader,
+    wishes: tuple[_Wish, ...],
+    since_seconds: float,
+    step_seconds: float,
+    now_seconds: float,
+    config: EstimatorConfig,
 ) -> list[tuple[_Wish, ForecastState]]:
     """Run in the thread: everything that takes long. Raises `RequestFailed`."""
     pasts = reader.read(
@@ -179,5 +186,5 @@ def _read(
     for wish in wishes:
         past = pasts.get(wish.deployment)
         points = past.points() if past else ()
-        found.append((wish, learn(points, wish.horizon_seconds, step_seconds, DEFAULT.forecast)))
+        found.append((wish, learn(points, wish.horizon_seconds, step_seconds, config.forecast)))
     return found

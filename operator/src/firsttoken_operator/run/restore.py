@@ -30,6 +30,7 @@ from firsttoken_operator.estimate import (
     UNKNOWN_REQUESTS_PER_SECOND,
     Calibration,
     Decrease,
+    EstimatorConfig,
     LoadSample,
     ResourceMemory,
     fresh,
@@ -52,6 +53,7 @@ def restored(
     resource: ResourceSnapshot,
     tick: Tick,
     target_created_seconds: float | None = None,
+    config: EstimatorConfig = DEFAULT,
 ) -> ResourceMemory | None:
     """Memory of one resource as its status tells it; None where the status says nothing of this target.
 
@@ -75,8 +77,8 @@ def restored(
         changed_seconds=_latest(scaled, tick) if scaled else None,
         asked=_asked(status, tick),
         lost_since_seconds=_earliest(lost, tick) if lost else None,
-        decreases=_decreases(status, target, tick),
-        calibration=_calibration(status, sized) if same_sizing or sized is None else Calibration(),
+        decreases=_decreases(status, target, tick, config.memory.decreases_seconds),
+        calibration=_calibration(status, sized, config) if same_sizing or sized is None else Calibration(),
         sleeps=target.replicas == 0 and _slept(status),
         advised_replicas=status.desired_replicas if advisory else None,
     )
@@ -88,13 +90,14 @@ class Restoring:
     The status is kept until then, because this process overwrites it with what it does not know yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: EstimatorConfig = DEFAULT) -> None:
+        self._config = config
         self._first: dict[str, InferenceDeploymentStatus] = {}
         self._done: set[str] = set()
 
     def seeded(self, memory: Memory, snapshot: FleetSnapshot, store: Store, epoch_seconds: float) -> Memory:
         """The memory with which to decide this snapshot: what is restored now, and the rest as it was."""
-        clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, DEFAULT.memory)
+        clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, self._config.memory)
         tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
         present = {resource.uid for resource in snapshot.resources}
         self._done &= present
@@ -128,7 +131,7 @@ class Restoring:
             self._done.add(resource.uid)
             del self._first[resource.uid]
         view = store.deployment(resource.namespace, target.name)
-        found = restored(status, resource, tick, view.created_seconds if view else None)
+        found = restored(status, resource, tick, view.created_seconds if view else None, self._config)
         if found is None or known is None or known.target_uid == "":
             return found
         if known.target_uid != target.uid or known.sized_key:
@@ -153,7 +156,7 @@ def _is_sized_as(status: SizingStatus | None, sized: Sized) -> bool:
     return same_rate and status.configuration == configuration(sized.configuration)
 
 
-def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Calibration:
+def _calibration(status: InferenceDeploymentStatus, sized: Sized | None, config: EstimatorConfig) -> Calibration:
     """Restore what was learned as far as it is a reason for care: more than was sized is to be learned again."""
     seen = status.calibration
     if seen is None:
@@ -168,17 +171,19 @@ def _calibration(status: InferenceDeploymentStatus, sized: Sized | None) -> Cali
         consumed=None if consumed_percent is None else consumed_percent / 100,
         requests=float(seen.samples or 0),
         sla=sized.sla if sized else None,
-        config=DEFAULT,
+        config=config,
     )
 
 
-def _decreases(status: InferenceDeploymentStatus, target: Target, tick: Tick) -> tuple[Decrease, ...]:
-    """GPUs given back within the last hour, oldest first."""
+def _decreases(
+    status: InferenceDeploymentStatus, target: Target, tick: Tick, since_seconds: float
+) -> tuple[Decrease, ...]:
+    """GPUs given back within the last `since_seconds`, oldest first."""
     found = []
     for record in reversed(status.decisions):
         at = _latest(record.time, tick)
         gone = record.from_replicas - record.to_replicas
-        if at is not None and gone > 0 and at >= tick.clock_seconds - DEFAULT.memory.decreases_seconds:
+        if at is not None and gone > 0 and at >= tick.clock_seconds - since_seconds:
             found.append(Decrease(at, gone * target.gpus_per_replica))
     return tuple(found)
 
