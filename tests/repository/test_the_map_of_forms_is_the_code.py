@@ -60,6 +60,24 @@ def latencies(node: ast.ClassDef) -> set[str]:
     return {latency for name in fields(node) for latency, spellings in LATENCIES.items() if name.startswith(spellings)}
 
 
+def carried(forms: set[str]) -> set[str]:
+    """These forms, and the classes that the map leaves out because they only hold them."""
+    held = dict(forms_held())
+    found = set(forms)
+    while new := {holder for holder, parts in held.items() if parts & found} - found:
+        found |= new
+    return found
+
+
+def forms_held() -> Iterator[tuple[str, set[str]]]:
+    """The classes that only hold forms, with the names in the annotations of their fields."""
+    holders = names(SECTION.partition("only holds")[2].partition("is left out")[0])
+    for _, node in classes():
+        if node.name in holders:
+            parts = (part.annotation for part in node.body if isinstance(part, ast.AnnAssign))
+            yield node.name, {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)}
+
+
 def listed(title: str) -> set[str]:
     """The classes that the map allows to declare the fields of `title`."""
     row = re.search(rf"^\| {re.escape(title)} \| (.+) \|$", SECTION, flags=re.M)
@@ -67,9 +85,14 @@ def listed(title: str) -> set[str]:
     return names(row[1])
 
 
-def test_there_are_three_values() -> None:
-    assert list(MAPS) == ["`spec.sla.timeToFirstToken`", "A Prometheus sample", "A profile point"]
-    assert all(len(rows) > 6 for rows in MAPS.values())
+def test_no_value_takes_more_forms_than_it_needs() -> None:
+    """They were 8, 13 and, of a configuration's key alone, 5 once."""
+    assert {title: len(rows) for title, rows in MAPS.items()} == {
+        "`spec.sla.timeToFirstToken`": 7,
+        "A Prometheus sample": 10,
+        "A profile point": 10,
+    }
+    assert len(listed("a configuration")) == 4
 
 
 @pytest.mark.parametrize("value", MAPS)
@@ -82,7 +105,7 @@ def test_every_form_is_a_class_of_the_named_file(value: str) -> None:
 @pytest.mark.parametrize("value", MAPS)
 def test_each_form_is_made_of_the_one_before(value: str) -> None:
     """Some module names both: the one where one becomes the other."""
-    steps = [(names(before), names(after)) for (before, _), (after, _) in pairwise(MAPS[value])]
+    steps = [(carried(names(before)), names(after)) for (before, _), (after, _) in pairwise(MAPS[value])]
 
     assert [step for step in steps if not any(step[0] & used and step[1] & used for used in named())] == []
 
