@@ -180,6 +180,36 @@ DEFECTS = {
         "        self._ownerships[uid] = known\n",
         (f"{RUN}/test_what_the_loop_wrote_is_its_own.py::test_a_write_that_the_watch_shows_later_is_no_foreign_one",),
     ),
+    "an intent is not remembered": Defect(
+        "run/loop.py",
+        "execute(decision, resource, self._note_attempt)",
+        "execute(decision, resource, lambda _: None)",
+        (f"{RUN}/test_what_the_loop_wrote_is_its_own.py::test_a_write_that_the_watch_shows_later_is_no_foreign_one",),
+    ),
+    "who owns the replicas is judged and not heeded": Defect(
+        "run/loop.py",
+        "        snapshot, self._ownerships = owned.snapshot, dict(owned.ownerships)\n",
+        "        self._ownerships = dict(owned.ownerships)\n",
+        (
+            f"{RUN}/test_a_dry_run_is_advice.py::"
+            "test_a_dry_run_beside_an_autoscaler_has_no_conflict_and_writes_no_replicas",
+        ),
+    ),
+    "what fails as one resource is carried out ends the tick": Defect(
+        "run/loop.py",
+        '        except Exception:\n            logger.exception("carrying out',
+        '        except StopIteration:\n            logger.exception("carrying out',
+        (
+            f"{RUN}/test_writes_have_a_budget.py::"
+            "test_what_fails_as_one_is_carried_out_keeps_no_other_from_being_written",
+        ),
+    ),
+    "a call has a deadline for each read and none for all of it": Defect(
+        "act/connection.py",
+        "aiohttp.ClientTimeout(total=seconds, ceil_threshold=math.inf)",
+        "aiohttp.ClientTimeout(sock_connect=seconds, sock_read=seconds)",
+        (f"{RUN}/test_writes_have_a_budget.py::test_an_answer_that_drips_is_given_up_as_one_that_hangs",),
+    ),
     "one resource's exception ends the tick": Defect(
         "run/isolation.py",
         "    with suppress(Exception):\n",
@@ -226,6 +256,15 @@ DEFECTS = {
         (
             f"{RUN}/test_a_source_that_hangs_holds_up_no_other.py::"
             "test_a_tick_with_one_that_hangs_takes_less_than_its_deadline",
+        ),
+    ),
+    "what a late source measures is missing at once": Defect(
+        "run/reading.py",
+        "        return NoReading.AWAITED if self._is_awaited else NoReading.MISSING\n",
+        "        return NoReading.MISSING\n",
+        (
+            f"{RUN}/test_a_source_that_hangs_holds_up_no_other.py::"
+            "test_what_it_measures_is_awaited_for_a_tick_and_missing_from_then_on",
         ),
     ),
     "a resource that drops out of the loop is healthy": Defect(

@@ -12,7 +12,7 @@ from firsttoken_operator.domain import Metrics, Missing, Reason
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import reading
 from firsttoken_operator.run.measuring import Measuring
-from firsttoken_operator.run.reading import SourceReader, read_all
+from firsttoken_operator.run.reading import NoReading, SourceReader, read_all
 from firsttoken_operator.run.settings import Settings
 from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment
 from tests.operator.observe.fault_server import FaultServer, black_hole, document, vector
@@ -50,12 +50,13 @@ class Source:
 async def source(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Source]:
     """Waited for in milliseconds."""
     monkeypatch.setattr(reading, "LEAST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(reading, "FIRST_WAIT_SECONDS", 0.02)
     made = Source()
     yield made
     made.reader.close()
 
 
-async def tick(source: Source) -> tuple[str | None, bool]:
+async def tick(source: Source) -> tuple[str | NoReading, bool]:
     """Run one tick: what it said, and whether it was asked; what it owes after the tick meets its deadline."""
     before = source.asked
     said = (await read_all({"slow": source.reader, "other": Source().reader}))["slow"]
@@ -72,7 +73,7 @@ async def test_what_happens_when_it_hangs_and_comes_back(source: Source) -> None
     source.hangs = False
     back = [await tick(source) for _ in range(18, 26)]
 
-    assert {said for said, _ in ticks} == {None}
+    assert [said for said, _ in ticks] == [NoReading.AWAITED, *[NoReading.MISSING] * 15]
     assert asked == [2, 3, 5, 9, 17]
     assert [number for number, (_, was_asked) in enumerate(back, 18) if was_asked] == [25]
     assert await tick(source) == (ANSWER, True)
@@ -81,11 +82,21 @@ async def test_what_happens_when_it_hangs_and_comes_back(source: Source) -> None
 async def test_an_answer_that_came_late_makes_it_count_again_at_the_next_tick(source: Source) -> None:
     source.hangs = True
     first = (await read_all({"slow": source.reader, "other": Source().reader}))["slow"]
-    assert first is None
+    assert first is NoReading.AWAITED
     source.hangs = False
     await source.say(ANSWER)
 
     assert await tick(source) == (ANSWER, True)
+
+
+async def test_it_is_awaited_once_however_often_it_answers_late(source: Source) -> None:
+    source.hangs = True
+    said = []
+    for _ in range(4):
+        said.append((await read_all({"slow": source.reader, "other": Source().reader}))["slow"])
+        await source.say(ANSWER)
+
+    assert said == [NoReading.AWAITED, NoReading.MISSING, NoReading.AWAITED, NoReading.MISSING]
 
 
 async def test_it_is_asked_one_question_at_a_time(source: Source) -> None:
@@ -117,7 +128,7 @@ async def test_a_fault_in_reading_one_is_its_own(caplog: pytest.LogCaptureFixtur
 
     readers = {"odd": SourceReader(read, lambda said: said == ANSWER, time.monotonic), "other": Source().reader}
 
-    assert await read_all(readers) == {"odd": None, "other": ANSWER}
+    assert await read_all(readers) == {"odd": NoReading.MISSING, "other": ANSWER}
     assert "odd" in caplog.text
     assert await read_all(readers) == {"odd": ANSWER, "other": ANSWER}
 
@@ -166,6 +177,31 @@ async def test_a_tick_with_one_that_hangs_takes_less_than_its_deadline() -> None
     assert min(seconds[1:]) < 1.0
     # On a machine that is busy enough the healthy one may be late too, once.
     assert Reason.NO_READY_PODS in {health_reason(metrics) for metrics in seen}, "the healthy source was read"
+
+
+async def test_what_it_measures_is_awaited_for_a_tick_and_missing_from_then_on() -> None:
+    store = Store()
+    store.feed("Deployment", None, deployment())
+    for name in ("slow", "default"):
+        declared = inference_deployment(name)
+        declared["spec"]["metrics"] = {"source": name}
+        store.feed("InferenceDeployment", None, declared)
+    with FaultServer(document(vector())) as slow, FaultServer(document(vector())) as good:
+        settings = Settings.model_validate({
+            "tickSeconds": 60.0, "prometheus": {"slow": {"url": slow.url}, "default": {"url": good.url}},
+        })  # fmt: skip
+        measuring = Measuring(settings)
+        seen = [await measuring.metrics(store, EPOCH)]
+        slow.answer = black_hole
+        began = time.monotonic()
+        seen += [await measuring.metrics(store, EPOCH) for _ in range(2)]
+        took_seconds = time.monotonic() - began
+        measuring.close()
+
+    assert [found["uid-slow"].awaited for found in seen] == [False, True, False]
+    assert health_reason(seen[-1]["uid-slow"]) is Reason.SOURCE_UNREACHABLE
+    assert {health_reason(found["uid-default"]) for found in seen} == {Reason.NO_READY_PODS}
+    assert took_seconds < reading.FIRST_WAIT_SECONDS
 
 
 def health_reason(metrics: Metrics) -> Reason:

@@ -18,8 +18,9 @@ RESOURCE = ObjectRef("firsttoken.dev/v1alpha1", "InferenceDeployment", NAMESPACE
 TARGET = ObjectRef("apps/v1", "Deployment", NAMESPACE, "nim")
 
 
+@pytest.mark.parametrize("ticks", [1, 2])
 @pytest.mark.parametrize("lost", ["", "patch_scale"], ids=["answered", "answer lost"])
-async def test_a_write_that_the_watch_shows_later_is_no_foreign_one(lost: str) -> None:
+async def test_a_write_that_the_watch_shows_later_is_no_foreign_one(lost: str, ticks: int) -> None:
     cluster, store, seconds = FakeCluster({TARGET: deployment("nim")}), Store(), itertools.count(0, 15)
     now = 0.0
     loop, parts = looped(cluster, store, clock=lambda: now)
@@ -31,7 +32,7 @@ async def test_a_write_that_the_watch_shows_later_is_no_foreign_one(lost: str) -
         store.feed("InferenceDeployment", "MODIFIED", cluster.objects[RESOURCE])
         await settled(parts.sizer, store)
         cluster.lose_answer_of = lost
-        for _ in range(2):
+        for _ in range(ticks):
             now = float(next(seconds))
             decisions += await loop.tick(now)
         store.feed("Deployment", "MODIFIED", cluster.objects[TARGET])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,9 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
-from firsttoken_operator.act.kubernetes import KubernetesCluster
+from firsttoken_operator.act.errors import Unavailable
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.status import Observed
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.loop import Loop, Parts
 from tests.operator.observe.bodies import deployment, inference_deployment
@@ -34,6 +36,7 @@ class Server:
     taken: list[tuple[str, str]] = field(default_factory=list)
     delay: Callable[[str, str], float] = lambda method, path: 0.0
     refusal: Callable[[], web.Response | None] = lambda: None
+    drips: bool = False
 
     def declare(self, count: int, minimum: Callable[[int], int]) -> None:
         for i in range(count):
@@ -44,11 +47,13 @@ class Server:
             self.store.feed("Deployment", None, workload)
             self.documents |= {f"inferencedeployments/{name}": document, f"deployments/d-{name}/scale": workload}
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((time.monotonic(), request.method, request.path))
         refused = self.refusal()
         if refused is not None:
             return refused
+        if self.drips:
+            return await dripping(request)
         await asyncio.sleep(self.delay(request.method, request.path))
         key = request.path.partition("/call-center/")[2]
         document: dict[str, Any] = self.documents.get(key, {"metadata": {"uid": "", "resourceVersion": "1"}})
@@ -61,8 +66,19 @@ class Server:
         return [key for verb, key in self.taken if verb == method and key.endswith(end)]
 
 
+async def dripping(request: web.Request) -> web.StreamResponse:
+    """Spaces for ten times as long as an answer may take."""
+    response = web.StreamResponse()
+    with suppress(ConnectionError):
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(b" ")
+            await asyncio.sleep(LONGEST_SECONDS / 10)
+    return response
+
+
 @asynccontextmanager
-async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
+async def reached(server: Server) -> AsyncIterator[KubernetesCluster]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -71,15 +87,23 @@ async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     cluster = KubernetesCluster(client.ApiClient(configuration), timeout_seconds=LONGEST_SECONDS)
-    loop, parts = looped(cluster, server.store, deadline_seconds=1.5 * LONGEST_SECONDS)
-    await settled(parts.sizer, server.store)
     try:
-        yield loop, parts
+        yield cluster
     finally:
-        parts.sizer.close()
-        await parts.writes.close()
         await cluster.close()
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
+    async with reached(server) as cluster:
+        loop, parts = looped(cluster, server.store, deadline_seconds=1.5 * LONGEST_SECONDS)
+        await settled(parts.sizer, server.store)
+        try:
+            yield loop, parts
+        finally:
+            parts.sizer.close()
+            await parts.writes.close()
 
 
 @pytest.mark.slow
@@ -123,6 +147,35 @@ async def test_a_request_for_silence_is_obeyed_by_all_and_answered_with_no_burst
         silent_until = times[asked - 1] + 2.0
         for sent, at in enumerate(times[asked:], start=1):
             assert sent <= 50 * (at - silent_until), "50 a second since then, without the burst"
+
+
+async def test_an_answer_that_drips_is_given_up_as_one_that_hangs() -> None:
+    """No single read of it is late."""
+    async with reached(Server(drips=True)) as cluster:
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            await cluster.read(ObjectRef("apps/v1", "Deployment", "call-center", "nim"))
+
+        assert time.monotonic() - began < 3 * LONGEST_SECONDS
+
+
+async def test_what_fails_as_one_is_carried_out_keeps_no_other_from_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server()
+    server.declare(3, lambda i: 5)
+    async with serving(server) as (loop, parts):
+        publish = parts.publisher.publish
+
+        def failing(status: Any, seen: Observed, foreign: Any) -> None:
+            if seen.resource.name == "r0000":
+                raise ZeroDivisionError
+            publish(status, seen, foreign)
+
+        monkeypatch.setattr(parts.publisher, "publish", failing)
+        decisions = await loop.tick(time.monotonic())
+
+        assert len(decisions) == len(server.done("PATCH", "/scale")) == 3
 
 
 async def test_writes_that_hang_are_given_up_before_the_process_looks_dead() -> None:

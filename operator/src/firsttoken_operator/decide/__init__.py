@@ -63,11 +63,15 @@ __all__ = [
 def decide(
     snapshot: FleetSnapshot, memory: Memory, config: EstimatorConfig = DEFAULT
 ) -> tuple[tuple[Decision, ...], Memory]:
-    """Decide on every resource of the snapshot, in its order; the memory returned is the next tick's."""
+    """Decide on every resource of the snapshot, in its order; the memory returned is the next tick's.
+
+    One whose metrics are still awaited has no decision at this tick, and its memory stays as it is.
+    """
     clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, config.memory)
     epoch_seconds = clock_seconds if snapshot.epoch_seconds is None else snapshot.epoch_seconds
     tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
     proposals = [propose(r, memory.resources.get(r.uid), tick, config) for r in snapshot.resources]
     granted = arbitrate(proposals, snapshot, clock_seconds, config)
     seen = MappingProxyType({p.resource.uid: p.memory for p in granted})
-    return tuple(explain(p, tick, config) for p in granted), Memory(clock_seconds, snapshot.now_seconds, seen)
+    decided = (p for p in granted if not p.resource.metrics.awaited)
+    return tuple(explain(p, tick, config) for p in decided), Memory(clock_seconds, snapshot.now_seconds, seen)

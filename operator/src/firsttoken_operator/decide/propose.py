@@ -56,6 +56,9 @@ def propose(
 ) -> Proposal | Unscalable:
     """Decide one resource by itself."""
     target, sized = resource.target, resource.sized
+    if resource.metrics.awaited:
+        # NB: not decided, nor remembered: what it holds, and gave back, counts in its pool as at the last tick.
+        return Unscalable(resource, memory or ResourceMemory("", "", 0), Reason.SOURCE_UNREACHABLE)
     if not isinstance(target, Target):
         # What was learned is kept: the store may have lost sight of the target for a tick only.
         kept = replace(memory, healthy_since_seconds=None, loads=()) if memory else ResourceMemory("", "", 0)

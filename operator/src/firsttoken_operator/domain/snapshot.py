@@ -236,6 +236,8 @@ class Metrics:
     """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
     overdue: bool = False
     """The newest scrape of a pod failed or is late: rates read low until the next one."""
+    awaited: bool = False
+    """The source has not answered yet at this tick, as it did at the last one: what this says counts for nothing."""
 
     @property
     def may_raise(self) -> bool:

@@ -18,7 +18,7 @@ from firsttoken_operator.observe.measure import measure, nothing
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import target_name
-from firsttoken_operator.run.reading import SourceReader, read_all
+from firsttoken_operator.run.reading import NoReading, SourceReader, read_all
 from firsttoken_operator.run.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,9 @@ class Measuring:
             deployment = store.deployment(stored.namespace, target_name(stored.parsed))
             if deployment is None:
                 continue
-            pods, gateway_reading = readings.get(spec.metrics.source) or self._unread(spec.metrics.source)
+            name = spec.metrics.source
+            found = readings.get(name, NoReading.MISSING)
+            pods, gateway_reading = self._unread(name) if isinstance(found, NoReading) else found
             try:
                 measured[stored.uid] = replace(
                     measure(
@@ -99,6 +101,7 @@ class Measuring:
                     gateway_arrivals=gateway.arrivals(
                         gateway_reading, (stored.namespace, deployment.name), self._settings
                     ),
+                    awaited=found is NoReading.AWAITED,
                 )
             except Exception:
                 # What one tenant's pods expose must not keep all the others from being decided.

@@ -145,6 +145,8 @@ class OperatorMetrics:
             self._totals[counter, key] = total
 
     def _record_resource(self, key: tuple[str, str], resource: ResourceSnapshot, decision: Decision | None) -> None:
+        if resource.metrics.awaited:
+            return
         target, sized = resource.target, resource.sized
         _set(self.ready, key, target.ready if isinstance(target, Target) else None)
         _set(self.sized, key, sized.replicas_for_declared_peak if isinstance(sized, Sized) else None)
