@@ -15,7 +15,7 @@ from firsttoken_lab.replay.policies.dynamo import Dynamo, planner_command
 from firsttoken_lab.replay.policies.hpa import Hpa, KedaQueue
 from firsttoken_lab.replay.policies.knative import Knative
 from firsttoken_lab.replay.policies.llm_d import LlmD
-from firsttoken_lab.replay.policies.registry import POLICIES, Context, engine_of
+from firsttoken_lab.replay.policies.registry import POLICIES, Context, bounds_of, engine_of
 from firsttoken_lab.replay.policies.view import Policy, Unavailable
 from firsttoken_operator.domain import Sized
 from firsttoken_sizing.workload import Workload
@@ -71,19 +71,19 @@ def contender(name: str, tuning: float | None, context: Context) -> Policy:
 
 
 def _hpa(tuning: float, context: Context) -> Policy:
-    return Hpa(tuning * context.setting.concurrency_per_replica, context.initial, context.maximum)
+    return Hpa(tuning * context.setting.concurrency_per_replica, *bounds_of(context))
 
 
 def _keda(tuning: float, context: Context) -> Policy:
-    return KedaQueue(tuning, context.initial, context.maximum)
+    return KedaQueue(tuning, *bounds_of(context))
 
 
 def _knative(tuning: float, context: Context) -> Policy:
-    return Knative(tuning * context.setting.concurrency_per_replica, context.initial, context.maximum)
+    return Knative(tuning * context.setting.concurrency_per_replica, *bounds_of(context))
 
 
 def _llm_d(tuning: float, context: Context) -> Policy:
-    return LlmD(tuning * _ttft_milliseconds(context) / 1000, None, context.initial, context.maximum)
+    return LlmD(tuning * _ttft_milliseconds(context) / 1000, None, *bounds_of(context))
 
 
 def _dynamo(tuning: float, context: Context) -> Policy:
@@ -93,7 +93,7 @@ def _dynamo(tuning: float, context: Context) -> Policy:
     assert idle is not None, "the table of a Poisson sizing has every mean"
     assert rated is not None, "the table of a Poisson sizing has every mean"
     itl = idle + tuning * (rated - idle)
-    return Dynamo(engine_of(context), _ttft_milliseconds(context), itl, context.initial, context.maximum)
+    return Dynamo(engine_of(context), _ttft_milliseconds(context), itl, *bounds_of(context))
 
 
 _PEERS: Mapping[str, Callable[[float, Context], Policy]] = MappingProxyType(

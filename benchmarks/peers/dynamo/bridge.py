@@ -54,8 +54,9 @@ class Nothing(MetaPathFinder, Loader):
 def setup(given: dict[str, Any]) -> Any:
     """The planner for one aggregated engine, bootstrapped.
 
-    `given`: intervalSeconds, predictor, ttftMilliseconds, itlMilliseconds, maxReplicas, tokensPerStep, maxBatch,
-    kvCacheTokens (or null), and forwardPasses: [prompts, prompt tokens, sequences, their context tokens, seconds].
+    `given`: intervalSeconds, predictor, ttftMilliseconds, itlMilliseconds, minReplicas, maxReplicas, tokensPerStep,
+    maxBatch, kvCacheTokens (or null), and forwardPasses: [prompts, prompt tokens, sequences, their context tokens,
+    seconds].
     """
     unused = tuple(package for package in LEARNING if package not in NEEDED[given["predictor"]])
     sys.meta_path.insert(0, Nothing(CLUSTER_AND_METRICS + unused))
@@ -87,6 +88,7 @@ def setup(given: dict[str, Any]) -> Any:
         # The budget is in GPUs; with one GPU an engine it is in replicas.
         decode_engine_num_gpu=1,
         max_gpu_budget=given["maxReplicas"],
+        min_endpoint=given["minReplicas"],
         pre_deployment_sweeping_mode="none",
         report_interval_hours=None,
         live_dashboard_port=0,

@@ -176,3 +176,6 @@ def test_the_real_planner_divides_the_load_by_what_an_engine_can_do() -> None:
 
     # No request in an interval leaves no lengths to size for: it has no target, and keeps what is there.
     assert policy.desired(view(8, replicas, Traffic(0.0, None))) >= 1
+
+    kept = Dynamo(ENGINE, 2000.0, 60.0, initial=5, maximum=12, minimum=4, predictor=dynamo.Predictor.CONSTANT)
+    assert [kept.desired(view(tick, 5, Traffic(rate))) for tick, rate in enumerate((1.0, 500.0), 1)] == [4, 12]

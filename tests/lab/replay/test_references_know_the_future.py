@@ -45,7 +45,7 @@ def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscal
     world = stage(slots=30, cold_start_seconds=120)
     needed = replicas_needed(requests.arrival_s, costs(WORK, requests), 2.0)
 
-    best = score(clairvoyant(requests, world, needed, SLA, 95.0, 14, lambda _: None), SLA, 1)
+    best = score(clairvoyant(requests, world, needed, SLA, 95.0, 1, 14, lambda _: None), SLA, 1)
     peers = [score(play(Hpa(target, 2, 14), requests, world), SLA, 1) for target in (3.0, 5.0, 8.0)]
 
     assert best.attainment_percent >= 95
@@ -58,7 +58,7 @@ def test_it_reaches_the_target_with_less_gpu_time_than_any_target_of_an_autoscal
 def test_a_target_out_of_reach_gives_the_best_attainment_there_is() -> None:
     requests = traffic([(600, 30.0)])
     needed = replicas_needed(requests.arrival_s, costs(WORK, requests), 2.0)
-    best = score(clairvoyant(requests, stage(slots=6), needed, SLA, 95.0, 3, lambda _: None), SLA, 1)
+    best = score(clairvoyant(requests, stage(slots=6), needed, SLA, 95.0, 1, 3, lambda _: None), SLA, 1)
 
     assert best.attainment_percent < 95
     assert best.gpu_hours == pytest.approx(3 * 600 / 3600, rel=0.02)

@@ -38,6 +38,7 @@ def clairvoyant(
     needed: Floats,
     sla: Sla,
     target_percent: float,
+    least_replicas: int,
     most_replicas: int,
     progress: Callable[[str], None],
 ) -> Played:
@@ -54,7 +55,7 @@ def clairvoyant(
     known: set[bytes] = set()
     while len(known) < _MOST_REPLAYS:
         expected = lateness.expected()
-        schedule = _cheapest_inside(expected, aim, start)
+        schedule = _cheapest_inside(expected, aim, start, least_replicas)
         if schedule.tobytes() in known:
             break
         known.add(schedule.tobytes())
@@ -75,22 +76,23 @@ def clairvoyant(
     return best[1]
 
 
-def plan(late: Floats, price: float, start_seconds: float) -> Counts:
+def plan(late: Floats, price: float, start_seconds: float, least_replicas: int = 1) -> Counts:
     """The cheapest schedule (replicas of every minute) for late requests at a price in replica-seconds."""
     # NB: imported here, because compiling needs numba and that takes longer to import than all the rest.
     from firsttoken_lab.replay.cheapest import cheapest_path
 
-    serving = SLOT_SECONDS * np.arange(1.0, late.shape[1] + 1)
-    return cheapest_path(serving + price * late, start_seconds, DRAIN_SECONDS) + 1
+    serving = SLOT_SECONDS * np.arange(least_replicas, late.shape[1] + 1.0)
+    costs = serving + price * late[:, least_replicas - 1 :]
+    return cheapest_path(costs, start_seconds, DRAIN_SECONDS) + least_replicas
 
 
-def _cheapest_inside(late: Floats, allowed: float, start_seconds: float) -> Counts:
+def _cheapest_inside(late: Floats, allowed: float, start_seconds: float, least_replicas: int) -> Counts:
     """The plan at the smallest price at which no more than so many are expected to be late; else at the highest."""
     low, high = math.log(_CHEAPEST), math.log(_DEAREST)
-    minutes, best = np.arange(len(late)), plan(late, _DEAREST, start_seconds)
+    minutes, best = np.arange(len(late)), plan(late, _DEAREST, start_seconds, least_replicas)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        schedule = plan(late, math.exp(middle), start_seconds)
+        schedule = plan(late, math.exp(middle), start_seconds, least_replicas)
         if late[minutes, schedule - 1].sum() <= allowed:
             high, best = middle, schedule
         else:

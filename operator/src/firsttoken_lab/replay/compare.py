@@ -92,15 +92,19 @@ def scene_of(
     work = work_of(step, lengths, setting.concurrency_per_replica)
     full = load.costs(work_of(step, lengths, setting.largest_batch), requests)
     rates = load.rates_per_minute(requests.arrival_s, load.costs(work, requests), work.declared_seconds)
-    peak, p95 = (max(1, table.replicas_for(rate)) for rate in (rates.max(), float(np.percentile(rates, _P95))))
     sized, policy = setting.sized, setting.policy
     calendar = Calendar(traffic.start_epoch_seconds, setting.schedule)
     maximum = declared_bounds(policy, sized, calendar.largest_peak).upper
+    minimum = max(1, min(policy.min_replicas, maximum))
+    # NB: the references know the peak, so the headroom over a declared one says nothing to them; `maxReplicas` does.
+    ceiling = math.inf if policy.max_replicas is None else policy.max_replicas
+    busiest, busy = rates.max(), float(np.percentile(rates, _P95))
+    peak, p95 = (int(min(max(minimum, table.replicas_for(rate)), ceiling)) for rate in (busiest, busy))
     scheduled = calendar.scheduled_peak(0.0, lead_seconds(UNKNOWN_TIME_TO_READY_SECONDS, TICK_SECONDS))
     limit = sized.sla.time_to_first_token or sized.sla.end_to_end
     needed = load.replicas_needed(requests.arrival_s, full, limit.milliseconds / 1000 if limit else 1.0)
     roomy = min(float(needed.max()) / _ROOMY_LOAD, _MOST_ROOM * peak)
-    most = max(maximum, math.ceil(_ROOM * peak), math.ceil(roomy))
+    most = int(min(max(maximum, math.ceil(_ROOM * peak), math.ceil(roomy)), ceiling))
     return Scene(
         traffic=traffic,
         context=Context(
@@ -108,6 +112,7 @@ def scene_of(
             mean_input_tokens=float(requests.input_tokens.mean()),
             mean_output_tokens=float(requests.output_tokens.mean()),
             initial=initial_replicas(policy, sized, scheduled, on_prem=setting.on_prem),
+            minimum=minimum,
             maximum=maximum,
             static_peak=peak,
             static_p95=p95,
@@ -150,6 +155,7 @@ def known_beforehand(scene: Scene, progress: Callable[[str], None]) -> Played:
         scene.needed,
         scene.sla,
         target_percent(scene.sla),
+        scene.context.minimum,
         scene.most_replicas,
         progress,
     )

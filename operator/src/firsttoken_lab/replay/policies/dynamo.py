@@ -109,14 +109,15 @@ class Dynamo:
         itl_milliseconds: float | None,
         initial: int,
         maximum: int,
+        minimum: int = 1,
         predictor: Predictor = Predictor.KALMAN,
         interval_seconds: int = ADJUSTMENT_SECONDS,
         command: Sequence[str] | None = None,
     ) -> None:
         """`ttft_milliseconds`, `itl_milliseconds`: its SLA; it asks for a TTFT limit and can do without the other.
 
-        It knows of no percentile and of no queue, so a limit below the real one is its margin. `command` None is
-        `planner_command()`, which may raise `Unavailable`.
+        It knows of no percentile and of no queue, so a limit below the real one is its margin. `minimum` is its
+        `min_endpoint`. `command` None is `planner_command()`, which may raise `Unavailable`.
         """
         self.interval_seconds = float(interval_seconds)
         self.initial = initial
@@ -126,6 +127,7 @@ class Dynamo:
             "predictor": predictor.value,
             "ttftMilliseconds": ttft_milliseconds,
             "itlMilliseconds": NO_ITL_LIMIT_MILLISECONDS if itl_milliseconds is None else itl_milliseconds,
+            "minReplicas": minimum,
             "maxReplicas": maximum,
             "tokensPerStep": engine.tokens_per_step,
             "maxBatch": engine.step.max_batch,

@@ -26,10 +26,10 @@ class Hpa:
     name = "hpa"
     interval_seconds = SYNC_SECONDS
 
-    def __init__(self, requests_per_pod: float, initial: int, maximum: int) -> None:
+    def __init__(self, requests_per_pod: float, initial: int, maximum: int, minimum: int = 1) -> None:
         """`requests_per_pod`: the target, the parameter that no documentation says how to tune."""
         self._target, self.initial = requests_per_pod, initial
-        self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, maximum)
+        self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, minimum, maximum)
 
     def desired(self, view: View) -> int:
         """One sync: the ratio of usage to target over the ready pods, then the limits of `behavior`."""
@@ -57,10 +57,10 @@ class KedaQueue:
     name = "keda"
     interval_seconds = SYNC_SECONDS
 
-    def __init__(self, waiting_per_pod: float, initial: int, maximum: int) -> None:
+    def __init__(self, waiting_per_pod: float, initial: int, maximum: int, minimum: int = 1) -> None:
         """`waiting_per_pod`: queued requests that one replica may have (`threshold`)."""
         self._target, self.initial = waiting_per_pod, initial
-        self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, 1, maximum)
+        self._behavior = Behavior(KUBERNETES_UP, KUBERNETES_DOWN, minimum, maximum)
 
     def desired(self, view: View) -> int:
         """One sync: the total over the target, whatever is ready; then the limits of `behavior`."""

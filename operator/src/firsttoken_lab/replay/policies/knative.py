@@ -27,9 +27,13 @@ class Knative:
     name = "knative"
     interval_seconds = 2.0
 
-    def __init__(self, requests_per_pod: float, initial: int, maximum: int) -> None:
-        """`requests_per_pod`: `autoscaling.knative.dev/target` times the target utilization (0.7 by default)."""
-        self._target, self.initial, self._maximum = requests_per_pod, initial, maximum
+    def __init__(self, requests_per_pod: float, initial: int, maximum: int, minimum: int = 1) -> None:
+        """`requests_per_pod`: `autoscaling.knative.dev/target` times the target utilization (0.7 by default).
+
+        `minimum`, `maximum`: the annotations `min-scale` and `max-scale`.
+        """
+        self._target, self.initial = requests_per_pod, initial
+        self._minimum, self._maximum = minimum, maximum
         self._samples: deque[tuple[float, float]] = deque()
         self._panics_since: float | None = None
         self._panic_pods = 0
@@ -52,7 +56,7 @@ class Knative:
         wanted = stable
         if self._panics_since is not None:
             self._panic_pods = wanted = max(self._panic_pods, panic, view.replicas)
-        return max(1, min(self._maximum, wanted))
+        return max(self._minimum, min(self._maximum, wanted))
 
     def _average(self, now: float, window: float) -> float:
         values = [value for at, value in self._samples if at > now - window]

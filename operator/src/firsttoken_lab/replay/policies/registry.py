@@ -34,6 +34,8 @@ class Context:
     mean_output_tokens: float
     initial: int
     """Replicas that every policy without a size of its own begins with."""
+    minimum: int
+    """Replicas that every policy keeps at least: `minReplicas`, but 1 where that is 0."""
     maximum: int
     """Replicas that no policy may exceed: the upper bound of ours, in the window with the largest declared peak."""
     static_peak: int
@@ -47,6 +49,11 @@ class Context:
 Factory = Callable[[Context], Policy]
 
 
+def bounds_of(context: Context) -> tuple[int, int, int]:
+    """Replicas to begin with, the most and the fewest: what every policy of others is given behind its own tuning."""
+    return context.initial, context.maximum, context.minimum
+
+
 def _latency_limits(context: Context) -> tuple[float, float | None]:
     """TTFT and ITL, milliseconds, for a policy that scales on the first and can do without the other."""
     sla = context.setting.sized.sla
@@ -58,12 +65,12 @@ def _latency_limits(context: Context) -> tuple[float, float | None]:
 
 def _llm_d(context: Context) -> Policy:
     ttft, itl = _latency_limits(context)
-    return LlmD(ttft / 1000, None if itl is None else itl / 1000, context.initial, context.maximum)
+    return LlmD(ttft / 1000, None if itl is None else itl / 1000, *bounds_of(context))
 
 
 def _dynamo(context: Context) -> Policy:
     ttft, itl = _latency_limits(context)
-    return Dynamo(engine_of(context), ttft, itl, context.initial, context.maximum)
+    return Dynamo(engine_of(context), ttft, itl, *bounds_of(context))
 
 
 def engine_of(context: Context) -> Engine:
@@ -83,10 +90,10 @@ POLICIES: dict[str, Factory] = {
     "firsttoken": lambda context: Ours(
         context.setting.sized, context.setting.policy, calendar=context.calendar, on_prem=context.setting.on_prem
     ),
-    "hpa": lambda context: Hpa(context.setting.concurrency_per_replica, context.initial, context.maximum),
-    "keda": lambda context: KedaQueue(KEDA_WAITING_PER_REPLICA, context.initial, context.maximum),
+    "hpa": lambda context: Hpa(context.setting.concurrency_per_replica, *bounds_of(context)),
+    "keda": lambda context: KedaQueue(KEDA_WAITING_PER_REPLICA, *bounds_of(context)),
     "knative": lambda context: Knative(
-        KNATIVE_TARGET_UTILIZATION * context.setting.concurrency_per_replica, context.initial, context.maximum
+        KNATIVE_TARGET_UTILIZATION * context.setting.concurrency_per_replica, *bounds_of(context)
     ),
     "llm-d": _llm_d,
     "dynamo": _dynamo,
