@@ -31,7 +31,7 @@ check: $(VENV)/.synced  ## Lint and, beside it, the pure tests with few examples
 	+@$(MAKE) --no-print-directory --jobs=2 lint pure-tests
 
 pure-tests: $(VENV)/.synced
-	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) --dist worksteal -m "not cluster and not slow" \
+	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) --numprocesses 2 --dist worksteal -m "not cluster and not slow" \
 	  --ignore=tests/benchmarks --ignore=tests/mutants
 
 lint: $(VENV)/.synced  ## ruff, mypy, import-linter

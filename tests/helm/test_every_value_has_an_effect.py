@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.helm.chart import CHART, leaves, run_helm
@@ -77,6 +78,7 @@ def installed(values: dict[str, Any]) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_value_has_an_effect() -> None:
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
     paths = list(leaves())

@@ -60,6 +60,7 @@ def flaw_without(value: str, folder: Path, wanted: set[str]) -> str:
     return "".join(found for each in manifests for found in nothings(each, each["kind"]))
 
 
+@pytest.mark.slow
 def test_a_value_that_is_taken_away_is_refused_or_missed_by_none(tmp_path: Path) -> None:
     wanted, paths = policies(template(*EVERYTHING)[1]), list(leaves(sections=True))
     with ThreadPoolExecutor(4) as pool:

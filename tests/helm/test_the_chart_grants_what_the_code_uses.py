@@ -130,6 +130,7 @@ def test_no_rule_names_a_wildcard_or_a_secret() -> None:
         assert resource not in ("secrets", "configmaps", "pods/exec", "serviceaccounts")
 
 
+@pytest.mark.slow
 def test_in_its_own_namespace_it_reads_the_switch_keeps_sizings_and_a_lease_and_touches_no_other_object() -> None:
     manifests = render("namespaces={team-a}")
     (role,) = of_kind(manifests, "Role")

@@ -32,12 +32,17 @@ def names(text: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", text))
 
 
-def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+@cache
+def classes() -> tuple[tuple[str, ast.ClassDef], ...]:
     """Every class of the two packages, with the path of its module below the package."""
-    for module, tree in modules():
-        package, _, path = module.partition("/")
-        if package in PACKAGES:
-            yield from ((path, node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return tuple(
+        (path, node)
+        for module, tree in modules()
+        for package, _, path in (module.partition("/"),)
+        if package in PACKAGES
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
 
 
 @cache

@@ -154,6 +154,7 @@ def test_prompts_never_exceed_the_budget_of_a_step() -> None:
     assert max(tokens for _, tokens, *_ in engine.forward_passes()) == 2048
 
 
+@pytest.mark.slow
 def test_the_real_planner_divides_the_load_by_what_an_engine_can_do() -> None:
     if python_of("dynamo") is None:
         pytest.skip(f"benchmarks/peers/dynamo is not installed in {environment_of('dynamo')}")

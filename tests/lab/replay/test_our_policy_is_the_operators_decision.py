@@ -58,6 +58,7 @@ class Beside:
         return self.asked[-1][0]
 
 
+@pytest.mark.slow
 def test_the_replayed_policy_asks_for_what_the_operator_decides(setting: Setting) -> None:
     beside = Beside(setting)
     play(beside, traffic([(600, 40.0), (600, 120.0), (1200, 40.0)]), setting.stage(90, 60.0, 0.0, 1))

@@ -243,6 +243,7 @@ WORKED: dict[ModuleType, Callable[[], Iterable[Row]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", WORKED, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_a_worked_table_is_what_happens(module: ModuleType) -> None:
     assert written(module) == list(WORKED[module]())

@@ -86,6 +86,7 @@ def test_points_of_another_engine_are_not_used_and_that_is_said() -> None:
     assert size(told).basis is Basis.MEASURED
 
 
+@pytest.mark.slow
 def test_separate_pools_are_compared_where_prompts_stall_tokens() -> None:
     def pools(sla: Sla) -> list[int]:
         sizing: Sizing = size(replace(call_center(arrivals=Arrivals.POISSON), sla=sla))

@@ -71,6 +71,7 @@ def test_sequential_in_poisson_uses_the_whole_limit_and_not_more() -> None:
     assert sizing.binding_constraint == "E2E P95"
 
 
+@pytest.mark.slow
 @BOTH
 def test_sequential_ignores_how_long_the_first_token_takes(arrivals: Arrivals) -> None:
     loose = size(replace(call_center(arrivals=arrivals), sla=sequential(1e6, Percentile.MEAN)))

@@ -36,6 +36,7 @@ def pooled() -> Sizing:
     return sized(Routing.LEAST_LOADED)
 
 
+@pytest.mark.slow
 def test_least_loaded_takes_fewer_replicas_than_random(pooled: Sizing) -> None:
     assert pooled.replicas < sized(Routing.RANDOM).replicas
 

@@ -94,6 +94,7 @@ def test_a_precision_that_the_gpu_does_not_compute_in_is_taken_only_if_named() -
     assert warned(named, "PrecisionWithoutHardware")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
 def test_a_gpu_that_was_not_measured_is_sized_by_physics_and_says_so(arrivals: Arrivals) -> None:
     sizing = size(replace(question("B200-SXM-180GB"), arrivals=arrivals))
