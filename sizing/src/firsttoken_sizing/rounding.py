@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 NOISE = 1e-9
 """One part in 10^9: far more than the rounding of a sum of thousands, and far less than what counts."""
 
@@ -14,6 +17,12 @@ NOISE = 1e-9
 def ceiling(value: float) -> int:
     """Smallest whole number that is not below `value` by more than noise."""
     return math.ceil(value - NOISE * max(1.0, abs(value)))
+
+
+def ceilings(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`ceiling` of each."""
+    rounded: NDArray[np.float64] = np.ceil(values - NOISE * np.maximum(1.0, np.abs(values)))
+    return rounded
 
 
 def floor(value: float) -> int:

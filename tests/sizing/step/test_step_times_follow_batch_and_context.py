@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
@@ -68,6 +68,7 @@ def test_a_cached_prefix_is_attended_to_but_not_computed() -> None:
 
 
 @given(step=steps, stages=st.integers(1, 8), micro_batch=st.integers(1, 50))
+@example(step=replace(WAVES, attention_wave_sequences=0.7), stages=3, micro_batch=7)
 def test_micro_batches_of_a_pipeline_cost_what_one_of_them_costs_alone(
     step: StepModel, stages: int, micro_batch: int
 ) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.routing import Splitter, poisson_counts
-from firsttoken_sizing.rounding import NOISE, floor
+from firsttoken_sizing.rounding import NOISE, ceilings, floor
 from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
@@ -147,7 +147,7 @@ def first_tokens(
     ahead_seconds = steps.seconds[sample] + before_seconds
     needed = steps.tokens[sample] + before_tokens + queue.tokens[own]
     per_token = (ahead_seconds + queue.seconds[own]) / needed
-    full = np.maximum(np.ceil(needed / budget - NOISE) - 1, 0.0)
+    full = np.maximum(ceilings(needed / budget) - 1, 0.0)
     full_seconds = full * (decode + budget * per_token)
     remaining = needed - full * budget
     later, _ = splitter.arrivals(rng, rate * full_seconds, np.zeros(len(sample)))

@@ -13,7 +13,6 @@ docs/design/sizing.md.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firsttoken_sizing.parameters import PARAMETERS
+from firsttoken_sizing.rounding import ceiling, ceilings
 
 Value = TypeVar("Value", float, NDArray[np.float64])
 
@@ -100,7 +100,7 @@ class StepModel:
             return np.full_like(sequences, k) if isinstance(sequences, np.ndarray) else k
         if isinstance(sequences, np.ndarray):
             running = np.maximum(sequences, 1.0)
-            waves = np.ceil(running / self.attention_wave_sequences)
+            waves = ceilings(running / self.attention_wave_sequences)
             by_batch: NDArray[np.float64] = np.where(
                 running < grouped, self.attention_wave_seconds * waves / running, k
             )
@@ -108,7 +108,7 @@ class StepModel:
         running_one = max(sequences, 1.0)
         if running_one >= grouped:
             return k
-        return self.attention_wave_seconds * math.ceil(running_one / self.attention_wave_sequences) / running_one
+        return self.attention_wave_seconds * ceiling(running_one / self.attention_wave_sequences) / running_one
 
     def in_stages(self, stages: int) -> StepModel:
         """The same layers split over so many pipeline stages, hand-overs not counted.
