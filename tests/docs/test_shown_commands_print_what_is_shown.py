@@ -17,6 +17,7 @@ SHOWN = [page for page in PAGES if blocks(page, "console")]
 RUN = [pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow) for page in SHOWN]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
     prepare(page, tmp_path)

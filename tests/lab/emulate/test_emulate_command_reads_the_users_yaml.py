@@ -143,6 +143,7 @@ def ask_when_it_serves(port_file):
         response.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("speed", "status"), [(0.2, 0), (100_000, 1)], ids=["time enough", "too slow a machine"])
 def test_a_run_that_fell_behind_its_own_clock_exits_1_and_says_so(capsys, monkeypatch, tmp_path, speed, status):
     # To a clock this fast every pause takes seconds, the whole request included; to a slow one a busy machine is quick.

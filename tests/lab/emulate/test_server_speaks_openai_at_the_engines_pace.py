@@ -133,6 +133,7 @@ async def test_a_caller_that_is_slower_than_the_engine_still_gets_every_token():
     assert got == 20
 
 
+@pytest.mark.slow
 async def test_chunked_prefill_spares_the_stream_that_runs_while_a_long_prompt_comes():
     """A prompt of 400 tokens takes 0.4 s here; in chunks of 40 no step takes longer than 0.05 s and some."""
     gaps = {}

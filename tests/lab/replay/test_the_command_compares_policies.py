@@ -44,6 +44,7 @@ def documents(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return answer
 
 
+@pytest.mark.slow
 def test_json_has_one_object_for_each_policy_in_the_order_asked_for(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,6 +65,7 @@ def test_json_has_one_object_for_each_policy_in_the_order_asked_for(
     assert static["gpuHours"] == pytest.approx(static["gpuHoursStaticPeak"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_table_and_a_page_show_the_same_policies(
     trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

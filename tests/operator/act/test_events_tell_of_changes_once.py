@@ -127,6 +127,7 @@ async def test_losing_and_regaining_metrics_are_two_events_however_long_it_lasts
     assert [reason for _, reason, _ in events(cluster)] == ["MetricsLost", "MetricsRecovered"]
 
 
+@pytest.mark.slow
 async def test_flapping_metrics_are_told_of_in_few_events() -> None:
     about = resource(target(5), metrics(20.0))
     cluster, clock = server(about), Clock()

@@ -27,6 +27,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, obj
     return document
 
 
+@pytest.mark.slow
 def test_the_flags_are_the_fields_of_the_spec(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "same.yaml"
     kind = {"apiVersion": "firsttoken.dev/v1alpha1", "kind": "InferenceDeployment"}

@@ -64,6 +64,7 @@ def test_more_load_on_the_same_replicas_waits_longer(capsys: pytest.CaptureFixtu
     assert light["gpuBusyPercent"] < heavy["gpuBusyPercent"] <= 100
 
 
+@pytest.mark.slow
 def test_bursts_wait_longer_than_poisson_arrivals(capsys: pytest.CaptureFixture[str]) -> None:
     common = ("--replicas", "1", "--seconds", "200", "--rate", "8")
 

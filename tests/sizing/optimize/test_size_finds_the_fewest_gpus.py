@@ -40,6 +40,7 @@ def test_the_winner_needs_no_more_gpus_than_any_alternative() -> None:
     assert all(a.reason for a in sizing.alternatives)
 
 
+@pytest.mark.slow
 def test_price_decides_where_every_gpu_has_one() -> None:
     request = replace(
         call_center(arrivals=Arrivals.POISSON), precision="FP16", hardware=Hardware(gpus=(H100, A100)), profiles=()

@@ -78,6 +78,7 @@ def test_in_flight_batching_serves_more_than_static_where_lengths_are_spread() -
     assert closed_loop.throughput(STEP, SPREAD, 32) > 1.5 * static_saturation_rate(STEP, SPREAD, 32)
 
 
+@pytest.mark.slow
 def test_the_capacity_keeps_the_limit_and_a_little_more_breaks_it() -> None:
     def meets_limit(point: object) -> bool:
         return point.ttft.p95 <= 3000  # type: ignore[attr-defined,no-any-return]

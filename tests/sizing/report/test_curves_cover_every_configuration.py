@@ -115,6 +115,7 @@ def test_a_rate_that_no_replica_can_do_is_named() -> None:
     assert found.left_out[0].reason.startswith("1000 requests/s are not below 1")
 
 
+@pytest.mark.slow
 def test_a_poisson_benchmark_is_read_at_its_rates() -> None:
     points = tuple(
         Point(rate, offered_requests_per_second=rate, ttft=Latency(mean=ttft), itl=Latency(mean=7.0))
@@ -160,6 +161,7 @@ def test_a_declared_pipeline_is_drawn() -> None:
     assert [c.key.gpus_per_replica for c in study(replace(call_center(), hardware=hardware)).curves] == [4]
 
 
+@pytest.mark.slow
 def test_json_has_a_mean_and_percentiles_of_every_point(closed: Study, poisson: Study) -> None:
     first = curves_json([closed])[0]
 
