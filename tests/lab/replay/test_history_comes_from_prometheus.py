@@ -118,8 +118,12 @@ def test_the_command_replays_what_prometheus_knows(server: FaultServer, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "--trace: is one of two ways to say which traffic; give --trace or --prometheus"),
-        (["--trace", "x.csv", "--since", "7d"], "--since: has no meaning with --trace"),
+        (
+            ["--trace", "x.csv", "--prometheus", "http://x"],
+            "--trace: is one of two ways to say which traffic; give --trace or --prometheus",
+        ),
+        (["--trace", "x.csv", "--since", "7d"], "--since: has no meaning without --prometheus"),
+        (["--since", "7d"], "--since: has no meaning without --prometheus"),
         (["--prometheus", "http://x", "--since", "1y"], "--since: '1y' is no duration"),
         (["--prometheus", "http://x", "--since", "91d"], "--since: '91d' is no duration"),
     ],

@@ -27,6 +27,8 @@ class Setting:
     sized: Sized
     policy: ScalingPolicy
     subject: Subject
+    peak_requests_per_second: float
+    """The declared peak."""
     concurrency_per_replica: float
     """Requests in one replica at the largest rate inside the SLA."""
     longest_tokens: int
@@ -79,6 +81,7 @@ def setting_of(
         sized=sized,
         policy=replace(policy, mode=ScalingMode.ACTIVE),
         subject=subject,
+        peak_requests_per_second=sizing.peak_requests_per_second,
         concurrency_per_replica=sizing.concurrency_per_replica,
         longest_tokens=min(model.max_context_tokens, model.max_context_tokens if kv_tokens is None else kv_tokens),
         schedule=schedule_of(deployment),

@@ -6,7 +6,7 @@ what kind of process they are) and multiplies rates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,8 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.simulation.requests import COLUMNS, Requests, read_trace
 
 FIELD = "--trace"
+SAMPLE = Path(__file__).with_name("sample-hour.csv")
+"""An hour of rates, made up by `tools/sample_hour.py`: shares of the busiest minute's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,12 @@ def read_traffic(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
         f"{file}, line 1 names neither {','.join(COLUMNS)} nor {','.join(rates.REQUIRED)}",
         "give requests or a series of rates, as CSV with a first line of names",
     )
+
+
+def sample_traffic(peak_requests_per_second: float, declared: Lengths, shaping: Shaping) -> Traffic:
+    """The sample hour, its busiest minute at this peak."""
+    scaled = replace(shaping, rate_scale=shaping.rate_scale * peak_requests_per_second)
+    return made_of(rates.read_series(SAMPLE, FIELD), SAMPLE.name, declared, scaled)
 
 
 def _recorded(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:

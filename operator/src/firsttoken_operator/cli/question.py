@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -105,6 +106,19 @@ def title(deployment: InferenceDeployment) -> str:
     """Name of a deployment in tables and pictures."""
     metadata = deployment.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def tell_if_slow(less: str) -> None:
+    """Say on stderr that a simulation will be slow, and which argument makes `less` of it."""
+    # NB: imported here, because it imports numba where that is installed, which takes longer than a refusal should.
+    from firsttoken_sizing.simulation.compiled import IS_COMPILED
+
+    if not IS_COMPILED:
+        print(
+            "firsttoken: numba is not installed, so this runs in plain Python, hundreds of times as long;"
+            f" pip install 'firsttoken[simulation]', or use a smaller {less}",
+            file=sys.stderr,
+        )
 
 
 def check_number(argument: str, value: float | None, most: float = math.inf, *, or_zero: bool = False) -> None:

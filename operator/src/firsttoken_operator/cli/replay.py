@@ -7,6 +7,7 @@ meets the SLA.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import sys
@@ -17,10 +18,10 @@ from pathlib import Path
 from firsttoken_lab.replay.compare import NAMES, Comparison, compare, scene_of
 from firsttoken_lab.replay.report import comparison_json, comparison_table
 from firsttoken_lab.replay.setting import setting_of
-from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic
+from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic, sample_traffic
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.output import add_output, emit, emit_tables
-from firsttoken_operator.cli.question import add_files, check_number, check_seed, only_one, read, title
+from firsttoken_operator.cli.question import add_files, check_number, check_seed, only_one, read, tell_if_slow, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
@@ -41,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trace",
         type=Path,
         metavar="FILE",
-        help="requests arrival_s,input_tokens,output_tokens or a series t,rps[,mean_in,mean_out] (CSV, plain or gzip)",
+        help="requests arrival_s,input_tokens,output_tokens or a series t,rps[,mean_in,mean_out] (CSV, plain or gzip);"
+        " default: a made-up hour whose busiest minute is the declared peak",
     )
     parser.add_argument(
         "--prometheus", metavar="URL", help="instead of a trace: the traffic that the deployment had, by its metrics"
@@ -83,6 +85,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay one trace against the policies."""
     _check(args)
+    if args.output == "html":
+        # NB: without plotly this raises what the command line explains, before the minutes that a replay may take.
+        importlib.import_module("firsttoken_sizing.report.plotly_page")
     sources = read(args)
     deployments = sources.documents.deployments
     only_one(args, deployments, "--filename")
@@ -93,12 +98,15 @@ def run(args: argparse.Namespace) -> int:
         return INFEASIBLE
     shaping = Shaping(args.rate_scale, args.length_cv, setting.longest_tokens, args.seed)
     lengths = setting.subject.lengths
-    if args.trace is not None:
-        traffic = read_traffic(args.trace, lengths, shaping)
-        if args.start is not None:
-            traffic = replace(traffic, start_epoch_seconds=_epoch_seconds(args.start))
-    else:
+    if args.prometheus is not None:
         traffic = _history(args, deployment, lengths, shaping)
+    elif args.trace is not None:
+        traffic = read_traffic(args.trace, lengths, shaping)
+    else:
+        traffic = sample_traffic(setting.peak_requests_per_second, lengths, shaping)
+    if args.start is not None:
+        traffic = replace(traffic, start_epoch_seconds=_epoch_seconds(args.start))
+    tell_if_slow("--rate-scale")
     _progress(f"{traffic.name}: {len(traffic.requests)} requests, {traffic.left_out} left out that no replica holds")
     scene = scene_of(traffic, setting, args.cold_start_seconds, args.seed, args.failures_per_day)
     _print(title(deployment), compare(scene, args.policy, _progress), args)
@@ -141,11 +149,11 @@ def _epoch_seconds(start: str) -> float:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if (args.trace is None) == (args.prometheus is None):
+    if args.trace is not None and args.prometheus is not None:
         raise InvalidInput("--trace", "is one of two ways to say which traffic", "give --trace or --prometheus")
     if args.since is not None and args.prometheus is None:
-        raise InvalidInput("--since", "has no meaning with --trace", "leave it out")
-    if args.start is not None and args.trace is None:
+        raise InvalidInput("--since", "has no meaning without --prometheus", "leave it out")
+    if args.start is not None and args.prometheus is not None:
         raise InvalidInput("--start", "is known of what --prometheus tells", "leave it out")
     check_number("--rate-scale", args.rate_scale)
     check_number("--length-cv", args.length_cv, 10.0, or_zero=True)

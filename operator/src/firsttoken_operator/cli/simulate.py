@@ -23,6 +23,7 @@ from firsttoken_operator.cli.question import (
     check_seed,
     only_one,
     read,
+    tell_if_slow,
     title,
 )
 from firsttoken_operator.cli.size import INFEASIBLE
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "html":
         # NB: without plotly this raises what the command line explains, before the minutes that a simulation may take.
         importlib.import_module("firsttoken_sizing.report.simulation_figure")
-    _tell_if_slow()
+    tell_if_slow("--seconds")
     done = []
     for deployment in deployments:
         simulated = _simulate(deployment, sources, args)
@@ -91,18 +92,6 @@ def run(args: argparse.Namespace) -> int:
     if done:
         _print(done, args)
     return 0 if len(done) == len(deployments) else INFEASIBLE
-
-
-def _tell_if_slow() -> None:
-    # NB: imported here, because it imports numba where that is installed, which takes longer than a refusal should.
-    from firsttoken_sizing.simulation.compiled import IS_COMPILED
-
-    if not IS_COMPILED:
-        print(
-            "firsttoken: numba is not installed, so this runs in plain Python, hundreds of times as long;"
-            " pip install 'firsttoken[simulation]'",
-            file=sys.stderr,
-        )
 
 
 def _check(args: argparse.Namespace) -> None:
