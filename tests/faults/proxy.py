@@ -248,6 +248,13 @@ class FaultProxy:
 
         return asyncio.run_coroutine_threadsafe(cut(), self._loop).result(10)
 
+    def all_watches_live(self, seconds: float) -> bool:
+        """Tell whether each path that ever was watched is, and has been for so long, by a watch that the server has."""
+        now = time.monotonic()
+        watches = [e for e in self.log if e.is_watch]
+        living = [e for e in watches if e.forwarded and e.ended_seconds is None and now - e.began_seconds >= seconds]
+        return {e.path for e in watches} == {e.path for e in living}
+
     def since(self, number: int) -> list[Entry]:
         """Requests after the one with this number."""
         return [entry for entry in self.log if entry.number > number]

@@ -6,6 +6,7 @@ What moves replicas here is `minReplicas`, so that what is shown is about the AP
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,10 +16,14 @@ from typing import Any
 
 import yaml
 
+from firsttoken_operator.run.reflector import LIVED_SECONDS
 from tests.faults.proxy import Entry, FaultProxy
 from tests.operator.act.objects import infd, workload
 from tests.operator.run.process import Process, create, get, installed, replicas
 from tools.cluster import Cluster, wait_until
+
+VALUES = Path(__file__).parents[2] / "helm/firsttoken/values.yaml"
+MEBIBYTE = 1024 * 1024
 
 
 @dataclass
@@ -89,6 +94,12 @@ class Stage:
         assert len(self.ended) <= restarts, logs[-3000:]
         assert restarts or "Traceback" not in logs, logs[-3000:]
 
+    def peak_bytes(self) -> int:
+        """Most memory that the process had at any time."""
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.child.pid}/status").read_text())
+        assert found
+        return int(found[1]) * 1024
+
     def assert_forbidden(self, name: str) -> None:
         """It decided on the spec before this one, and only the live read kept it from writing."""
         generation = self.resource(name)["metadata"]["generation"]
@@ -97,8 +108,12 @@ class Stage:
         assert known in log, log[-3000:]
 
     def settle(self) -> None:
-        """Wait until the operator decides, whatever happened before; forget what happened."""
+        """Wait until the operator decides, whatever happened before; forget what happened.
+
+        So does the operator then: what befalls a watch that lived for a while is no part of an earlier outage.
+        """
         wait_until(lambda: self.process.get("readyz")[0] == 200, 90, "operator ready")
+        wait_until(lambda: self.proxy.all_watches_live(LIVED_SECONDS), 90, "watches that live")
         self.ended.clear()
 
     def supervise(self, ended: threading.Event) -> None:
@@ -107,6 +122,13 @@ class Stage:
             if self.process.child.poll() is not None:
                 self.ended.append(self.process.log)
                 self.process = Process(self.folder, self.kubeconfig, *self.arguments, **self.environment)
+
+
+def memory_limit_bytes() -> int:
+    """Memory that the chart allows the operator."""
+    limit = yaml.safe_load(VALUES.read_text())["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    return int(limit.removesuffix("Mi")) * MEBIBYTE
 
 
 def through(proxy: FaultProxy, account: Path, file: Path) -> Path:

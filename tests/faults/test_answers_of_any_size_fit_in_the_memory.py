@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -10,14 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.faults.stage import staged
+from tests.faults.stage import MEBIBYTE, memory_limit_bytes, staged
 from tests.operator.observe.fault_server import FaultServer
 from tools.cluster import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.every_fault]
 
-VALUES = Path(__file__).parents[2] / "helm/firsttoken/values.yaml"
-MEBIBYTE = 1024 * 1024
 ANSWER_BYTES = 64 * MEBIBYTE
 NAMESPACES = 20
 PODS = 40
@@ -52,15 +49,7 @@ def flood(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(piece)
 
 
-def peak_bytes(process: int) -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    assert found
-    return int(found[1]) * 1024
-
-
 def test_the_memory_stays_below_the_charts_limit(control_plane: Path, tmp_path: Path) -> None:
-    limit = yaml.safe_load(VALUES.read_text())["resources"]["limits"]["memory"]
-    assert limit.endswith("Mi")
     ANSWER[:] = pieces()
     assert sum(map(len, ANSWER)) >= ANSWER_BYTES
     with FaultServer(flood) as server:
@@ -72,5 +61,5 @@ def test_the_memory_stays_below_the_charts_limit(control_plane: Path, tmp_path: 
             wait_until(lambda: len(server.requests) >= asked + 30, 300, "30 more queries")
             stage.ticks(2)
 
-            assert peak_bytes(stage.process.child.pid) < int(limit.removesuffix("Mi")) * MEBIBYTE
+            assert stage.peak_bytes() < memory_limit_bytes()
             stage.assert_alive()

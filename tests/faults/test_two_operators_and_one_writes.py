@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.run.election import LEASE_SECONDS, RENEW_DEADLINE_SECONDS
+from firsttoken_operator.run.reflector import LIVED_SECONDS
 from tests.faults.actions import Hang, Reset
 from tests.faults.proxy import Entry, FaultProxy
 from tests.faults.skew import TWENTY_MINUTES, wrong_clock
@@ -74,11 +75,15 @@ class Pair:
         self.cluster, self.operators = cluster, operators
 
     def settle(self) -> tuple[Operator, Operator]:
-        """Both ready and one leading: that one first."""
+        """Both ready, their watches well, and one leading: that one first."""
         for operator in self.operators:
             if operator.process.child.poll() is not None:
                 operator.start()
         wait_until(lambda: all(each.process.ready() for each in self.operators), 90, "both ready")
+        # NB: or the outage that follows is one with that of the test before, and too long a one.
+        wait_until(
+            lambda: all(each.proxy.all_watches_live(LIVED_SECONDS) for each in self.operators), 90, "watches that live"
+        )
         wait_until(lambda: sum(each.leads() for each in self.operators) == 1, 60, "one leads")
         leader, other = sorted(self.operators, key=lambda each: not each.leads())
         begin = time.monotonic()
