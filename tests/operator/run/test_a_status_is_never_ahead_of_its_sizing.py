@@ -97,3 +97,29 @@ async def test_an_edit_within_a_tick_is_not_answered_by_it(played: Played, monke
     generation, shown = await played.tick()
 
     assert (generation, shown["SizingReady"][2]) == (1, 1)
+
+
+async def test_a_size_that_was_told_of_and_not_kept_for_the_next_process_is_not_taken_back(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traffic = {"inputTokens": 2000, "peakRequestsPerSecond": 50}
+    await played.tick()
+    await rest(played.sizer)
+    kept = played.sizer.kept()
+    played.edit(traffic=traffic | {"outputTokens": 300})
+    await played.tick()
+    await rest(played.sizer)
+    await played.tick()
+    told = played.cluster.objects[REF]["status"]["sizing"]
+    played.sizer.close()
+    played.sizer = Sizer()
+    played.sizer.restore(kept)
+    played.loop, played.parts = played.restarted()
+    with held(monkeypatch):
+        played.edit(traffic=traffic | {"outputTokens": 400})
+        generation, shown = await played.tick()
+
+    assert shown["SizingReady"][1] == "Resizing", "it decides on the size of the first generation"
+    assert (generation, played.cluster.objects[REF]["status"]["sizing"]) == (2, told)
+    await rest(played.sizer)
+    assert (await played.tick())[0] == 3

@@ -143,9 +143,16 @@ def _is_unsized_yet(resource: ResourceSnapshot) -> bool:
     return isinstance(resource.sized, Unsized) and resource.sized.reason is Reason.UNKNOWN
 
 
+def _is_behind(previous: InferenceDeploymentStatus, resource: ResourceSnapshot) -> bool:
+    """Tell whether what is known of its size after a start is older than what was told: that stays for so long."""
+    # NB: a process may end between its status and the ConfigMap in which the next one finds the size.
+    told, known = previous.observed_generation, resource.sized_generation
+    return _is_unsized_yet(resource) or (told is not None and known is not None and known < told)
+
+
 def _observed_generation(previous: InferenceDeploymentStatus, resource: ResourceSnapshot) -> int | None:
     """The newest generation of which everything is answered, its sizing included."""
-    if _is_unsized_yet(resource):
+    if _is_behind(previous, resource):
         return previous.observed_generation
     return resource.generation if resource.sized_generation is None else resource.sized_generation
 
@@ -164,7 +171,7 @@ def _decisions(previous: InferenceDeploymentStatus, seen: Observed) -> tuple[Dec
 
 
 def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus | None:
-    if _is_unsized_yet(seen.resource):
+    if _is_behind(previous, seen.resource):
         # What was known stays, for a second restart to read.
         return previous.sizing
     shown, before = seen.answer.shown, previous.sizing or SizingStatus()
