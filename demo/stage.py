@@ -162,11 +162,17 @@ class Stage:
     # -- the actors -------------------------------------------------------------------------------------------------
 
     def start_operator(
-        self, kubeconfig: Path, *, advisory: bool = False, gateway: Mapping[str, object] | None = None
+        self,
+        kubeconfig: Path,
+        *,
+        advisory: bool = False,
+        gateway: Mapping[str, object] | None = None,
+        sizing_store: str = "",
     ) -> Component:
         """Start `firsttoken operator` under the given identity, in place of an earlier one; wait until it is ready.
 
-        `gateway`: the counter that the Prometheus has of one, as the operator's configuration names it.
+        `gateway`: the counter that the Prometheus has of one, as the operator's configuration names it. `sizing_store`:
+        where sizings are kept over a restart.
         """
         if self.operator is not None:
             self.operator.stop()
@@ -183,6 +189,7 @@ class Stage:
             "port": self._operator_port,
             "advisory": advisory,
             "render": True,
+            "sizingStore": sizing_store,
         }
         file = self.place.folder / "operator.yaml"
         file.write_text(yaml.safe_dump(settings))
