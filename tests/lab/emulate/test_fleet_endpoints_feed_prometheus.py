@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import asynccontextmanager
 
@@ -101,6 +102,27 @@ async def test_the_load_can_be_changed_and_scraping_broken_where_control_is_allo
 
         await client.post("/fault", json={"scrape": "ok"})
         assert (await client.get("/pods/ns/a/metrics")).status == 200
+
+
+async def test_pages_lie_where_control_is_allowed():
+    async def page(mode):
+        assert (await client.post("/fault", json={"scrape": mode})).status == 200
+        lines = (await (await client.get("/pods/ns/a/metrics")).text()).splitlines()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+    async with a_client(poisson(50)) as (client, _):
+        await asyncio.sleep(0.5)
+        true, zeros, absurd = [await page(mode) for mode in ("ok", "zeros", "absurd")]
+
+    assert true.keys() == zeros.keys() == absurd.keys()
+    assert any(true.values())
+    assert not any(zeros.values())
+    counters = {name for name in true if re.search("_(total|bucket|sum|count)($|{)", name) and true[name]}
+    gauges = {name for name in true if "requests_running" in name or "num_requests" in name}
+    assert counters
+    assert gauges
+    assert all(absurd[name] >= 1000 * true[name] for name in counters)
+    assert all(absurd[name] < 1000 for name in gauges)
 
 
 @pytest.mark.parametrize(

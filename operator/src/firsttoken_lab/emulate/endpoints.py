@@ -3,14 +3,15 @@
 One server stands for all pods (`/pods/<namespace>/<pod>/metrics`), and Prometheus finds them through `/sd`, one target
 group a pod with the labels that a real cluster's discovery would give. As there, a pod is listed from the moment it has
 an address, and its page fails until the pod is ready: Prometheus takes up to 7.5 s to act on a changed list, and a pod
-that was listed before is scraped from its readiness on. The control endpoints change the load and break the scraping on
-purpose; they exist only where the caller asked for them.
+that was listed before is scraped from its readiness on. The control endpoints change the load, break the scraping and
+have the pages lie on purpose; they exist only where the caller asked for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from enum import StrEnum
 from typing import Any
 
@@ -29,6 +30,22 @@ class ScrapeMode(StrEnum):
     OK = "ok"
     STOP = "stop"
     HANG = "hang"
+    ZEROS = "zeros"
+    """Every value is 0."""
+    ABSURD = "absurd"
+    """Every counter is a thousand times too large; gauges tell the truth."""
+
+    def told(self, page: bytes) -> bytes:
+        """The page as it is shown."""
+        if self is ScrapeMode.ZEROS:
+            return _VALUE.sub(rb"\1 0", page)
+        if self is ScrapeMode.ABSURD:
+            return _COUNTER.sub(lambda found: found[1] + b" %r" % (1000 * float(found[2])), page)
+        return page
+
+
+_VALUE = re.compile(rb"^([^#\n].*) (\S+)$", re.MULTILINE)
+_COUNTER = re.compile(rb"^([^#\n{]*(?:_total|_bucket|_sum|_count)(?:{.*})?) (\S+)$", re.MULTILINE)
 
 
 class FleetEndpoints:
@@ -61,7 +78,7 @@ class FleetEndpoints:
         if self._scrape is ScrapeMode.HANG:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), HANG_SECONDS)
-        if self._scrape is not ScrapeMode.OK:
+        if self._scrape in (ScrapeMode.STOP, ScrapeMode.HANG):
             raise web.HTTPServiceUnavailable(text="scraping is broken on purpose\n")
         key = (request.match_info["namespace"], request.match_info["pod"])
         self._fleet.advance()
@@ -71,7 +88,7 @@ class FleetEndpoints:
             raise web.HTTPServiceUnavailable(text=f"pod {key[0]}/{key[1]} is not ready yet\n")
         if replica is None:
             raise web.HTTPNotFound(text=f"no pod {key[0]}/{key[1]}\n")
-        return web.Response(body=replica.metrics.page(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=self._scrape.told(replica.metrics.page()), headers={"Content-Type": CONTENT_TYPE})
 
     async def _discovery(self, request: web.Request) -> web.Response:
         # NB: still answered while scraping is broken: targets that are there but down are the harder case.
