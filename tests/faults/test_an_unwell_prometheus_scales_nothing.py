@@ -57,3 +57,21 @@ def test_nothing_is_lowered_while_it_is_unwell(burst: tuple[Play, FaultProxy], a
         assert p.held() > held
         assert p.stage.condition("MetricsHealthy")[0] != "True"
     p.load(LOAD)
+
+
+def test_five_restarts_without_it_lower_nothing(burst: tuple[Play, FaultProxy]) -> None:
+    p, proxy = burst
+    wait_until(lambda: p.stage.condition("MetricsHealthy") == ("True", "Present"), 90, "healthy metrics")
+    with proxy.injecting(Reset(), path="/api/v1/query"):
+        wait_until(lambda: p.stage.condition("MetricsHealthy")[0] != "True", 30, "MetricsHealthy not True")
+        began = p.now
+        p.load(LOW_LOAD)
+        for _ in range(5):
+            p.stage.start_operator(p.identity)
+            p.sleep_until(p.now + STABILIZATION_SECONDS / 2)
+        p.sleep_until(p.now + 1.5 * STABILIZATION_SECONDS)
+
+        sizes = p.sizes_since(began)
+        assert sizes == sorted(sizes), f"lowered by a restart: {sizes}"
+        assert p.stage.condition("MetricsHealthy")[0] != "True"
+    p.load(LOAD)
