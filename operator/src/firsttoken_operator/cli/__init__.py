@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NoReturn
 
 BAD_INPUT = 2
@@ -42,6 +43,7 @@ COMMANDS = {
     "explain": Command("explain", "why a deployment of a cluster has its replicas, and what would change that"),
     "top": Command("top", "the deployments of a cluster: load, replicas, TTFT, GPUs, and why"),
     "operator": Command("operator", "run the operator"),
+    "completion": Command("completion", "a script with which bash, zsh or fish completes commands, options and names"),
 }
 
 
@@ -73,8 +75,8 @@ def _run(arguments: list[str]) -> int:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     command = COMMANDS.get(name) if name is not None else None
     try:
-        module = None if command is None else importlib.import_module(f"{__name__}.{command.module}")
-        parser, subparsers = _parser()
+        module = None if command is None else _module(command)
+        parser, subparsers = _parser(_program())
         if module is not None and name is not None:
             module.configure(subparsers[name])
         args = parser.parse_args(arguments)
@@ -114,8 +116,20 @@ class _ShowVersion(argparse.Action):
         parser.exit(0)
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    parser = _Parser(prog=_program(), description="The fewest GPUs that still answer on time.")
+def whole_parser(program: str) -> argparse.ArgumentParser:
+    """The command line with the arguments of every subcommand, under the name of this program."""
+    parser, subparsers = _parser(program)
+    for name, command in COMMANDS.items():
+        _module(command).configure(subparsers[name])
+    return parser
+
+
+def _module(command: Command) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{command.module}")
+
+
+def _parser(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    parser = _Parser(prog=program, description="The fewest GPUs that still answer on time.")
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     return parser, {
