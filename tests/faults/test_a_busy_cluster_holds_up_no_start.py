@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.sync import CacheSync
 from firsttoken_operator.run.watches import WATCHED
 from tests.faults.actions import Delay, refused
-from tests.faults.stage import Stage
+from tests.faults.stage import MEBIBYTE, Stage, memory_limit_bytes
 from tools.cluster import Cluster, wait_until
 
 pytestmark = pytest.mark.cluster
@@ -29,6 +31,10 @@ pytestmark = pytest.mark.cluster
 PODS_PER_SECOND = 5.0
 SLOW_SECONDS = 3.0
 EVERY_LIST = f"/({'|'.join(kind.plural for kind in WATCHED)})$"
+FOREIGN_PODS, FOREIGN_AUTOSCALERS = 10_000, 2_000
+MEASURED_TICKS = 20
+MOST_TIMES_THE_CPU, MOST_TIMES_THE_START = 2.0, 8.0
+"""A tick and a start with thousands of strangers beside it take at most so many times what they take alone."""
 RESOURCES = next(kind for kind in WATCHED if kind.kind == "InferenceDeployment")
 
 
@@ -69,6 +75,12 @@ def pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+def autoscaler(name: str) -> dict[str, Any]:
+    """One of a Deployment that is not there."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    return {"metadata": {"name": name}, "spec": {"scaleTargetRef": target, "maxReplicas": 2}}
+
+
 @contextmanager
 def churning(cluster: Cluster) -> Iterator[Churn]:
     """Pods come and go inside the block."""
@@ -84,13 +96,34 @@ def churning(cluster: Cluster) -> Iterator[Churn]:
             thread.join(30)
 
 
+def used(stage: Stage) -> float:
+    """Seconds of CPU that the process has used."""
+    fields = Path(f"/proc/{stage.process.child.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def of_a_tick(stage: Stage) -> float:
+    """Seconds of CPU that a tick takes, with all that happens beside it."""
+    ticks, seconds = stage.process.ticks(), used(stage)
+    stage.ticks(MEASURED_TICKS)
+    return (used(stage) - seconds) / (stage.process.ticks() - ticks)
+
+
+def started_again(stage: Stage) -> float:
+    """Kill it, and wait until another one decides: the seconds between."""
+    killed, began = stage.process, time.monotonic()
+    killed.kill()
+    wait_until(lambda: stage.process is not killed, 20, "started again")
+    stage.settle()
+    return time.monotonic() - began
+
+
 def test_it_starts_while_pods_come_and_go_and_every_list_takes_seconds(stage: Stage) -> None:
     stage.settle()
     with churning(stage.cluster) as churn:
         with stage.proxy.injecting(Delay(SLOW_SECONDS), method="GET", path=EVERY_LIST, watch=False) as slow:
             before, began = churn.ended, time.monotonic()
-            stage.process.kill()
-            stage.settle()
+            started_again(stage)
             per_second = (churn.ended - before) / (time.monotonic() - began)
         assert {entry.path.rpartition("/")[2] for entry in slow.entries} >= {kind.plural for kind in WATCHED}
         assert per_second > 0.8 * PODS_PER_SECOND
@@ -114,3 +147,33 @@ async def test_a_collection_that_answers_404_once_loses_nothing(stage: Stage) ->
 
     assert after_404 == {"gone", "seen"}
     assert {stored.name for stored in store.resources.values()} == {"seen"}
+
+
+@pytest.mark.every_fault
+@pytest.mark.timeout(900)
+def test_ten_thousand_pods_of_others_cost_little_time_and_memory(stage: Stage) -> None:
+    stage.settle()
+    alone_seconds, alone_peak = started_again(stage), stage.peak_bytes()
+    alone_cpu = of_a_tick(stage)
+    pods = sync_client.CoreV1Api(stage.cluster.client)
+    scalers = sync_client.AutoscalingV2Api(stage.cluster.client)
+    with ThreadPoolExecutor(8) as workers:
+        made = [
+            *(workers.submit(pods.create_namespaced_pod, "default", pod(f"foreign-{n}")) for n in range(FOREIGN_PODS)),
+            *(
+                workers.submit(scalers.create_namespaced_horizontal_pod_autoscaler, "default", autoscaler(f"other-{n}"))
+                for n in range(FOREIGN_AUTOSCALERS)
+            ),
+        ]
+    assert all(each.exception() is None for each in made)
+    seconds, peak = started_again(stage), stage.peak_bytes()
+    cpu = of_a_tick(stage)
+    stage.change("seen", minReplicas=4)
+    stage.until("seen", 4, 60)
+    for took, has, ticks in ((alone_seconds, alone_peak, alone_cpu), (seconds, peak, cpu)):
+        print(f"ready in {took:.1f} s, {has / MEBIBYTE:.0f} MiB, {ticks * 1000:.0f} ms of CPU a tick")
+
+    assert seconds < MOST_TIMES_THE_START * alone_seconds
+    assert peak < memory_limit_bytes() / 2
+    assert cpu < MOST_TIMES_THE_CPU * alone_cpu
+    stage.assert_alive(restarts=0)
