@@ -36,7 +36,9 @@ TOGETHER = 6
 """Resources that are changed at once, each to something else."""
 RENDERED = 2
 """So many of them are rendered, and their `runtime` is changed."""
-OF_TIMES = {"lastTransitionTime", "time", "lastScaleTime", "metricsLostTime", "timeToReadyP50Seconds"}
+OF_TIMES = {
+    "lastTransitionTime", "time", "lastScaleTime", "metricsLostTime", "timeToReadyP50Seconds", "timeToReadyP90Seconds",
+}  # fmt: skip
 """Fields that hold a time, or how long something took as one process or another measured it."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 BOUNDED = {
