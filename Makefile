@@ -25,14 +25,15 @@ test: lint control-plane node-parts  ## Lint, then every test; PYTEST_ARGS="..."
 test-faults: control-plane  ## Every fault of the network that tests/faults can make; `make test` plays a part of them
 	$(BIN)/pytest tests/faults --every-fault --numprocesses 2 --dist worksteal
 
-# What needs no cluster: the round between two edits. Judges of accuracy and of seeded defects take minutes each and are
-# left to `make test`, which decides.
+# What needs no cluster and no program but ours: the round between two edits. Judges of accuracy and of seeded defects
+# take minutes each and are left to `make test`, which decides; so are the tests that start Helm or a server's program.
 check: $(VENV)/.synced  ## Lint and, beside it, the pure tests with few examples each: two minutes
 	+@$(MAKE) --no-print-directory --jobs=2 lint pure-tests
 
 pure-tests: $(VENV)/.synced
-	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) --numprocesses 2 --dist worksteal -m "not cluster and not slow" \
-	  --ignore=tests/benchmarks --ignore=tests/mutants
+	HYPOTHESIS_SCALE=0.1 $(BIN)/pytest $(PYTEST_ARGS) --dist worksteal -m "not cluster and not slow" \
+	  --ignore=tests/benchmarks --ignore=tests/mutants \
+	  --ignore=tests/helm --ignore=tests/tools/cluster
 
 lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/ruff check .

@@ -114,6 +114,7 @@ def open_source(server: FaultServer) -> PrometheusSource:
     return PrometheusSource(SourceConfig("default", server.url, byte_cap=BYTE_CAP), deadline_seconds=30.0)
 
 
+@pytest.mark.slow
 async def test_as_many_as_it_takes_are_left_out_within_the_same_tick() -> None:
     loud = [f"loud-{number}" for number in range(20)]
     with FaultServer(Tenants(a_few_bounds, [Signal.TTFT_BUCKETS], *loud)) as server:

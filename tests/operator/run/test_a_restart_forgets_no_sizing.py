@@ -35,6 +35,8 @@ from tests.operator.run.process import Process, create, get, installed
 from tests.operator.run.sizings import edit, held, rest, settled, stored, tick, told
 from tools.cluster import wait_until
 
+pytestmark = pytest.mark.slow
+
 NAME = "system/ft-sizings"
 
 

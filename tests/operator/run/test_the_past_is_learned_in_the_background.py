@@ -26,6 +26,8 @@ from tests.operator.decide.builders import TICK_SECONDS, metrics, resource, targ
 from tests.operator.observe.bodies import NAMESPACE, inference_deployment
 from tests.operator.observe.fault_server import FaultServer, body
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_790_000_000.0
 SEEN = replace(resource(target(5), metrics(20.0)), namespace=NAMESPACE, name="rag")
 SNAPSHOT = FleetSnapshot(9.0, TICK_SECONDS, (SEEN,))
