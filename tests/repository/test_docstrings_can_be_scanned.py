@@ -34,6 +34,7 @@ def first_word(text: str) -> str:
     return found.group().lower() if found else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", TREES)
 def test_no_docstring_begins_with_a_question_or_a_preposition(tree: str) -> None:
     files = sorted((ROOT / tree).rglob("*.py"))

@@ -42,6 +42,8 @@ class Retired:
         """The lines of `text` with one of the words. The parts of an identifier are words, too."""
         words = "|".join(word.strip().replace(" ", "[ _]") for word in self.words.split(","))
         pattern = re.compile(rf"(?<![A-Za-z])(?:{words})(?:s|d|ed)?(?![A-Za-z])", re.IGNORECASE)
+        if not pattern.search(text):
+            return
         for number, line in enumerate(text.splitlines(), 1):
             if pattern.search(NAMES_OF_THE_API.sub("", line)):
                 yield number
