@@ -13,12 +13,10 @@ from tests.docs.console import Command, commands, matches, prepare, renewed, run
 from tests.docs.pages import PAGES, ROOT, blocks
 
 SHOWN = [page for page in PAGES if blocks(page, "console")]
-# The README alone is quick; the other pages run dozens of commands.
-RUN = [pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow) for page in SHOWN]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
     prepare(page, tmp_path)
     for block in blocks(page, "console"):

@@ -15,26 +15,16 @@ from firsttoken_lab.replay.compare import NAMES, Scene, known_beforehand, scene_
 from firsttoken_lab.replay.play import Played, play
 from firsttoken_lab.replay.policies import dynamo
 from firsttoken_lab.replay.policies.registry import POLICIES
-from firsttoken_lab.replay.setting import Setting, setting_of
+from firsttoken_lab.replay.setting import Setting
 from firsttoken_lab.replay.traffic import Traffic
-from firsttoken_operator.api.documents import load_documents
 from tests.lab.replay.test_dynamo_is_stepped_through_a_replay import BRIDGE, view
 from tests.lab.replay.test_dynamo_is_stepped_through_a_replay import Traffic as Rate
 from tests.lab.replay.worlds import traffic
 
 pytestmark = pytest.mark.slow
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples/call-center.yaml"
 CLAIRVOYANT = "clairvoyant"
 CALM, BUSY = [(1500.0, 3.0)], [(300.0, 3.0), (600.0, 60.0)]
-
-
-@pytest.fixture(scope="module")
-def setting() -> Setting:
-    documents = load_documents(EXAMPLE)
-    found = setting_of(documents.deployments[0], documents.pools, documents.benchmarks)
-    assert isinstance(found, Setting)
-    return found
 
 
 def scene(setting: Setting, minimum: int, maximum: int | None, rates: list[tuple[float, float]]) -> Scene:

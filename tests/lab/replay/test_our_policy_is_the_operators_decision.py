@@ -1,29 +1,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from firsttoken_lab.replay.play import play
 from firsttoken_lab.replay.policies.ours import TICK_SECONDS, Ours
 from firsttoken_lab.replay.policies.view import View
-from firsttoken_lab.replay.setting import Setting, setting_of
-from firsttoken_operator.api.documents import load_documents
+from firsttoken_lab.replay.setting import Setting
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, ready_seconds
 from tests.lab.replay.worlds import traffic
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples/call-center.yaml"
-
-
-@pytest.fixture(scope="module")
-def setting() -> Setting:
-    documents = load_documents(EXAMPLE)
-    setting = setting_of(documents.deployments[0], documents.pools, documents.benchmarks)
-    assert isinstance(setting, Setting)
-    return setting
 
 
 class Beside:
