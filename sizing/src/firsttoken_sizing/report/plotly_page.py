@@ -40,7 +40,7 @@ _PAGE = """<!DOCTYPE html>
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
 <style>body {{ font-family: {font}; margin: 1.5rem; }} p {{ max-width: 60rem; color: {gray}; }}
 h1 {{ font-size: 1.2rem; overflow-wrap: anywhere; }} p.verdict {{ font-weight: bold; color: black; }}
-@media (max-width: 700px) {{ body {{ margin: 0.7rem; }} }}</style>
+@media (max-width: 700px) {{ body {{ margin: 0.7rem; }} .modebar-container {{ display: none; }} }}</style>
 <script>{library}</script></head>
 <body>
 <h1>{title}</h1>
@@ -53,11 +53,23 @@ h1 {{ font-size: 1.2rem; overflow-wrap: anywhere; }} p.verdict {{ font-weight: b
 
 
 _ON_A_PHONE = """
-if (window.innerWidth < 700) Plotly.relayout("{plot_id}", {
-  "legend.orientation": "h", "legend.x": 0, "legend.y": -0.05, "legend.yanchor": "top", "legend.font.size": 10,
-  "margin.l": 50, "margin.r": 5,
-  "annotations": document.getElementById("{plot_id}").layout.annotations.map(a => ({...a, font: {...a.font, size: 10}}))
-});
+if (window.innerWidth < 700) {
+  const plot = document.getElementById("{plot_id}"), below = 60;
+  const wrapped = text => (text || "").replace(/(.{28,44}) (?=.{6})/g, "$1<br>");
+  const words = plot.layout.annotations || [];
+  Plotly.relayout(plot, {
+    "legend.orientation": "v", "legend.x": 0, "legend.font.size": 10, "margin.l": 50, "margin.r": 5, "dragmode": false,
+    "annotations": words.map(a => ({...a, text: wrapped(a.text), font: {...a.font, size: 10}}))
+  }).then(() => {
+    const t = plot._fullLayout._size.t, entries = plot._fullLayout.legend._height || 0;
+    const inner = plot.layout.height - t - below, height = t + inner + below + entries;
+    plot.parentElement.style.height = `${height}px`;
+    return Plotly.relayout(plot, {
+      "height": height, "margin.b": below + entries,
+      "legend.yanchor": "top", "legend.y": -below / inner, "legend.maxheight": entries + 20
+    });
+  });
+}
 """
 
 
@@ -72,13 +84,14 @@ def html_page(figure: Figure) -> str:
     )
     # Panel titles at the left, out of the way of the words above a vertical limit.
     chart.update_annotations(x=0, xanchor="left")
-    shown: set[str] = set()
+    shown: set[tuple[str, str]] = set()
     titled = any(trace.legendgrouptitle.text for panel in figure.panels for trace in _traces(panel))
     for row, panel in enumerate(figure.panels, 1):
         for trace in _traces(panel):
             # NB: one entry in the legend for what several panels show, or it fills the page.
-            trace.showlegend = trace.name not in shown and trace.showlegend is not False
-            shown.add(trace.name)
+            entry = trace.legendgroup or "", trace.name
+            trace.showlegend = entry not in shown and trace.showlegend is not False
+            shown.add(entry)
             chart.add_trace(trace, row=row, col=1)
         for limit in panel.limits:
             _annotate(chart, panel, limit.label, limit.value, limit.vertical, row)
@@ -158,7 +171,8 @@ def _curve(series: Series, *, titled: bool) -> go.Scatter:
         x=list(series.x),
         y=list(series.y),
         mode="lines+markers" if series.kept else "lines",
-        name=series.name,
+        # NB: what the heading says is not said again on every line below it.
+        name=series.name.removeprefix(f"{series.group} ") if titled else series.name,
         legendgroup=series.group,
         legendgrouptitle={"text": series.group} if titled else None,
         line={"color": color, "dash": series.dash.value, "width": 2},
@@ -201,8 +215,10 @@ def _annotate(chart: go.Figure, panel: Panel, label: str, value: float, vertical
     # NB: positions on a logarithmic axis are given as logarithms to annotations and ranges, but not to traces.
     at = math.log10(value) if axis.log else value
     suffix = "" if row == 1 else str(row)
+    low, high = (math.log10(end) if axis.log else end for end in axis_range(axis, panel.values(vertical=not vertical)))
+    side = "left" if at < (low + high) / 2 else "right"
     place: dict[str, Any] = (
-        {"x": at, "xref": f"x{suffix}", "y": 1, "yref": f"y{suffix} domain", "xanchor": "left", "textangle": 0}
+        {"x": at, "xref": f"x{suffix}", "y": 1, "yref": f"y{suffix} domain", "xanchor": side, "textangle": 0}
         if vertical
         else {"x": 0.01, "xref": f"x{suffix} domain", "y": at, "yref": f"y{suffix}", "xanchor": "left"}
     )

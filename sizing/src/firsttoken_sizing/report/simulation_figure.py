@@ -63,7 +63,9 @@ def batch_page(
         figure.update_yaxes(title="requests", rangemode="tozero", row=2 * i + 2, col=1)
     figure.update_xaxes(range=[start_s, end_s])
     figure.update_xaxes(title="seconds", row=2 * len(panels), col=1)
-    figure.update_layout(barmode="overlay", bargap=0.15, height=100 + sum(heights), template="plotly_white")
+    figure.update_layout(
+        barmode="overlay", bargap=0.15, height=100 + sum(heights), template="plotly_white", margin={"t": 50, "b": 60}
+    )
     return page(title, figure, notes, verdict)
 
 
