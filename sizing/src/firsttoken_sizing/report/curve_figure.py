@@ -16,6 +16,7 @@ from firsttoken_sizing.report.cells import LATENCIES, configuration_name, parall
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series, Shape
 from firsttoken_sizing.report.quantity import Quantity, ReplicaFacts
+from firsttoken_sizing.report.slow_few import remarks
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Arrivals, Percentile, Sla
 
@@ -245,4 +246,13 @@ def _notes(subjects: Sequence[tuple[str, Sequence[Study]]]) -> tuple[str, ...]:
             missing = ", ".join(dict.fromkeys(configuration_name(one.key) for one in s.left_out))
             if missing:
                 notes.append(f"Not or not wholly drawn: {missing} (the table says why).")
+    # NB: what a point tells under the pointer has the P95 of every latency.
+    notes += remarks(
+        (curve.arrivals, Percentile.P95, getattr(point, field))
+        for _, studies in subjects
+        for s in studies
+        for curve in s.curves
+        for point in curve.filled
+        for _, field, _ in LATENCIES
+    )
     return tuple(notes)

@@ -13,6 +13,7 @@ from firsttoken_sizing.profile import Point
 from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, limited, number, word
 from firsttoken_sizing.report.curve_figure import short_model
 from firsttoken_sizing.report.curves import Curve, Study
+from firsttoken_sizing.report.slow_few import Shown, remarks
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Arrivals, Percentile, Sla
 
@@ -29,8 +30,16 @@ def curve_tables(title: str, studies: Sequence[Study]) -> RenderableType:
                 Text(f"{_subject(study)}, one replica, {study.arrivals.value}; rates in requests/s, latencies in ms"),
             ]
         parts += [_points(curve, study.sla) for curve in study.curves]
+        parts += [Text(remark) for remark in remarks(_shown(study))]
         parts += [Text(f"Left out: {configuration_name(one.key)}: {one.reason}") for one in study.left_out]
     return Group(*parts)
+
+
+def _shown(study: Study) -> Iterable[Shown]:
+    for curve in study.curves:
+        for point in curve.points:
+            for _, field, statistic in _columns(study.sla):
+                yield curve.arrivals, statistic, getattr(point, field)
 
 
 def _subject(study: Study) -> str:

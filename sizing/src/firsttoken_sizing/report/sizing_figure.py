@@ -9,20 +9,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from firsttoken_sizing.profile import STATISTICS
+from firsttoken_sizing.profile import STATISTICS, Latency
 from firsttoken_sizing.report.cells import LATENCIES
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series
+from firsttoken_sizing.report.slow_few import Shown, remarks
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Percentile
 
 _RATE = Axis("Requests/s of one replica")
 _LEGEND = "Dotted: mean. Solid: the statistic of the limit (P95 without one). Star: the operating point of the size."
-_SLOW_FEW = (
-    "Where the mean is above the P95, fewer than one request in twenty is so slow that it lifts the mean above it:"
-    " in a closed loop those of the first round, when all clients send at once."
-)
-_MORE = 1.001
-"""Factor by which the mean is visibly above."""
 
 
 def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
@@ -53,18 +48,16 @@ def sizing_figure(sizings: Sequence[tuple[str, Sizing]]) -> Figure:
     title = "Latency against the rate of one replica"
     if len(names) == 1:
         title = f"{min(names)}: {title[:1].lower()}{title[1:]}"
-    above = any(_has_slow_few(sizing, latency) for _, sizing in sizings for _, latency, _ in LATENCIES)
-    remark = (_SLOW_FEW,) if above else ()
-    return Figure(title, tuple(panels), (_LEGEND, *remark, *notes))
+    return Figure(title, tuple(panels), (_LEGEND, *remarks(_drawn(sizings)), *notes))
 
 
-def _has_slow_few(sizing: Sizing, latency: str) -> bool:
-    """Tell whether a mean lies above its P95 anywhere."""
-    if sizing.table is None:
-        return False
-    columns = getattr(sizing.table, latency)
-    mean, p95 = (columns[:, STATISTICS.index(statistic)] for statistic in ("mean", "p95"))
-    return bool((mean > _MORE * p95).any())
+def _drawn(sizings: Iterable[tuple[str, Sizing]]) -> Iterable[Shown]:
+    """Every row of the tables."""
+    for _, sizing in sizings:
+        for _, latency, field in LATENCIES if sizing.table is not None else ():
+            statistic = _statistic(getattr(sizing.request.sla, field))
+            for row in getattr(sizing.table, latency).tolist():
+                yield sizing.arrivals, statistic, Latency(*row)
 
 
 def _series(sizing: Sizing, latency: str, limit: Limit | None, label: str, color: int) -> Iterable[Series]:

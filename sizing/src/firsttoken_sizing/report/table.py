@@ -15,6 +15,7 @@ from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.profile import Latency
 from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, limited, number, word
 from firsttoken_sizing.report.prediction import predictions
+from firsttoken_sizing.report.slow_few import Shown, remarks
 from firsttoken_sizing.report.tables import alternatives_table, cost_table, job_table
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
@@ -23,6 +24,7 @@ from firsttoken_sizing.workload import Limit, Percentile, Sla
 def sizing_table(title: str, sizing: Sizing, other_arrivals: Sizing | str | None = None) -> RenderableType:
     """Everything about one sizing. `other_arrivals`: under the other kind of arrivals, or why there is none."""
     parts: list[RenderableType] = [_comparison(title, sizing, other_arrivals), Text(f"Why: {sizing.reason}")]
+    parts += [Text(remark) for remark in remarks(_shown(sizing, other_arrivals))]
     if isinstance(other_arrivals, str):
         parts.append(Text(f"The other reading: {other_arrivals}"))
     if sizing.feasible:
@@ -35,6 +37,18 @@ def sizing_table(title: str, sizing: Sizing, other_arrivals: Sizing | str | None
     if sizing.alternatives:
         parts += [Text(), alternatives_table(sizing.alternatives)]
     return Group(*parts)
+
+
+def _shown(sizing: Sizing, other: Sizing | str | None) -> Iterable[Shown]:
+    """The sized points, and those of one replica fewer and one more."""
+    limits = limited(sizing.request.sla)
+    for one in (sizing, other):
+        if isinstance(one, Sizing):
+            for _, name, limit in limits:
+                yield one.arrivals, _percentile(limit), getattr(one, name)
+    for prediction in predictions(sizing):
+        limit = sizing.request.sla.time_to_first_token
+        yield sizing.arrivals, _percentile(limit), prediction.operating.ttft
 
 
 def _comparison(title: str, sizing: Sizing, other: Sizing | str | None) -> Table:
