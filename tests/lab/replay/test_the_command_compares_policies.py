@@ -107,5 +107,27 @@ def test_bad_input_is_one_line_and_status_2(
     assert words in line
 
 
+@pytest.mark.parametrize(
+    ("policies", "minutes", "scale"), [((), 83, 0.01), (("--policy", "hpa"), 41, 0.02)], ids=["all", "one"]
+)
+def test_without_numba_it_says_how_long_it_takes_and_which_share_a_minute(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    policies: tuple[str, ...],
+    minutes: int,
+    scale: float,
+) -> None:
+    def never(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("firsttoken_sizing.simulation.compiled.IS_COMPILED", False)
+    monkeypatch.setattr("firsttoken_operator.cli.replay.scene_of", never)
+
+    assert main(["replay", "-f", str(EXAMPLE), *policies]) == 130
+    line = capsys.readouterr().err.splitlines()[0]
+    assert f"in plain Python, about {minutes} minutes, hundreds of times as long" in line
+    assert line.endswith(f"or use a smaller --rate-scale, such as {scale}")
+
+
 def test_the_policies_of_the_contract_are_there() -> None:
     assert {"firsttoken", "hpa", "keda", "knative", "static-peak", "static-p95", "clairvoyant"} <= set(NAMES)

@@ -46,13 +46,26 @@ def test_the_precision_is_chosen_where_it_is_not_said(capsys: pytest.CaptureFixt
     assert "FP16" not in json.dumps(answer(capsys, *flags("llama-3-8b", "H100-SXM-80GB"))["precision"])
 
 
+def test_a_length_given_to_o_leads_to_the_flag_that_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["size", "--model", "llama-3-8b", "--input", "2000", "--output", "200"]) == 2
+    assert "200 is no format; the length of an answer is --output-tokens" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ((), "--filename: is missing; name a file: -f FILE"),
+        (
+            (),
+            "--filename: is missing; name a file: -f FILE; or say it in a line: --model NAME --gpu NAME"
+            " --input-tokens N --output-tokens N --rps R --ttft MS",
+        ),
+        (
+            flags("llama-3-8b", "L4")[:-2],
+            "--ttft: is missing; add it, or give a file: -f FILE",
+        ),
         (
             ("--model", "llama-3-8b", "--ttft", "300"),
-            "--gpu, --input-tokens, --output-tokens, --rps: is missing; add it, or give a file: -f FILE",
+            "--gpu, --input-tokens, --output-tokens, --rps: are missing; add them, or give a file: -f FILE",
         ),
         (("-f", "x.yaml", "--rps", "2"), "--rps: has no meaning with -f; leave one of them out"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from firsttoken_operator import cli
 from firsttoken_operator.api.errors import UnreadableDocument
+from firsttoken_operator.cli.output import local_file
 from firsttoken_sizing.errors import UnknownGPU
 
 
@@ -173,7 +175,65 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert process.returncode == 1
 
 
-@pytest.mark.parametrize("arguments", [("gpus",), ("models", "-o", "json")])
+def test_a_mistyped_command_leads_to_the_one_that_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["simulat", "-f", "x.yaml"]) == 2
+    assert capsys.readouterr().err == "firsttoken: no command 'simulat'; did you mean simulate?\n"
+
+
+def options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    return {option: action for action in parser._actions for option in action.option_strings}
+
+
+def test_o_is_a_format_and_out_is_a_file_in_every_command() -> None:
+    (commands,) = (a for a in cli.whole_parser("firsttoken")._actions if isinstance(a, argparse._SubParsersAction))
+    of_command = {name: options(parser) for name, parser in commands.choices.items()}
+
+    formats = {name: found["-o"].choices for name, found in of_command.items() if "-o" in found}
+    assert {"size", "curve", "simulate", "replay", "traffic", "models", "gpus", "top", "explain"} == set(formats)
+    assert all("json" in (choices or ()) for choices in formats.values())
+    files = {name: found["--out"].type for name, found in of_command.items() if "--out" in found}
+    assert {"import", "completion", "curve", "simulate", "replay", "models", "gpus", "top", "explain"} == set(files)
+    assert set(files.values()) == {local_file}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("import", "{}"),
+        ("size", "-f", "x.yaml", "--benchmarks", "{}"),
+        ("size", "-f", "x.yaml", "--plot", "{}"),
+        ("gpus", "--out", "{}"),
+        ("simulate", "-f", "x.yaml", "--trace", "{}"),
+        ("replay", "-f", "x.yaml", "--trace", "{}"),
+        ("emulate", "-f", "{}"),
+    ],
+    ids=" ".join,
+)
+def test_a_url_keeps_its_slashes_and_is_told_how_to_read(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "https://example.com/results.json"
+
+    assert cli.main([argument.format(url) for argument in arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f": {url} is a URL; download it first: curl -fsSLO {url} (see firsttoken {arguments[0]} --help)" in line
+
+
+SIZE = ("size", "--model", "llama-3-8b", "--gpu", "L4", "--input-tokens", "9", "--output-tokens", "9", "--rps", "1")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gpus",),
+        ("models", "-o", "json"),
+        ("traffic", "--average-requests-per-second", "1"),
+        ("completion", "bash"),
+        (*SIZE, "--ttft", "900"),
+        (*SIZE, "--ttft", "900", "-o", "yaml"),
+    ],
+    ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
+)
 def test_a_full_disk_is_told_in_a_line(arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -185,3 +245,9 @@ def test_a_full_disk_is_told_in_a_line(arguments: tuple[str, ...]) -> None:
 
     assert done.stderr == "firsttoken: the answer cannot be written: No space left on device\n"
     assert done.returncode == 1
+
+
+def test_a_full_disk_below_a_file_is_told_with_the_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["gpus", "--out", "/dev/full"]) == 2
+    line = "firsttoken: --out: /dev/full: No space left on device; name a file that can be written\n"
+    assert capsys.readouterr().err == line

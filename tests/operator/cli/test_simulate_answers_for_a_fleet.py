@@ -123,6 +123,8 @@ def test_the_table_and_the_page_are_for_people(capsys: pytest.CaptureFixture[str
     html = page.read_text()
     assert "InFlight batching" in html
     assert "Static batching" in html
+    verdict = html.index('<p class="verdict">SLA kept with 1 replica of 1 x H100-SXM-80GB: TTFT P95 is ')
+    assert html.index("<body>") < verdict < html.rindex("Plotly.newPlot(")
 
 
 @pytest.mark.parametrize(

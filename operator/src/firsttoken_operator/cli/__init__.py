@@ -74,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     command = COMMANDS.get(name) if name is not None else None
+    if command is None and name is not None and (near := _near(name)):
+        return _refuse(f"no command {name!r}; did you mean {near}?")
     try:
         module = None if command is None else _module(command)
         parser, subparsers = _parser(_program())
@@ -141,6 +143,13 @@ def _parser(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.A
 def _program() -> str:
     """`kubectl firsttoken` where kubectl runs this as its plugin, so that usage lines can be pasted."""
     return "kubectl firsttoken" if os.path.basename(sys.argv[0]).startswith("kubectl-") else "firsttoken"
+
+
+def _near(name: str) -> str | None:
+    """The command that a mistyped one most likely is."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, COMMANDS, n=1, cutoff=0.7)), None)
 
 
 def _refuse(problem: str) -> int:

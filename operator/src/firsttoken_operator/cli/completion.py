@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from firsttoken_operator.cli.output import add_file, emit
+from firsttoken_operator.cli.output import add_file, emit, local_file
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -42,7 +42,7 @@ def script(shell: str, called: str) -> str:
             action.choices = names.get(option, action.choices)
         if isinstance(action.metavar, str) and action.metavar.startswith("{"):
             action.choices = action.metavar[1:-1].split(",")
-        if action.type is Path or action.dest == "kubeconfig" or "FILE" in (action.metavar or ""):
+        if action.type is local_file or action.dest == "kubeconfig" or "FILE" in (action.metavar or ""):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     text: str = shtab.complete(parser, shell=shell)
     return text + "\n"

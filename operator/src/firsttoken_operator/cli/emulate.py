@@ -12,9 +12,9 @@ import ipaddress
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firsttoken_operator.cli.output import local_file
 from firsttoken_operator.families import FAMILIES, NIM1
 from firsttoken_sizing.errors import InvalidInput
 
@@ -32,14 +32,16 @@ EXIT_LATE = 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("-f", "--file", type=Path, required=True, help="YAML with the InferenceDeployment to emulate")
+    parser.add_argument(
+        "-f", "--file", type=local_file, required=True, help="YAML with the InferenceDeployment to emulate"
+    )
     parser.add_argument("--name", help="which InferenceDeployment of the file, where it has several")
     parser.add_argument(
         "--runtime", choices=sorted(RUNTIMES), default=NIM1.runtime, help="whose metric names (default: nim)"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one (default: 0)")
-    parser.add_argument("--port-file", type=Path, help="write the port that was bound into this file")
+    parser.add_argument("--port-file", type=local_file, help="write the port that was bound into this file")
     parser.add_argument("--seconds", type=_positive, help="end after this long (fleet: default 300; server: never)")
     parser.add_argument("--max-prefill-tokens", type=int, help="prompt tokens an engine computes in one step")
 
@@ -57,14 +59,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECOND:RATE",
         help="change the rate; repeatable",
     )
-    fleet.add_argument("--trace", type=Path, help="CSV arrival_s,input_tokens,output_tokens in place of --rate")
+    fleet.add_argument("--trace", type=local_file, help="CSV arrival_s,input_tokens,output_tokens in place of --rate")
     fleet.add_argument("--length-cv", type=_rate, default=0.0, help="variation of generated lengths (default: 0)")
     fleet.add_argument("--routing", choices=sorted(ROUTINGS), help="default: traffic.routing")
     fleet.add_argument("--seed", type=int, default=1, help="seed of arrivals, lengths and routing (default: 1)")
     fleet.add_argument("--drain-seconds", type=_rate, default=30.0, help="grace of a terminating pod (default: 30)")
     fleet.add_argument("--gateway-timeout", type=_rate, default=30.0, help="wait for a ready replica (default: 30)")
     fleet.add_argument("--start-when-ready", type=int, default=0, help="traffic waits for so many replicas")
-    fleet.add_argument("--truth", type=Path, help="write what happened to every request here (JSON lines)")
+    fleet.add_argument("--truth", type=local_file, help="write what happened to every request here (JSON lines)")
     fleet.add_argument(
         "--allow-control", action="store_true", help="serve /load and /fault, for tests; loopback addresses only"
     )

@@ -60,7 +60,8 @@ def declared(args: argparse.Namespace) -> Documents | None:
     if args.filename:
         raise InvalidInput(next(iter(given)).name, "has no meaning with -f", "leave one of them out")
     if absent := [flag.name for flag in FLAGS if flag.required and flag not in given]:
-        raise InvalidInput(", ".join(absent), "is missing", "add it, or give a file: -f FILE")
+        which, it = ("are", "them") if len(absent) > 1 else ("is", "it")
+        raise InvalidInput(", ".join(absent), f"{which} missing", f"add {it}, or give a file: -f FILE")
     spec: dict[str, Any] = {}
     for flag, text in given.items():
         *path, last = flag.field.split(".")

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from firsttoken_operator.cli.output import add_file, emit
+from firsttoken_operator.cli.output import add_file, emit, local_file
 from firsttoken_sizing.errors import InvalidInput
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `import`."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="result of a benchmark tool (JSON or CSV)")
+    parser.add_argument(
+        "files", nargs="+", type=local_file, metavar="FILE", help="result of a benchmark tool (JSON or CSV)"
+    )
     add_file(parser)
     declared = parser.add_argument_group(
         "what the files do not say", "Most tools record neither GPU nor parallelism nor precision; nothing is guessed."

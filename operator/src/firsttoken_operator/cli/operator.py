@@ -10,13 +10,16 @@ import argparse
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import Any
+
+from firsttoken_operator.cli.output import local_file
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments. Flags win over the configuration file."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the settings, as the chart renders it")
+    parser.add_argument(
+        "--config", type=local_file, metavar="FILE", help="YAML with the settings, as the chart renders it"
+    )
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",

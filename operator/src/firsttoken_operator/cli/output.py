@@ -15,15 +15,24 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+def local_file(text: str) -> Path:
+    """Read the argument that names a file or folder of this machine: a path would fold the slashes of a URL."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"{text} is a URL; download it first: curl -fsSLO {text}")
+    return Path(text)
+
+
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table", "json", "html")) -> None:
     """Add `-o` and `--out`."""
-    parser.add_argument("-o", "--output", choices=formats, default="table", help="default: table")
+    parser.add_argument("-o", "--output", choices=formats, default="table", help="format of the answer; default: table")
     add_file(parser)
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     """Add `--out`."""
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where the output goes; default: standard output")
+    parser.add_argument(
+        "--out", type=local_file, metavar="FILE", help="where the output goes; default: standard output"
+    )
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

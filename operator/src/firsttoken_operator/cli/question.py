@@ -14,7 +14,8 @@ from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.flags import declared
+from firsttoken_operator.cli.flags import FLAGS, declared
+from firsttoken_operator.cli.output import local_file
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Arrivals, Percentile
@@ -47,14 +48,23 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         " - reads standard input; may be repeated",
     )
     parser.add_argument(
-        "--benchmarks", type=Path, metavar="DIR-or-FILE", help="more BenchmarkProfiles: a YAML file or a folder of them"
+        "--benchmarks",
+        type=local_file,
+        metavar="DIR-or-FILE",
+        help="more BenchmarkProfiles: a YAML file or a folder of them",
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `-f`, `--benchmarks`, `--arrivals` and `--percentile`."""
     add_files(parser)
-    add_word(parser, "--arrivals", Arrivals, "instead of spec.sizing.arrivals")
+    add_word(
+        parser,
+        "--arrivals",
+        Arrivals,
+        "users that come independently of each other, or clients that wait for their answers;"
+        " default: spec.sizing.arrivals, which is Poisson where it is absent",
+    )
     add_word(parser, "--percentile", Percentile, "instead of the percentile of every limit")
 
 
@@ -79,7 +89,13 @@ def read(args: argparse.Namespace) -> Sources:
 
 def _loaded(args: argparse.Namespace) -> Documents:
     if args.filename is None:
-        raise InvalidInput("--filename", "is missing", "name a file: -f FILE")
+        in_a_line = hasattr(args, FLAGS[0].field)
+        flags = " ".join(f"{flag.name} {flag.metavar}" for flag in FLAGS if flag.required)
+        raise InvalidInput(
+            "--filename",
+            "is missing",
+            "name a file: -f FILE" + (f"; or say it in a line: {flags}" if in_a_line else ""),
+        )
     for name in args.filename:
         if "://" in name:
             raise InvalidInput("--filename", f"{name} is a URL", f"pipe it in: curl -fsSL {name} | firsttoken ... -f -")
@@ -108,16 +124,21 @@ def title(deployment: InferenceDeployment) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
-def tell_if_slow(less: str) -> None:
-    """Say on stderr that a simulation will be slow, and which argument makes `less` of it."""
+def tell_if_slow(less: str, seconds: float = 0.0) -> None:
+    """Say on stderr that a simulation will be slow, which argument makes `less` of it, and the time where it is long.
+
+    `seconds`: roughly what it takes in plain Python, where that is known beforehand.
+    """
     # NB: imported here, because it imports numba where that is installed, which takes longer than a refusal should.
     from firsttoken_sizing.simulation.compiled import IS_COMPILED
 
     if not IS_COMPILED:
+        time = f", about {math.ceil(seconds / 60)} minutes" if seconds > 60 else ""
         print(
-            "firsttoken: numba is not installed, so this runs in plain Python, hundreds of times as long;"
+            f"firsttoken: numba is not installed, so this runs in plain Python{time}, hundreds of times as long;"
             f" pip install 'firsttoken[simulation]', or use a smaller {less}",
             file=sys.stderr,
+            flush=True,
         )
 
 

@@ -13,20 +13,21 @@ import re
 import sys
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 from firsttoken_lab.replay.compare import NAMES, Comparison, compare, scene_of
 from firsttoken_lab.replay.report import comparison_json, comparison_table
 from firsttoken_lab.replay.setting import setting_of
 from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic, sample_traffic
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.output import add_output, emit, emit_tables
+from firsttoken_operator.cli.output import add_output, emit, emit_tables, local_file
 from firsttoken_operator.cli.question import add_files, check_number, check_seed, only_one, read, tell_if_slow, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
 
 _COLD_START_SECONDS = 180.0
+_CLAIRVOYANT_PLAIN_SECONDS, _POLICY_PLAIN_SECONDS = 0.01, 0.0015
+"""Seconds a request in plain Python: of the reference, which learns and plays again, and of a policy."""
 _LONGEST_COLD_START_SECONDS = 86400.0
 _SINCE = "7d"
 _SECONDS_OF = {"m": 60, "h": 3600, "d": 86400}
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     parser.add_argument(
         "--trace",
-        type=Path,
+        type=local_file,
         metavar="FILE",
         help="requests arrival_s,input_tokens,output_tokens or a series t,rps[,mean_in,mean_out] (CSV, plain or gzip);"
         " default: a made-up hour whose busiest minute is the declared peak",
@@ -106,7 +107,10 @@ def run(args: argparse.Namespace) -> int:
         traffic = sample_traffic(setting.peak_requests_per_second, lengths, shaping)
     if args.start is not None:
         traffic = replace(traffic, start_epoch_seconds=_epoch_seconds(args.start))
-    tell_if_slow("--rate-scale")
+    policies = len(args.policy or NAMES)
+    seconds = len(traffic.requests) * (_CLAIRVOYANT_PLAIN_SECONDS + policies * _POLICY_PLAIN_SECONDS)
+    # NB: two digits are what such a guess is worth, and what a person types.
+    tell_if_slow(f"--rate-scale, such as {min(1.0, 60 * args.rate_scale / seconds):.1g}", seconds)
     _progress(f"{traffic.name}: {len(traffic.requests)} requests, {traffic.left_out} left out that no replica holds")
     scene = scene_of(traffic, setting, args.cold_start_seconds, args.seed, args.failures_per_day)
     _print(title(deployment), compare(scene, args.policy, _progress), args)

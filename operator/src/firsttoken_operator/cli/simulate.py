@@ -11,10 +11,9 @@ import importlib
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.cli.output import add_output, emit, emit_tables, write
+from firsttoken_operator.cli.output import add_output, emit, emit_tables, local_file, write
 from firsttoken_operator.cli.question import (
     Sources,
     add_files,
@@ -51,7 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_word(parser, "--batching", Batching, "default: as sized")
     add_word(parser, "--arrivals", Process, "default: as sized (spec.sizing.arrivals)")
     parser.add_argument(
-        "--trace", type=Path, metavar="FILE", help="requests arrival_s,input_tokens,output_tokens (CSV, plain or gzip)"
+        "--trace",
+        type=local_file,
+        metavar="FILE",
+        help="requests arrival_s,input_tokens,output_tokens (CSV, plain or gzip)",
     )
     parser.add_argument("--rate", type=float, metavar="R", help="requests/s of the whole fleet; default: the peak")
     parser.add_argument(
@@ -66,7 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     add_output(parser)
-    parser.add_argument("--requests", type=Path, metavar="FILE.csv", help="also write every request as a line of CSV")
+    parser.add_argument(
+        "--requests", type=local_file, metavar="FILE.csv", help="also write every request as a line of CSV"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ import yaml
 from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.flags import add_flags
-from firsttoken_operator.cli.output import write
+from firsttoken_operator.cli.output import local_file, write
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
 from firsttoken_sizing import size
@@ -46,10 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken size`."""
     add_arguments(parser)
     add_flags(parser)
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    formats, explanation = ("table", "json", "yaml"), "format of the answer; default: table"
+    parser.add_argument("-o", "--output", type=_format, choices=formats, default="table", help=explanation)
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=local_file,
         metavar="FILE.html|.png",
         help="also draw latency against the rate of one replica (extra `plots`)",
     )
@@ -67,6 +68,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_documents(answers, args.output)
     return 0 if all(answer.sizing.feasible for answer in answers) else INFEASIBLE
+
+
+def _format(text: str) -> str:
+    if text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text} is no format; the length of an answer is --output-tokens")
+    return text
 
 
 def _picture_format(file: Path) -> PictureFormat:
