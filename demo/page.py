@@ -122,13 +122,19 @@ def _figure(scenario: Scenario, expected: Expectation, record: Record, highest_t
         go.Scatter(x=at, y=sized, name="sized for the load", line={"color": "#bf8700", "dash": "dot"}), row=2, col=1
     )
     for replicas, label in ((expected.replica_limit, "burst headroom"), (expected.replicas_for_peak, "declared peak")):
-        figure.add_hline(y=replicas, line_dash="dash", line_color=GRAY, annotation_text=label, row=2, col=1)
+        # NB: at the left, where the replicas are far below.
+        figure.add_hline(
+            y=replicas, line_dash="dash", line_color=GRAY, row=2, col=1,
+            annotation_text=label, annotation_position="top left",
+        )  # fmt: skip
     ttft = [s.ttft_p95_milliseconds for s in record.samples]
     figure.add_trace(go.Scatter(x=at, y=ttft, name="TTFT P95", line={"color": "#cf222e"}), row=3, col=1)
     figure.add_hline(y=sla, line_dash="dash", line_color=GRAY, row=3, col=1)
+    # NB: without a drag mode a finger scrolls the page.
     figure.update_layout(
-        template="plotly_white", height=760, margin={"t": 40, "b": 40, "l": 50, "r": 10}, legend={"orientation": "h"}
-    )
+        template="plotly_white", height=760, margin={"t": 40, "b": 40, "l": 50, "r": 10}, legend={"orientation": "h"},
+        dragmode=False,
+    )  # fmt: skip
     # The same axes in both, or the eye compares nothing.
     figure.update_yaxes(rangemode="tozero", row=1, col=1)
     figure.update_yaxes(range=[0, 1.08 * expected.replica_limit], row=2, col=1)

@@ -183,3 +183,5 @@ def test_the_page_stands_alone_and_shows_both_runs(tmp_path: Path) -> None:
     assert "<td>18,600</td>" in text
     assert "<script src=" not in text
     assert page.stat().st_size < 1.5e6
+    assert text.count('"dragmode":false') == 2, "a finger scrolls the page"
+    assert "width=device-width" in text

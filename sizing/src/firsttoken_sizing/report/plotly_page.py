@@ -59,7 +59,7 @@ if (window.innerWidth < 700) {
   const words = plot.layout.annotations || [];
   Plotly.relayout(plot, {
     "legend.orientation": "v", "legend.x": 0, "legend.font.size": 10, "margin.l": 50, "margin.r": 5, "dragmode": false,
-    "annotations": words.map(a => ({...a, text: wrapped(a.text), font: {...a.font, size: 10}}))
+    "annotations": words.map(a => ({...a, text: wrapped(a.text), align: "left", font: {...a.font, size: 10}}))
   }).then(() => {
     const t = plot._fullLayout._size.t, entries = plot._fullLayout.legend._height || 0;
     const inner = plot.layout.height - t - below, height = t + inner + below + entries;
