@@ -23,7 +23,7 @@ from firsttoken_sizing.simulation.subject import Subject, subject_of
 from tests.fixtures.worked_examples import call_center
 
 SHARE = 0.904
-"""Of the stable rate: a little more than the largest utilization that is sized for."""
+"""Share of the stable rate: a little more than the largest utilization that is sized for."""
 POISSON = (
     "Poisson: where the mean is above the P95, fewer than 5 % of the requests wait so long that they lift it:"
     " those that come while every slot of the batch is taken, or in the middle of a long prompt."

@@ -53,7 +53,7 @@ def figure(curves: int) -> Figure:
 
 
 def seen(page: str, file: Path) -> dict[str, Any]:
-    """What a browser of a phone's width shows of a page."""
+    """Measure a page in a browser of a phone's width."""
     file.write_text(page.replace("</body>", PROBE), encoding="utf-8")
     options = ("--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={WIDTH},844", "--dump-dom")
     profile = file.parent / "profile"

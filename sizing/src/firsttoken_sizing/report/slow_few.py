@@ -19,7 +19,7 @@ _WHO = {
 }
 
 Shown = tuple[Arrivals, Percentile, Latency]
-"""What a report shows of one latency at one load, with its mean."""
+"""One latency of a report at one load, with its mean and the statistic that stands beside it."""
 
 
 def remarks(shown: Iterable[Shown]) -> tuple[str, ...]:
