@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.docs.pages import ROOT, Block, blocks
+from tests.docs.pages import ROOT, Block, save_files
 
 ELLIPSIS = "..."
 COLUMNS = "100"
@@ -46,9 +46,7 @@ def prepare(page: Path, folder: Path) -> None:
     """Make the folder in which the commands of a page run."""
     for name in LINKED:
         (folder / name).symlink_to(ROOT / name)
-    for block in blocks(page, "yaml"):
-        if block.file is not None:
-            (folder / block.file).write_text(block.text, encoding="utf-8")
+    save_files(page, folder)
 
 
 def run(session: list[Command], folder: Path) -> list[tuple[str, ...]]:

@@ -46,6 +46,23 @@ def blocks(page: Path, *languages: str) -> list[Block]:
     ]
 
 
+def blocks_below(page: Path, heading: str, *languages: str) -> list[Block]:
+    """The blocks of a page between a heading and the next one, in any of these languages."""
+    text = page.read_text(encoding="utf-8")
+    hidden = _FENCE.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
+    starts = [hidden.count("\n", 0, found.start()) + 1 for found in _HEADING.finditer(hidden)]
+    begin = text.splitlines().index(heading) + 1
+    end = min((start for start in starts if start > begin), default=len(text))
+    return [block for block in blocks(page, *languages) if begin < block.line < end]
+
+
+def save_files(page: Path, folder: Path) -> None:
+    """Save the YAML blocks of a page that have a file name."""
+    for block in blocks(page, "yaml"):
+        if block.file is not None:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
 def links(page: Path) -> list[str]:
     """Targets of all links and images outside of fenced blocks."""
     prose = _FENCE.sub("", page.read_text(encoding="utf-8"))

@@ -18,10 +18,10 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.docs.pages import ROOT
+from tests.fixtures.definitions import POD_MONITORS
 from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
-from tests.operator.act.test_rendering_never_touches_replicas import POD_MONITOR_CRD
 from tests.operator.run.process import installed
 from tools.cluster import Cluster, wait_until
 
@@ -85,7 +85,7 @@ def rendering(name: str = "chat", namespace: str = "team", *, uid: str = "1-1", 
 @pytest.fixture(scope="module")
 def operator(control_plane: Path) -> Iterator[Operator]:
     with installed(nodes=1) as (cluster, account):
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITOR_CRD))
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
         cluster.wait_until_established()
         for name, label in (("team", "firsttoken.dev/render=true"), ("wide", "firsttoken.dev/scale=true")):
             cluster.kubectl("create", "namespace", name)

@@ -14,6 +14,7 @@ from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Reason
 from firsttoken_sizing.profile import ConfigurationKey
+from tests.fixtures.definitions import POD_MONITORS
 from tests.operator.act.objects import NAMESPACE, infd, scale_to, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tools.cluster import Cluster
@@ -21,24 +22,6 @@ from tools.cluster import Cluster
 pytestmark = pytest.mark.cluster
 
 KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "FP8")
-POD_MONITOR_CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "podmonitors.monitoring.coreos.com"},
-    "spec": {
-        "group": "monitoring.coreos.com",
-        "scope": "Namespaced",
-        "names": {"kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 def nim(name: str, **runtime: Any) -> dict[str, Any]:
@@ -160,7 +143,7 @@ async def test_a_pod_monitor_is_made_where_its_definition_is_installed(
 ) -> None:
     live = await api.create(nim("monitored"))
     await renderer.render(rendering(live), 1)
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITOR_CRD))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
     cluster.wait_until_established()
     await renderer.render(rendering(live), 1)
     monitor = await api.read(ObjectRef("monitoring.coreos.com/v1", "PodMonitor", NAMESPACE, "monitored"))
