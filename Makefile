@@ -14,7 +14,7 @@ DEMO_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults check pure-tests lint demo control-plane image node node-parts crds release clean
+.PHONY: help test test-faults check pure-tests lint demo cluster control-plane image node node-parts crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -44,6 +44,9 @@ lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 
 demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane)  ## A burst, live, in six minutes
 	$(BIN)/python -m demo $(DEMO_ARGS)
+
+cluster: control-plane  ## A cluster of one's own to try things on, with emulated GPUs, until Ctrl-C
+	@$(BIN)/python -m tools.cluster.hold
 
 control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubectl
 	@$(BIN)/python -m tools.cluster

@@ -14,7 +14,7 @@ from tools.cluster.emulation import GpuServers
 from tools.cluster.local_cluster import Cluster
 from tools.cluster.ports import PortLease, lease_port
 from tools.cluster.process import Component, ComponentFailedError
-from tools.cluster.progress import SetupError, exit_status, report, run_with_progress
+from tools.cluster.progress import SetupError, exit_status, report, run_with_progress, under_way
 from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import helm, kubectl
 from tools.cluster.waiting import wait_until, wait_until_established
@@ -37,6 +37,7 @@ __all__ = [
     "lease_port",
     "report",
     "run_with_progress",
+    "under_way",
     "wait_until",
     "wait_until_established",
 ]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 TICK_SECONDS = 5.0
@@ -29,9 +31,7 @@ def run_with_progress(
 
     Raises `SetupError` with the end of its output where it cannot be started or does not exit 0.
     """
-    started = time.monotonic()
-    report(f"{what} ...")
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+    with under_way(what), tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
                 [str(part) for part in command],
@@ -45,12 +45,7 @@ def run_with_progress(
             raise SetupError(f"{what}: {command[0]}: {error.strerror}") from error
         with process:
             try:
-                while True:
-                    try:
-                        code = process.wait(TICK_SECONDS)
-                        break
-                    except subprocess.TimeoutExpired:
-                        report(f"  {what}: {time.monotonic() - started:.0f} s so far")
+                code = process.wait()
             except BaseException:
                 process.kill()
                 raise
@@ -60,8 +55,27 @@ def run_with_progress(
             errors.seek(0)
             lines = [*printed.splitlines(), *errors.read().decode(errors="replace").splitlines()][-SHOWN_LINES:]
             raise SetupError(f"{what}: {command[0]} exited with code {code}\n" + "\n".join(lines))
-    report(f"  {what}: done in {time.monotonic() - started:.1f} s")
     return printed
+
+
+@contextmanager
+def under_way(what: str) -> Iterator[None]:
+    """Report that `what` begins, every few seconds that it goes on, and how long it took unless it failed."""
+    started, over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not over.wait(TICK_SECONDS):
+            report(f"  {what}: {time.monotonic() - started:.0f} s so far")
+
+    report(f"{what} ...")
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        over.set()
+        telling.join()
+    report(f"  {what}: done in {time.monotonic() - started:.1f} s")
 
 
 def exit_status(make: Callable[[], None]) -> int:

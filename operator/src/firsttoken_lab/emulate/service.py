@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 
 from kubernetes.aio import client, config
@@ -34,7 +35,7 @@ async def run_fleet(
     `start_when_ready`: replicas that must be ready before the traffic begins.
     """
     stop = stop_on_signals()
-    await config.load_kube_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
+    await _load_configuration(kubeconfig)
     async with client.ApiClient() as api:
         following = asyncio.create_task(PodFollower(api, namespace, deployment, fleet.follow).run())
         app = FleetEndpoints(fleet, allow_control=allow_control).application()
@@ -48,6 +49,15 @@ async def run_fleet(
                 await following
             await runner.cleanup()
     fleet.finish()
+
+
+async def _load_configuration(kubeconfig: str | None) -> None:
+    """Server and credentials from a kubeconfig; in a pod that has none, of its service account."""
+    in_pod = "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
+    if kubeconfig is None and in_pod:
+        config.load_incluster_config()  # type: ignore[no-untyped-call]
+    else:
+        await config.load_kube_config(config_file=kubeconfig)  # type: ignore[no-untyped-call]
 
 
 async def _pump(fleet: Fleet, start_when_ready: int, stop: asyncio.Event, following: asyncio.Task[None]) -> None:

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     fleet = parser.add_argument_group("fleet", "engines for the ready pods of a Deployment, and the traffic to them")
     fleet.add_argument("--fleet", action="store_true", help="emulate a fleet in place of one server")
-    fleet.add_argument("--kubeconfig", help="kubeconfig of the cluster (default: the usual places)")
+    fleet.add_argument("--kubeconfig", help="of the cluster (default: the usual places, or the pod's account)")
     fleet.add_argument("--namespace", help="namespace of the Deployment (default: the InferenceDeployment's)")
     fleet.add_argument("--deployment", help="Deployment to follow (default: targetRef, else the resource's name)")
     fleet.add_argument("--rate", type=_rate, help="requests a second (default: the declared average, else the peak)")
