@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,17 +20,21 @@ import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
+from demo.chart import SYSTEM_NAMESPACE
 from demo.declared import INDEPENDENT_USERS, declare
 from demo.live import live_display, render_verdict
 from demo.page import write_page
 from demo.record import Record, Sample
 from demo.scenario import BUSY_HOUR, Expectation, Scenario
-from demo.stage import EXAMPLE, ROOT, SYSTEM_NAMESPACE, Place, Stage, prometheus_options
+from demo.stage import EXAMPLE, ROOT, Place, Stage, prometheus_options
 from demo.verdict import cannot_pass, judge
 from demo.watching import TargetWatch, take_sample
-from tools.cluster import Cluster, SetupError
+from tools.cluster import Cluster, SetupError, under_way
 
 SAMPLE_SECONDS = 0.5
+START_SECONDS = 120.0
+OPERATORS = 2
+"""Pods of the release, where there is one: as the chart has it."""
 ARTIFACTS = ROOT / "artifacts"
 FAILURES = (SetupError, RuntimeError, TimeoutError, ApiException, urllib3.exceptions.HTTPError)
 """Failures of a cluster, told in one line each. `RuntimeError` is kubectl's complaint, or a part that ended."""
@@ -48,12 +52,24 @@ def main() -> int:
         default=(None, None),
         help="where a Prometheus of your own looks for the emulated fleets",
     )
+    parser.add_argument(
+        "--fleet-address",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where they listen, for a Prometheus that is not on this machine (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--image",
+        default="",
+        help="image of firsttoken, on a cluster of your own with real nodes: the chart installs the operator, and the"
+        " pods of both fleets run it",
+    )
     parser.add_argument("--page", type=Path, default=ARTIFACTS / "demo.html", help="where the HTML page goes")
     arguments = parser.parse_args()
     console, scenario = Console(), BUSY_HOUR
     arguments.page.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _runs(scenario, console, arguments.fleet_ports) as (scaled, frozen, identity):
+        with _runs(scenario, console, arguments) as (scaled, frozen, identity):
             expected = scaled.stage.expectation()
             _play(scaled, frozen, identity, expected, console, freeze=arguments.freeze)
     except FAILURES as error:
@@ -93,11 +109,12 @@ class Run:
 
 
 @contextmanager
-def _runs(scenario: Scenario, console: Console, fleet_ports: Sequence[int | None]) -> Iterator[tuple[Run, Run, Path]]:
+def _runs(scenario: Scenario, console: Console, arguments: argparse.Namespace) -> Iterator[tuple[Run, Run, Path]]:
     """Both fleets on the user's cluster or on a local one, and the kubeconfig that the operator runs under."""
     kubeconfig, prometheus_url = os.environ.get("KUBECONFIG"), os.environ.get("PROMETHEUS_URL")
+    fleet_ports, address = arguments.fleet_ports, arguments.fleet_address
     if kubeconfig and prometheus_url:
-        place = Place(Path(kubeconfig), prometheus_url, ARTIFACTS)
+        place = Place(Path(kubeconfig), prometheus_url, ARTIFACTS, image=arguments.image, fleet_address=address)
         with _staged(place, scenario, fleet_ports) as (scaled, frozen):
             urls = " and ".join(run.stage.discovery_url for run in (scaled, frozen))
             console.print(f"Prometheus must discover the emulated fleets at {urls}")
@@ -106,8 +123,11 @@ def _runs(scenario: Scenario, console: Console, fleet_ports: Sequence[int | None
             console.print(f"left in the cluster: the custom resource definitions, {', '.join(names)}")
         return
     options = prometheus_options(scenario)
-    console.print("starting a local control plane: API server, scheduler, 8 servers with 8 GPUs each, Prometheus")
-    with Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options) as cluster:
+    with ExitStack() as parts:
+        with under_way("local control plane: API server, scheduler, 8 servers with 8 GPUs each, Prometheus"):
+            cluster = parts.enter_context(
+                Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options)
+            )
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
         with _staged(place, scenario, fleet_ports) as (scaled, frozen):
             for run in (scaled, frozen):
@@ -125,23 +145,29 @@ def _staged(place: Place, scenario: Scenario, fleet_ports: Sequence[int | None])
         Stage(place, scenario, example=example, fleet_port=fleet_ports[0]) as scaled,
         Stage(beside, scenario, example=same, fleet_port=fleet_ports[1]) as frozen,
     ):
-        scaled.set_up()
-        frozen.declare()
+        with under_way("definitions, rights and two deployments"):
+            scaled.set_up()
+            frozen.declare()
         yield Run(scaled), Run(frozen)
 
 
 def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, console: Console, *, freeze: bool) -> None:
     runs, scenario = (scaled, frozen), scaled.stage.scenario
     watching = [TargetWatch(run.stage, run.record) for run in runs]
-    console.print(f"waiting for {scenario.initial_replicas} replicas of both fleets to load their model")
-    for run in runs:
-        run.stage.wait_until_ready(60 + scenario.scaled(scenario.cold_start_seconds))
-    console.print("starting the operator and the traffic")
-    scaled.stage.start_operator(identity, advisory=freeze)
-    for run in runs:
-        run.stage.begin_fleet(scenario.phases, scenario.duration_seconds)
+    with under_way(f"{scenario.initial_replicas} replicas of both fleets load their model"):
+        for run in runs:
+            run.stage.wait_until_ready(START_SECONDS + scenario.scaled(scenario.cold_start_seconds))
+    with under_way("operator"):
+        if scaled.stage.place.image:
+            scaled.stage.release(replicas=OPERATORS, advisory=freeze)
+        else:
+            scaled.stage.start_operator(identity, advisory=freeze)
+    with under_way("traffic"):
+        for run in runs:
+            run.stage.begin_fleet(scenario.phases, scenario.duration_seconds)
+        for run in runs:
+            run.stage.wait_for_fleet()
     for run, watch in zip(runs, watching, strict=True):
-        run.stage.wait_for_fleet()
         stats = run.stage.stats()
         assert stats is not None, "the fleet was just seen"
         watch.start_clock(time.monotonic() - stats["elapsedSeconds"])

@@ -20,7 +20,10 @@ from typing import Any, Self
 import yaml
 from kubernetes import client, config
 
+from demo import chart
+from demo.chart import SYSTEM_NAMESPACE
 from demo.scenario import Expectation, Phase, Scenario
+from demo.target import target_manifest
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_sizing import Sizing, size
@@ -28,7 +31,6 @@ from tools.cluster import (
     Component,
     PortLease,
     PrometheusOptions,
-    helm,
     kubectl,
     lease_port,
     wait_until,
@@ -37,13 +39,6 @@ from tools.cluster import (
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "call-center.yaml"
-CHART = ROOT / "helm" / "firsttoken"
-SYSTEM_NAMESPACE = "firsttoken-system"
-INSTALLED_KINDS = {
-    "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-}  # fmt: skip
-"""Kinds of the chart that are applied: all but the operator's own Deployment, which runs here as a process."""
 FLEET_START_SECONDS = 120.0
 """The first one after an installation compiles the simulation."""
 STOP_SECONDS = 20.0
@@ -57,6 +52,11 @@ class Place:
     kubeconfig: Path
     prometheus_url: str
     folder: Path
+    image: str = ""
+    """Image of firsttoken, where pods are real: the operator is a release of the chart, and every replica a pod of it.
+    Empty: pods on paper, and the operator is a process here."""
+    fleet_address: str = "127.0.0.1"
+    """Address here at which the emulated fleets listen, for Prometheus."""
 
 
 def prometheus_options(scenario: Scenario) -> PrometheusOptions:
@@ -110,7 +110,7 @@ class Stage:
     @property
     def discovery_url(self) -> str:
         """URL at which Prometheus finds the fleet's pods (HTTP service discovery)."""
-        return f"http://127.0.0.1:{self._fleet_port}/sd"
+        return f"http://{self.place.fleet_address}:{self._fleet_port}/sd"
 
     @property
     def operator_url(self) -> str:
@@ -119,19 +119,22 @@ class Stage:
 
     def set_up(self) -> None:
         """Install the chart's resources and rights, the custom resources, and what they point at."""
-        rendered = subprocess.run(
-            [helm(), "template", "firsttoken", CHART, "--namespace", SYSTEM_NAMESPACE, "--set", "render.enabled=true"],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
-        parts = [d for d in yaml.safe_load_all(rendered) if d and d["kind"] in INSTALLED_KINDS]
-        self.apply([_namespace(SYSTEM_NAMESPACE), *parts])
+        if self.place.image:
+            self.release(replicas=0)
+        else:
+            self.apply([_namespace(SYSTEM_NAMESPACE), *chart.definitions_and_rights()])
         wait_until_established(self.kubectl)
         self.declare()
 
     def declare(self) -> None:
         """Apply the custom resources and what they point at."""
-        target = [self._target_manifest()] if self.deployment.spec.target_ref is not None else []
-        self.apply([_namespace(self.namespace), *target])
+        manifests = [_namespace(self.namespace)]
+        if self.deployment.spec.target_ref is not None:
+            gpus, image = self.expectation().gpus_per_replica, self.place.image
+            manifests.append(
+                target_manifest(self.target, self.namespace, self.scenario, gpus_per_replica=gpus, image=image)
+            )
+        self.apply(manifests)
         self.kubectl("apply", "-f", str(self.example))
 
     def wait_until_ready(self, seconds: float) -> None:
@@ -160,6 +163,15 @@ class Stage:
         return size(sizing_request(self.deployment, self.documents.pools, self.documents.benchmarks))
 
     # -- the actors -------------------------------------------------------------------------------------------------
+
+    def release(self, *, replicas: int, advisory: bool = False) -> None:
+        """Install the chart, or upgrade it, with so many operators in pods of their own; wait until they are ready."""
+        place = self.place
+        chart.install(
+            self._environment(), self.scenario, place.image, place.prometheus_url, replicas=replicas, advisory=advisory
+        )
+        status = ("rollout", "status", f"deployment/{chart.RELEASE}", f"--timeout={chart.ROLLOUT_SECONDS}s")
+        self.kubectl("-n", SYSTEM_NAMESPACE, *status, timeout_seconds=2 * chart.ROLLOUT_SECONDS)
 
     def start_operator(
         self,
@@ -212,7 +224,7 @@ class Stage:
         arguments: list[str | Path] = [
             "emulate", "-f", self.example, "--fleet", "--runtime", runtime, "--kubeconfig", self.place.kubeconfig,
             "--rate", f"{first.requests_per_second:g}", "--seconds", f"{seconds:g}",
-            "--seed", str(self.scenario.seed), "--port", str(self._fleet_port),
+            "--seed", str(self.scenario.seed), "--host", self.place.fleet_address, "--port", str(self._fleet_port),
             "--truth", self.place.folder / "truth.jsonl",
         ]  # fmt: skip
         for phase in later:
@@ -299,40 +311,24 @@ class Stage:
         name, patch = self.deployment.metadata.name, json.dumps({"spec": spec})
         self.kubectl("-n", self.namespace, "patch", "infd", name, "--type=merge", "-p", patch)
 
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 60.0) -> str:
         """Run the real kubectl as administrator and return its output."""
         done = subprocess.run(
-            [kubectl(), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60,
-            env=os.environ
-            | {"KUBECONFIG": str(self.place.kubeconfig), "KUBECACHEDIR": str(self.place.folder / "kubectl-cache")},
+            [kubectl(), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=timeout_seconds,
+            env=self._environment(),
         )  # fmt: skip
         if done.returncode != 0:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
+    def _environment(self) -> dict[str, str]:
+        place = self.place
+        return os.environ | {"KUBECONFIG": str(place.kubeconfig), "KUBECACHEDIR": str(place.folder / "kubectl-cache")}
+
     def apply(self, documents: list[dict[str, Any]]) -> None:
         """Apply manifests as administrator."""
         # NB: a second run on the same cluster finds replicas owned by the operator; the scene is set anew all the same.
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(documents))
-
-    def _target_manifest(self) -> dict[str, Any]:
-        labels = {"app.kubernetes.io/name": self.target}
-        gpus = self.expectation().gpus_per_replica
-        ready_after = f"{self.scenario.scaled(self.scenario.cold_start_seconds):g}s"
-        container = {"name": "nim", "image": "example.com/nim:1", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": self.target, "namespace": self.namespace},
-            "spec": {
-                "replicas": self.scenario.initial_replicas,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels, "annotations": {"firsttoken.dev/ready-after": ready_after}},
-                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 30},
-                },
-            },
-        }
 
 
 def _namespace(name: str) -> dict[str, Any]:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from demo.scenario import Scenario
-from demo.stage import ROOT, prometheus_options
+from demo.stage import prometheus_options
+from tests.demo.made import LONGEST_SILENCE_SECONDS, make_demo
 from tools.cluster import Cluster, lease_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-
-
-def make_demo(*, arguments: str = "", environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = ["make", "demo", f"DEMO_ARGS={arguments}"]
-    own_cluster = ("KUBECONFIG", "PROMETHEUS_URL")  # a developer's own must never be played on by a test
-    clean = {k: v for k, v in os.environ.items() if k not in own_cluster} | (environment or {})
-    done = subprocess.run(command, cwd=ROOT, env=clean, capture_output=True, text=True, check=False)
-    print(done.stdout, done.stderr)
-    return done
 
 
 @pytest.mark.timeout(600)
@@ -34,11 +24,12 @@ def test_the_demo_passes_and_leaves_its_page(tmp_path: Path) -> None:
     done = make_demo(arguments=f"--page {page}")
     took_seconds = time.monotonic() - began
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, done.said
     assert took_seconds < 360, "it promises to take less than 6 minutes"
-    rows = re.findall(r"^\d+  \d+  \d+  \d+  \d+  (?:\d+ ms|-)  300 ms .*  4  [\d,]+ ms ", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^\d+  \d+  \d+  \d+  \d+  (?:\d+ ms|-)  300 ms .*  4  [\d,]+ ms ", done.said, re.MULTILINE)
     assert len(rows) > 45, "a row of both fleets every five seconds, without a terminal as well"
-    assert "PASSED" in done.stdout
+    assert "PASSED" in done.said
+    assert done.silence_seconds < LONGEST_SILENCE_SECONDS
     assert "firsttoken demo: <span class=passed>" in page.read_text()
 
 
@@ -57,7 +48,7 @@ def test_on_a_users_own_cluster_a_frozen_scaler_fails_the_demo(tmp_path: Path) -
         lease.release()
 
     # make turns the demo's exit status 1 into its own 2.
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Error 1" in done.stderr
-    assert "FAILED" in done.stdout
+    assert done.returncode == 2, done.said
+    assert "Error 1" in done.said
+    assert "FAILED" in done.said
     assert "firsttoken demo: <span class=failed>" in page.read_text()

@@ -63,6 +63,16 @@ class Node:
         enter = ["nsenter", "--target", pid, "--mount", "--net", "--cgroup", "--pid", "--uts", "--ipc", "--"]
         return ["sh", "-c", script, self.folder, *enter, *command]
 
+    def in_network(self, *command: str | Path) -> list[str | Path]:
+        """A command line that runs `command` on this machine, but in the node's network."""
+        pid = (self.folder / "init.pid").read_text()
+        return ["nsenter", "--target", pid, "--net", "--", *command]
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, for programs in the node's network."""
+        return self._kubeconfig("admin")
+
     def run(
         self, *command: str | Path, stdin: str | None = None, check: bool = True, timeout_seconds: float = 120.0
     ) -> subprocess.CompletedProcess[str]:
@@ -127,7 +137,7 @@ class Node:
         self._wait("containerd answers", "ctr", "version")
         self._import([programs / "pause", servers / "prometheus"])
         self._wait("the API server is ready", kubectl(), "get", "--raw", "/readyz")
-        kubeconfig = self._kubeconfig("admin")
+        kubeconfig = self.kubeconfig
         self._run(servers / "kube-controller-manager", control.kube_controller_manager(PORTS, data, keys, kubeconfig))
         self._run(servers / "kube-scheduler", control.kube_scheduler(PORTS, data, kubeconfig))
         config = self.folder / "kubelet.yaml"
@@ -165,7 +175,7 @@ class Node:
         documents = {
             "kubelet.yaml": yaml.safe_dump(components.kubelet_config(data, keys)),
             "kube-proxy.yaml": yaml.safe_dump(components.kube_proxy_config(self._kubeconfig(KUBE_PROXY))),
-            "Corefile": components.corefile(self._kubeconfig("admin")),
+            "Corefile": components.corefile(self.kubeconfig),
             "containerd.toml": components.containerd_config(data),
             "data/cni/10-bridge.conflist": json.dumps(components.network_config(data)),
             "data/resolv.conf": "",
@@ -194,7 +204,7 @@ class Node:
     def _environment(self) -> dict[str, str]:
         return {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "KUBECONFIG": str(self._kubeconfig("admin")),
+            "KUBECONFIG": str(self.kubeconfig),
             "HOME": "/root",
             "TMPDIR": "/tmp",
         }
