@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -27,13 +27,17 @@ def equipped(environment: Mapping[str, str]) -> dict[str, str]:
 class Reader:
     """One who follows `page` in a shell of `folder`. What was started there ends with the block."""
 
-    def __init__(self, page: Path, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, page: Path, folder: Path, environment: Mapping[str, str], *, shell: Sequence[str | Path] = ("bash",)
+    ) -> None:
+        """`shell`: how a bash is started, where that is not here."""
         self.page, self.folder, self.environment = page, folder, dict(environment)
+        self._command = [*shell, "-e", "-o", "pipefail"]
 
     def __enter__(self) -> Self:
         self._output = tempfile.NamedTemporaryFile()
         self._shell = subprocess.Popen(
-            ["bash", "-e", "-o", "pipefail"],
+            self._command,
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.PIPE,
