@@ -90,8 +90,9 @@ def changed(good: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 class BadObject:
     """A good object with something wrong, and what is said about it.
 
-    `server` is the API server's text where it is not `problem; fix`; `rules_skipped`: it adds that CEL rules were not
-    evaluated; `required`: it calls the field missing rather than invalid.
+    `server` is the API server's text where it is not `problem; fix`; `of_form`: the value has another form than the
+    field asks for, which both say in the same words; `rules_skipped`: it adds that CEL rules were not evaluated;
+    `required`: it calls the field missing rather than invalid.
     """
 
     id: str
@@ -102,6 +103,7 @@ class BadObject:
     fix: str
     required: bool = False
     server: str = ""
+    of_form: bool = False
     rules_skipped: bool = False
 
     @property
@@ -114,7 +116,9 @@ class BadObject:
         if self.server.startswith(self.kind):
             return self.server
         cause = "Required" if self.required else "Invalid"
-        said = self.server or f"{self.field}: {cause} value: {self.problem}; {self.fix}"
+        # NB: the API server shows the value itself.
+        problem = self.problem.replace("'", '"').replace(" is not ", ": is not ", 1) if self.of_form else self.problem
+        said = self.server or f"{self.field}: {cause} value: {problem}; {self.fix}"
         said = f"[{said}{RULES_SKIPPED}]" if self.rules_skipped else said
         return f'{self.kind}.firsttoken.dev "{self.document["metadata"]["name"]}" is invalid: {said}'
 

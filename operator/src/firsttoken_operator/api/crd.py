@@ -15,7 +15,7 @@ import yaml
 
 from firsttoken_operator.api import benchmark_profile, gpu_pool, inference_deployment
 from firsttoken_operator.api.base import GROUP, VERSION, ApiModel
-from firsttoken_operator.api.schema import Schema, structural_schema
+from firsttoken_operator.api.schema import Schema, said_in_words, structural_schema
 
 CATEGORY = "firsttoken"
 MAX_NAME_LENGTH = 253
@@ -143,6 +143,8 @@ def custom_resource_definition(resource: Resource) -> dict[str, Any]:
 def _root_schema(resource: Resource) -> Schema:
     schema = structural_schema(resource.model)
     properties = schema["properties"]
+    # NB: a status is written by the operator only, often, and every rule costs the API server time.
+    properties["spec"] = said_in_words(properties["spec"])
     # NB: the API server owns the metadata: of all its fields only the name may be described, for the rule about it.
     properties["apiVersion"] = {"description": "API group and version. Required.", "type": "string"}
     properties["kind"] = {"description": f"{resource.kind}. Required.", "type": "string"}

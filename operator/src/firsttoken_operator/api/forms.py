@@ -1,6 +1,6 @@
 """The written forms that the API asks for: each regular expression, in words, with an example.
 
-The API server knows the expressions only; a refusal of our own says the words.
+Refusals say the words, ours and the API server's (`schema.said_in_words`).
 """
 
 from __future__ import annotations

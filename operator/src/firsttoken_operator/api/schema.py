@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from firsttoken_operator.api.forms import FORMS
+
 Schema = dict[str, Any]
 
 _DROPPED = frozenset({"title", "examples", "unit", "absent"})
@@ -31,6 +33,26 @@ def structural_schema(model: type[BaseModel]) -> Schema:
     _, document = models_json_schema([(model, "validation")], by_alias=True)
     definitions: dict[str, Schema] = document.get("$defs", {})
     return _convert({"$ref": f"#/$defs/{model.__name__}"}, definitions, ())
+
+
+def said_in_words(schema: Schema) -> Schema:
+    """The same schema with a rule in place of each pattern: the API server then refuses with words and an example.
+
+    Of a pattern it would show the expression itself. Raises KeyError for one that `FORMS` has no words for.
+    """
+    result = {key: value for key, value in schema.items() if key != "pattern"}
+    if (pattern := schema.get("pattern")) is not None:
+        form = FORMS[pattern]
+        rule, fix = f"self.matches(r'{pattern}')", f"write it as in {form.example}"
+        if schema.get("x-kubernetes-int-or-string"):
+            rule, fix = f"type(self) != string || {rule}", f'write an integer or a decimal such as "{form.example}"'
+        result["x-kubernetes-validations"] = [{"rule": rule, "message": f"is not {form.words}; {fix}"}]
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            result[key] = said_in_words(schema[key])
+    if "properties" in schema:
+        result["properties"] = {name: said_in_words(part) for name, part in schema["properties"].items()}
+    return result
 
 
 def _convert(schema: Schema, definitions: dict[str, Schema], inside: tuple[str, ...]) -> Schema:
