@@ -192,6 +192,15 @@ class Interject:
 
 
 @dataclass(frozen=True, slots=True)
+class HalfOpen:
+    """Take a watch as the server does, and pass on nothing of what it says: no event, no bookmark and no end."""
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await exchange.begin(await exchange.forward())
+        await hang()
+
+
+@dataclass(frozen=True, slots=True)
 class WatchError:
     """Answer a watch with an ERROR event, as when its history was compacted (410) or the server failed (500)."""
 

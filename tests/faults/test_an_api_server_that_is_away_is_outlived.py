@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from tests.faults.actions import Drip, Hang, Reset, Snapshot, WatchEvents, dropped, refused
+from firsttoken_operator.run.kopf_watches import LONGEST_QUIET_SECONDS
+from tests.faults.actions import Drip, HalfOpen, Hang, Reset, Snapshot, WatchEvents, dropped, refused
 from tests.faults.proxy import Action
 from tests.faults.stage import Stage
 from tests.helm.chart import CRDS
@@ -18,7 +19,11 @@ from tools.cluster import wait_until
 pytestmark = pytest.mark.cluster
 
 EVERY = pytest.mark.every_fault
-RESOURCES = "/inferencedeployments$"
+RESOURCES, PODS = "/inferencedeployments$", "/pods$"
+DETECTED_SECONDS = 75.0
+"""Time after which a watch that is half open is given up, at most."""
+RESUMED_SECONDS = 15.0
+"""Time after which a size is written that was wanted while the server was away: a tick of production."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,20 +31,20 @@ def resources(stage: Stage) -> None:
     stage.declare("kept", 3)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("action", "seconds", "survives"),
+    ("action", "seconds", "restarts"),
     [
-        pytest.param(Reset(), 10, True, id="gone"),
-        pytest.param(Reset(), 120, False, id="gone for two minutes", marks=EVERY),
-        pytest.param(Drip(5), 30, False, id="drips", marks=EVERY),
-        pytest.param(refused(503, "starting"), 90, False, id="starting for longer than kopf waits", marks=EVERY),
-        pytest.param(refused(403, "forbidden"), 60, False, id="rights taken away", marks=EVERY),
-        pytest.param(refused(401, "Unauthorized"), 30, False, id="token not accepted", marks=EVERY),
+        pytest.param(Reset(), 10, 0, id="gone"),
+        pytest.param(Reset(), 120, 0, id="gone for two minutes", marks=EVERY),
+        pytest.param(Reset(), 600, 0, id="gone for ten minutes", marks=EVERY),
+        pytest.param(Drip(5), 30, 1, id="drips", marks=EVERY),
+        pytest.param(refused(503, "starting"), 90, 1, id="starting for longer than kopf waits", marks=EVERY),
+        pytest.param(refused(403, "forbidden"), 60, 1, id="rights taken away", marks=EVERY),
+        pytest.param(refused(401, "Unauthorized"), 30, 1, id="token not accepted", marks=EVERY),
     ],
 )
-def test_an_outage_lowers_nothing_and_is_made_good(
-    stage: Stage, action: Action, seconds: float, survives: bool
-) -> None:
+def test_an_outage_lowers_nothing_and_is_made_good(stage: Stage, action: Action, seconds: float, restarts: int) -> None:
     stage.settle()
     wanted, before = stage.replicas("kept") + 1, len(stage.proxy.log)
     with stage.proxy.injecting(action):
@@ -47,12 +52,15 @@ def test_an_outage_lowers_nothing_and_is_made_good(
         stage.change("kept", minReplicas=wanted)
         time.sleep(seconds)
         assert stage.replicas("kept") == wanted - 1
+    back = time.monotonic()
     stage.until("kept", wanted, 90)
-    if survives:
-        stage.assert_alive()
+    ended = len(stage.ended)
+    stage.assert_alive(restarts)
     stage.settle()
 
-    assert len(stage.scale_writes("kept", before)) == 1
+    (write,) = stage.scale_writes("kept", before)
+    print(f"{ended} restarts, written {write.began_seconds - back:.1f} s after it was back")
+    assert restarts or write.began_seconds - back <= RESUMED_SECONDS
     assert stage.replicas("kept") == wanted
 
 
@@ -84,14 +92,37 @@ def test_a_list_from_the_past_writes_nothing_that_the_present_forbids(stage: Sta
 
 
 @EVERY
-def test_a_watch_that_is_silent_without_an_end_is_given_up(stage: Stage) -> None:
+@pytest.mark.parametrize("action", [Hang(), HalfOpen()], ids=["never answered", "half open"])
+def test_a_watch_that_is_silent_without_an_end_is_given_up(stage: Stage, action: Action) -> None:
+    """One of kopf's and one of a reflector."""
     stage.settle()
     wanted = stage.replicas("kept") + 1
-    with stage.proxy.injecting(Hang(), method="GET", path=RESOURCES, watch=True, times=1):
-        stage.proxy.cut_watches(RESOURCES)
-        stage.ticks(2)
+    silent = {"method": "GET", "watch": True, "times": 1}
+    with (
+        stage.proxy.injecting(action, path=RESOURCES, **silent) as of_kopf,
+        stage.proxy.injecting(action, path=PODS, **silent) as of_reflector,
+    ):
+        for path, fault in ((RESOURCES, of_kopf), (PODS, of_reflector)):
+            stage.proxy.cut_watches(path)
+            wait_until(lambda fault=fault: fault.entries, 30, f"a silent watch of {path}")
         stage.change("kept", minReplicas=wanted)
-        stage.until("kept", wanted, 150)
+        stage.until("kept", wanted, 2 * DETECTED_SECONDS)
+        wait_until(lambda: stage.status("kept")["readyReplicas"] == wanted, 2 * DETECTED_SECONDS, "its pods seen")
+
+    silences = [entry.ended_seconds - entry.began_seconds for entry in (*of_kopf.entries, *of_reflector.entries)]
+    assert all(0.8 * DETECTED_SECONDS < seconds <= DETECTED_SECONDS for seconds in silences), silences
+    stage.assert_alive()
+
+
+@EVERY
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", [RESOURCES, PODS], ids=["of kopf's", "of a reflector"])
+def test_a_watch_that_is_refused_without_end_ends_the_process(stage: Stage, path: str) -> None:
+    """While everything else is answered: else it would decide on what is long past."""
+    stage.settle()
+    with stage.proxy.injecting(refused(503, "starting"), method="GET", path=path, watch=True):
+        stage.proxy.cut_watches(path)
+        wait_until(lambda: stage.ended, 1.25 * LONGEST_QUIET_SECONDS, "the process ended")
     stage.settle()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -40,6 +41,7 @@ class Server:
         self.pages: list[tuple[int, str]] = []
         self.watched_from: list[str] = []
         self.takes_watches = False
+        self.heard_seconds = math.inf
 
     async def page(
         self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool
@@ -197,6 +199,33 @@ async def test_a_server_that_gives_nothing_for_two_minutes_ends_it(step_seconds:
         await Reflector(server, PODS, "", Fed(), clock).run()
 
     assert (clock.looks - 1) * step_seconds == 120
+
+
+async def test_an_outage_that_is_over_does_not_count_for_the_next_one() -> None:
+    """The watch that was taken in between was cut before it had lived for long."""
+    server, clock = Server(pod("a")), Clock(15.0)
+    server.heard_seconds, server.failures = -math.inf, [Unavailable("refused")] * 20
+    followed = Reflector(server, PODS, "", Fed(), clock)
+    running = asyncio.create_task(followed.run())
+    while server.failures:
+        await asyncio.sleep(0)
+    server.heard_seconds, server.failures = clock.looks * 15.0 + 1.0, [Unavailable("refused")] * 20
+    while server.failures:
+        await asyncio.sleep(0)
+
+    assert not running.done()
+    running.cancel()
+
+
+@pytest.mark.parametrize(("heard_seconds", "ends_seconds"), [(math.inf, 120.0), (-math.inf, 900.0)])
+async def test_a_server_that_answers_nothing_at_all_is_waited_for(heard_seconds: float, ends_seconds: float) -> None:
+    """Its cache is old then, and nothing can be written on it; where other requests are answered it would be."""
+    server, clock = Server(pod("a")), Clock(15.0)
+    server.heard_seconds, server.failures = heard_seconds, [Unavailable("refused")] * 99
+    with pytest.raises(Unavailable):
+        await Reflector(server, PODS, "", Fed(), clock).run()
+
+    assert (clock.looks - 1) * clock.step_seconds == ends_seconds
 
 
 @pytest.mark.parametrize("refusal", [Rejected("403", 403), Unavailable("503"), Throttled("429", 0.0), GONE], ids=str)

@@ -248,7 +248,7 @@ def test_without_the_right_to_watch_it_ends_with_an_error(cluster: Cluster, acco
     powerless = cluster.service_account_kubeconfig(NAMESPACE, "powerless")
     process = start(kubeconfig=powerless, ready=False)
 
-    # kopf tries for 96 s, as after an outage, and then gives up rather than work on with watches that are dead.
+    # It is tried for 96 s, as after an outage, and then given up rather than to work on with watches that are dead.
     assert process.child.wait(180) == 1
     assert "forbidden" in process.log.read_text().lower()
 

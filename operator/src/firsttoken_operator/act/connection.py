@@ -59,6 +59,8 @@ class Connection:
         self.withheld = ""
         """Reason that nothing is written now; empty: writes are sent."""
         self._clock = clock
+        self.heard_seconds = -math.inf
+        """Time at which the server last answered anything, or told of anything in a watch, on the monotonic clock."""
         self._silent_until = 0.0
         self._dated: tuple[float, float] | None = None
         """Clock of the server as the last answer said it, and when on our monotonic one."""
@@ -124,6 +126,7 @@ class Connection:
             )  # fmt: skip
             sent = await self._client.call_api(method, url, headers, body, _request_timeout=timeout)
             async with sent.response as response:
+                self.heard_seconds = self._clock()
                 self._note_date(str(response.headers.get("Date", "")))
                 if response.status >= 400:
                     raise self._refusal(method, path, response, await response.read())

@@ -184,6 +184,7 @@ class KubernetesCluster(Connection):
                     raise Unavailable(f"GET {path}: an event is longer than is read") from error
                 # NB: a proxy may keep a connection alive with lines that say nothing.
                 if line.strip():
+                    self.heard_seconds = self._clock()
                     yield document("GET", path, line)
 
     async def _each(self, path: str, take: Callable[[Json], None], **selectors: str) -> None:

@@ -6,7 +6,9 @@ good, and a finalizer would keep resources from being deleted while the operator
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -15,6 +17,7 @@ from kubernetes.aio import client
 
 from firsttoken_operator.act.kubernetes import load_configuration
 from firsttoken_operator.act.objects import LARGEST_OBJECT, Json, bounded_event, read_document, read_list
+from firsttoken_operator.run.kopf_watches import KopfWatches
 from firsttoken_operator.run.reflector import RETRY_SECONDS, Feed
 from firsttoken_operator.run.watches import Watched
 
@@ -24,8 +27,10 @@ _EXIT_SECONDS = 20.0
 """Time after which a graceful exit is forced: below the pod's grace period."""
 
 
-def registry(feed: Feed, kubeconfig: str | None, kinds: Iterable[Watched]) -> kopf.OperatorRegistry:
-    """Handlers that pass every event of these kinds to `feed`, and the login."""
+def registry(
+    feed: Feed, kubeconfig: str | None, kinds: Iterable[Watched], watches: KopfWatches
+) -> kopf.OperatorRegistry:
+    """Handlers that pass every event of these kinds to `feed`, and the login; `watches` is told what is answered."""
     handlers = kopf.OperatorRegistry()
 
     async def login(**_: Any) -> kopf.AiohttpSession:
@@ -33,7 +38,7 @@ def registry(feed: Feed, kubeconfig: str | None, kinds: Iterable[Watched]) -> ko
         connection = _connection(await load_configuration(kubeconfig))
         connector = aiohttp.TCPConnector(limit=0, ssl=connection.as_ssl_context())
         session = aiohttp.ClientSession(
-            connector=connector, headers=connection.as_http_headers(), response_class=_BoundedResponse
+            connector=connector, headers=connection.as_http_headers(), response_class=_noted_by(watches)
         )
         return kopf.AiohttpSession(server=connection.server, aiohttp_session=session)
 
@@ -58,18 +63,29 @@ def settings(*, initial_streaming: bool) -> kopf.OperatorSettings:
     chosen.persistence.diffbase_storage = _NoDiff()
     chosen.networking.connect_timeout = 10
     chosen.networking.request_timeout = 30
-    chosen.networking.error_backoffs = RETRY_SECONDS
+    # NB: `KopfWatches` says when it is enough. kopf itself would give up a list and never a watch.
+    chosen.networking.error_backoffs = _WithoutEnd()
     chosen.execution.max_workers = 2
     chosen.process.ultimate_exiting_timeout = _EXIT_SECONDS
     return chosen
 
 
+class _WithoutEnd:
+    """Waits between attempts, for as long as it takes."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain(RETRY_SECONDS, itertools.repeat(RETRY_SECONDS[-1]))
+
+
 class _BoundedResponse(aiohttp.ClientResponse):
     """An answer in which kopf finds no object that is too large or too deep for it."""
 
+    watches: KopfWatches
+
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         await super().start(connection)
-        self.content = _BoundedLines(self.content)  # type: ignore[assignment]
+        self.watches.answered(self.url.path, self.status, is_watch="watch" in self.url.query)
+        self.content = _BoundedLines(self.content, partial(self.watches.told, self.url.path))  # type: ignore[assignment]
         return self
 
     async def json(self, **_: Any) -> Any:
@@ -82,8 +98,8 @@ class _BoundedResponse(aiohttp.ClientResponse):
 class _BoundedLines:
     """The content of an answer; where it is read piece by piece, it is a watch with an event on each line."""
 
-    def __init__(self, content: aiohttp.StreamReader) -> None:
-        self._content = content
+    def __init__(self, content: aiohttp.StreamReader, told: Callable[[], None]) -> None:
+        self._content, self._told = content, told
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -93,9 +109,15 @@ class _BoundedLines:
         async for chunk in self._content.iter_chunked(size):
             *lines, begun = (begun + chunk).split(b"\n")
             for line in lines:
+                if line.strip():
+                    self._told()
                 yield bounded_event(line) + b"\n"
         if begun:
             yield begun
+
+
+def _noted_by(watches: KopfWatches) -> type[_BoundedResponse]:
+    return type("_NotedResponse", (_BoundedResponse,), {"watches": watches})
 
 
 class _NoDiff(kopf.DiffBaseStorage):

@@ -38,6 +38,7 @@ from firsttoken_operator.run import kopf_wiring
 from firsttoken_operator.run.election import REQUEST_SECONDS, Elector
 from firsttoken_operator.run.health import HealthServer, Heartbeats
 from firsttoken_operator.run.history import Histories
+from firsttoken_operator.run.kopf_watches import KopfWatches
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -107,7 +108,12 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
             parts.sizer.restore(await store.load())
         wall = cluster.wall_seconds
         parts.metrics.clock_ahead.set_function(cluster.ahead_seconds)
-        return await _run(settings, kubeconfig, parts, kinds, sync, reflectors, rights, switch, elector, store, wall)
+        ours = tuple(kind for kind in kinds if kind.is_ours)
+        paths = [kind.path(namespace) for kind in ours for namespace in settings.namespaces or ("",)]
+        kept = KopfWatches(paths, lambda: watching.heard_seconds)
+        return await _run(
+            settings, kubeconfig, parts, ours, kept, sync, reflectors, rights, switch, elector, store, wall
+        )
     finally:
         await health.stop()
         parts.histories.close()
@@ -180,7 +186,8 @@ async def _run(
     settings: Settings,
     kubeconfig: str | None,
     parts: Parts,
-    kinds: tuple[Watched, ...],
+    ours: tuple[Watched, ...],
+    kept: KopfWatches,
     sync: CacheSync,
     reflectors: Sequence[Reflector],
     rights: Callable[[], Coroutine[Any, Any, None]] | None,
@@ -207,6 +214,7 @@ async def _run(
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
     beside += [asyncio.create_task(r.run(), name=f"watch of {r.kind.plural}") for r in reflectors]
+    beside.append(asyncio.create_task(kept.run(), name="watch of our kinds"))
     if rights is not None:
         beside.append(asyncio.create_task(rights(), name="the wait for rights"))
     if switch is not None:
@@ -219,7 +227,7 @@ async def _run(
     stopped = asyncio.create_task(stop.wait(), name="stop")
     kopf_task = asyncio.create_task(
         kopf.operator(
-            registry=kopf_wiring.registry(sync.feed, kubeconfig, (kind for kind in kinds if kind.is_ours)),
+            registry=kopf_wiring.registry(sync.feed, kubeconfig, ours, kept),
             settings=kopf_wiring.settings(initial_streaming=settings.initial_streaming),
             standalone=True,
             # NB: kopf would ask for the name of the user, and an image need not have one for the chart's user id.

@@ -28,7 +28,10 @@ Feed = Callable[[Watched, str | None, Mapping[str, Any]], None]
 RETRY_SECONDS = (1.0, 2.0, 3.0, *(5.0,) * 18)
 """Waits before a watch is tried again: for 96 s, so that an API server that starts anew ends no operator."""
 LONGEST_OUTAGE_SECONDS = sum(RETRY_SECONDS)
-"""A server that refuses or hangs for longer would leave a frozen cache."""
+"""A watch that is refused or hangs for longer would leave a frozen cache, while other requests are answered."""
+LONGEST_SILENCE_SECONDS = 900.0
+"""A server that answers nothing is waited for: nothing can be written on what is cached. After so long, credentials or
+addresses that have changed are the likelier cause."""
 FAILURES_BEFORE_LIST = 3
 """A connection that broke is taken up where it was; a server that then still refuses may know that place no more."""
 LIVED_SECONDS = 5.0
@@ -60,12 +63,15 @@ class Reflector:
         self._clock = clock
         self._failures = 0
         """Failures in a row: since anything was told, or a watch lived for a while."""
-        self._failing_since_seconds = 0.0
+        self._failing_since_seconds = self._failed_seconds = 0.0
+        """Times of the first and of the latest of them."""
+        self._refused_seconds = 0.0
+        """Time between them in which the server answered something."""
         self._opened_seconds = math.inf
         """Time since when the server has had the present watch; inf: it has none."""
 
     async def run(self) -> None:
-        """Feed for ever. Raises `ClusterError` when the server has refused for too long: better than a frozen cache."""
+        """Feed for ever. Raises `ClusterError` when it was refused for too long: better than a frozen cache."""
         while True:
             self._opened_seconds = math.inf
             try:
@@ -84,8 +90,12 @@ class Reflector:
         if LIVED_SECONDS <= now - self._opened_seconds < WATCH_SILENCE_SECONDS:
             self._failures = 0
         if not self._failures:
-            self._failing_since_seconds = now
-        elif now - self._failing_since_seconds >= LONGEST_OUTAGE_SECONDS:
+            self._failing_since_seconds, self._refused_seconds = now, 0.0
+        elif self._cluster.heard_seconds > self._failed_seconds:
+            self._refused_seconds += now - self._failed_seconds
+        self._failed_seconds = now
+        silent_seconds = now - self._failing_since_seconds
+        if self._refused_seconds >= LONGEST_OUTAGE_SECONDS or silent_seconds >= LONGEST_SILENCE_SECONDS:
             raise error
         asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0
         pause_seconds = max(RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)], asked)
