@@ -269,7 +269,7 @@ DEFECTS = {
     ),
     "a resource that drops out of the loop is healthy": Defect(
         "run/health.py",
-        "if now_seconds - at > allowed]",
+        "if at < oldest]",
         "if False]",
         (
             f"{RUN}/test_health_tells_what_metrics_show.py::"

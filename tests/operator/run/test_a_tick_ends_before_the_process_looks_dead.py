@@ -25,11 +25,12 @@ from tests.operator.observe.fault_server import FaultServer, document, vector
 ROUNDS = 2
 """Rounds of questions to a Prometheus, one after the other: which pods there are, then what they say."""
 DETECTING = [(family, signal) for family in FAMILIES for signal in DETECTION]
+TICKS = [0.5, 1, 5, 10, 12, 15, 17, 20, 30, 60, 300]
 COMPUTING_SHARE = 0.15
 """Share of the allowed time, for what a tick computes while it waits for nothing."""
 
 
-@pytest.mark.parametrize("tick_seconds", [0.5, 1, 5, 10, 12, 15, 17, 20, 30, 60, 300])
+@pytest.mark.parametrize("tick_seconds", TICKS)
 def test_all_that_a_tick_waits_for_is_over_in_time(tick_seconds: float) -> None:
     questions = ROUNDS * query_deadline_seconds(tick_seconds)
     longest = questions + STATES_SECONDS + write_deadline_seconds(tick_seconds)
@@ -37,6 +38,15 @@ def test_all_that_a_tick_waits_for_is_over_in_time(tick_seconds: float) -> None:
 
     # The one before ended at once, so that this one began a whole interval later.
     assert tick_seconds + longest <= (1 - COMPUTING_SHARE) * allowed
+
+
+@pytest.mark.parametrize("tick_seconds", TICKS)
+def test_no_decision_is_older_than_three_intervals(tick_seconds: float) -> None:
+    acting, allowed = STATES_SECONDS + write_deadline_seconds(tick_seconds), Heartbeats(tick_seconds, 0.0)
+    between = max(tick_seconds, acting) + ROUNDS * query_deadline_seconds(tick_seconds)
+
+    assert between <= (1 - COMPUTING_SHARE) * allowed.decision_allowed_seconds
+    assert allowed.decision_allowed_seconds == max(3 * tick_seconds, 45.0)
 
 
 async def test_a_source_that_hangs_at_its_second_round_ends_it_by_its_deadline() -> None:

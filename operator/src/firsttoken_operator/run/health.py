@@ -17,6 +17,9 @@ TICKS_ALLOWED = 4
 LEAST_ALLOWED_SECONDS = 60.0
 """More than the deadlines of all that a tick waits for, one after the other: where a Prometheus and an API server hang
 at once, a tick ends late, and that is no reason for a restart."""
+DECISION_TICKS_ALLOWED = 3
+LEAST_DECISION_SECONDS = 45.0
+"""The same of a decision, which waits for no write of its own tick."""
 SYNC_ALLOWED_SECONDS = 300.0
 """Time that a start may take without getting any further: another process has new connections and credentials."""
 
@@ -42,6 +45,11 @@ class Heartbeats:
         """Time from the end of one tick to the end of the next."""
         return max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
 
+    @property
+    def decision_allowed_seconds(self) -> float:
+        """Time from one decision on a resource to the next."""
+        return max(DECISION_TICKS_ALLOWED * self.tick_seconds, LEAST_DECISION_SECONDS)
+
     def note(self, awaited: str, now_seconds: float) -> None:
         """Note that the start got further, and what it lacks now."""
         self.awaited, self.progress_seconds = awaited, now_seconds
@@ -54,7 +62,8 @@ class Heartbeats:
         still_seconds = now_seconds - self.progress_seconds
         if not self.synced and still_seconds > SYNC_ALLOWED_SECONDS:
             return f"the start gets no further: {self.awaited} for {still_seconds:.0f} s"
-        late = [name for name, at in self.due_since.items() if now_seconds - at > allowed]
+        oldest = now_seconds - self.decision_allowed_seconds
+        late = [name for name, at in self.due_since.items() if at < oldest]
         return f"no decision for {len(late)} resources, first {min(late)}" if late else ""
 
     def not_ready(self) -> str:

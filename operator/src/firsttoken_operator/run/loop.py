@@ -140,6 +140,7 @@ class Loop:
         # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
         decided = await asyncio.to_thread(decide_isolated, snapshot, memory)
         self._memory = decided.memory
+        self._note_decided(snapshot)
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
         if leads:
             self._led = True
@@ -157,6 +158,15 @@ class Loop:
             del due[gone]
         for key in keys:
             due.setdefault(key, self._clock())
+
+    def _note_decided(self, snapshot: FleetSnapshot) -> None:
+        """Note when each was decided. One on which the decision fails counts too.
+
+        It says so itself and is an error in the metrics; a restart would not help it, and would stop all the others.
+        """
+        now = self._clock()
+        for resource in snapshot.resources:
+            self._parts.heartbeats.due_since[f"{resource.namespace}/{resource.name}"] = now
 
     def _explained(self, snapshot: FleetSnapshot, answers: Mapping[str, Answer]) -> FleetSnapshot:
         """The snapshot, with which sizing is outdated and why a Deployment was not rendered."""
@@ -259,10 +269,6 @@ class Loop:
         uids = {resource.uid for resource in snapshot.resources}
         parts.publisher.forget(uids)
         parts.writes.keep_only(uids | {pool.uid for pool in snapshot.pools.values()} | {sizing_store.UID})
-        # One that cannot be decided says so itself and is counted as an error; a restart would not help it, and would
-        # stop the loop for all the others.
-        for resource in snapshot.resources:
-            parts.heartbeats.due_since[f"{resource.namespace}/{resource.name}"] = now
         parts.heartbeats.last_tick_seconds = now
 
     def _log(self, decision: Decision, result: ScaleResult) -> None:
