@@ -45,6 +45,7 @@ def pod(
     of: str = "nim-1",
     scheduled: float | None = 0,
     ready: float | None = None,
+    unready: float | None = None,
     waiting: str = "",
     restarts: int = 0,
     gpus: int = 1,
@@ -61,6 +62,9 @@ def pod(
         conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": at(scheduled)})
     if ready is not None:
         conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": at(ready)})
+    if unready is not None:
+        conditions.append({"type": "Initialized", "status": "True", "lastTransitionTime": at(scheduled or 0)})
+        conditions.append({"type": "Ready", "status": "False", "lastTransitionTime": at(unready)})
     state = {"waiting": {"reason": waiting}} if waiting else {"running": {}}
     return {
         "metadata": metadata(name, owner=("ReplicaSet", of, f"uid-{of}") if owned else None, **options),

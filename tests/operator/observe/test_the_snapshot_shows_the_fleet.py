@@ -128,6 +128,13 @@ ROLLOUTS: dict[str, tuple[list[tuple[str, Any]], bool]] = {
 }  # fmt: skip
 
 
+def test_a_pod_that_was_ready_is_told_from_one_that_starts() -> None:
+    starting, lost = ("Pod", pod("new", scheduled=50, unready=51)), ("Pod", pod("old", scheduled=0, unready=60))
+    found = target(("Pod", pod("fine", ready=5)), starting, lost, seconds=100)
+
+    assert (found.ready, found.pods, found.lost_seconds) == (1, 3, (40.0,))
+
+
 @pytest.mark.parametrize("case", ROLLOUTS)
 def test_a_rollout_is_seen_when(case: str) -> None:
     objects, rollout = ROLLOUTS[case]
@@ -267,6 +274,16 @@ def test_the_gpus_of_a_node_that_is_not_ready_are_no_inventory() -> None:
     lost["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
 
     assert pool_of(("Node", node("n1")), ("Node", lost)).inventory_gpus == 8
+
+
+@pytest.mark.parametrize(("status", "since", "lost"), [("Unknown", 60, (40.0,)), ("False", 1, ()), ("True", 60, ())])
+def test_a_node_that_was_ready_is_told_from_one_that_comes(status: str, since: float, lost: tuple[float, ...]) -> None:
+    other = node("n2")
+    other["status"]["conditions"] = [{"type": "Ready", "status": status, "lastTransitionTime": at(since)}]
+    objects = (("GPUPool", pool()), ("Node", node("n1")), ("Node", other))
+    found = snapshot(cluster(*objects), seconds=100).pools["h100"]
+
+    assert (found.nodes, found.lost_seconds) == (2, lost)
 
 
 def test_the_budget_is_else_the_inventory_of_the_nodes_that_report_the_gpu() -> None:

@@ -30,6 +30,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "Stabilizing": f"{_WAIT} every signal has allowed them for a full window (scaleDownStabilizationSeconds)",
         "PodsStarting": f"{_WAIT} the pods that start are ready",
         "Rollout": f"{_WAIT} the rollout is finished or undone",
+        "ReadinessLost": f"{_WAIT} its pods, or the nodes of its pool, are ready again: half an hour at most",
         "KVPressure": "less in the KV caches (keys and values of the tokens so far), or replicas with more memory",
         "PredictionAboveSLA": "less load: one step down is predicted to break a limit of the SLA",
         "ErrorsPresent": "fewer requests that fail: above 1 %, or where the share is not known, nothing is lowered",

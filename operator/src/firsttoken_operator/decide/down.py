@@ -84,6 +84,12 @@ def pods_starting(step: Reduction) -> Reason | None:
     return Reason.PODS_STARTING if step.case.target.starting else None
 
 
+def readiness_lost(step: Reduction) -> Reason | None:
+    """Many pods, or nodes of the pool, that were ready and are not any more."""
+    # NB: their load is missing where it is counted, and comes back with them.
+    return Reason.READINESS_LOST if step.case.resource.is_shaken else None
+
+
 def errors_present(step: Reduction) -> Reason | None:
     """Too many requests that fail, or no knowing how many do."""
     share = step.case.resource.metrics.error_share
@@ -191,6 +197,7 @@ PRECONDITIONS: tuple[DownRule, ...] = (
     change_not_measured,
     rollout_running,
     pods_starting,
+    readiness_lost,
     signals_contradict,
     idleness_unproven,
 )

@@ -1,7 +1,7 @@
 """Judges each resource by itself, from the facts that a tick observed and before anything is decided.
 
-Which starting pods are stuck, whose guest it is, whether its sizing fits its pods (one for another number of GPUs a
-replica says nothing of them), and that its mode is Advisory where nothing may be written.
+Which starting pods are stuck, whether many were lost at once, whose guest it is, whether its sizing fits its pods (one
+for another number of GPUs a replica says nothing of them), and that its mode is Advisory where nothing may be written.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from firsttoken_operator.domain import (
     FleetSnapshot,
+    PoolSnapshot,
     Reason,
     ResourceSnapshot,
     ScaleDown,
@@ -27,17 +28,22 @@ def judge_facts(
     snapshot: FleetSnapshot, *, time_scale: float = 1.0, may_write: bool = True, config: EstimatorConfig = DEFAULT
 ) -> FleetSnapshot:
     """Add what follows from the facts of each resource. `time_scale` divides the start deadline and nothing else."""
-    judged = (
-        replace(
-            resource,
-            policy=resource.policy if may_write else _advisory(resource.policy),
-            sized=_fitting(resource),
-            target=_stuck(resource.target, time_scale, config),
-            guest_of=min(resource.hosts, default=None) if resource.pool is None else None,
+    resources = []
+    for resource in snapshot.resources:
+        guest_of = min(resource.hosts, default=None) if resource.pool is None else None
+        target = _stuck(resource.target, time_scale, config)
+        pool = snapshot.pools.get(resource.pool or guest_of or "")
+        resources.append(
+            replace(
+                resource,
+                policy=resource.policy if may_write else _advisory(resource.policy),
+                sized=_fitting(resource),
+                target=target,
+                guest_of=guest_of,
+                is_shaken=_is_shaken(target, pool, config.decision.lost_deadline_seconds / time_scale, config),
+            )
         )
-        for resource in snapshot.resources
-    )
-    return replace(snapshot, resources=tuple(judged))
+    return replace(snapshot, resources=tuple(resources))
 
 
 def start_deadline_seconds(target: Target, time_scale: float, config: EstimatorConfig = DEFAULT) -> float:
@@ -69,6 +75,16 @@ def _stuck(target: Target | TargetMissing, time_scale: float, config: EstimatorC
     deadline = start_deadline_seconds(target, time_scale, config)
     stuck = sum(wait > deadline for wait in target.waits_seconds)
     return replace(target, starting=len(target.waits_seconds) - stuck, stuck=stuck)
+
+
+def _is_shaken(
+    target: Target | TargetMissing, pool: PoolSnapshot | None, deadline_seconds: float, config: EstimatorConfig
+) -> bool:
+    """Tell whether much of what it runs on was lost at once: what is left then says little about the load."""
+    parts = [(target.lost_seconds, target.pods)] if isinstance(target, Target) else []
+    parts += [(pool.lost_seconds, pool.nodes)] if pool else []
+    most = config.decision.most_lost_percent
+    return any(100 * sum(seconds < deadline_seconds for seconds in lost) > most * there for lost, there in parts)
 
 
 def _fitting(resource: ResourceSnapshot) -> Sized | Unsized:

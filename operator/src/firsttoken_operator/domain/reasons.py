@@ -23,6 +23,7 @@ class Reason(StrEnum):
     STABILIZING = "Stabilizing"
     PODS_STARTING = "PodsStarting"
     ROLLOUT = "Rollout"
+    READINESS_LOST = "ReadinessLost"
     KV_PRESSURE = "KVPressure"
     PREDICTION_ABOVE_SLA = "PredictionAboveSLA"
     ERRORS_PRESENT = "ErrorsPresent"

@@ -103,6 +103,8 @@ class Target:
     """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
     waits_seconds: tuple[float, ...] = ()
     """Seconds that each pod which is not Ready has been starting for, by the clock of the API server."""
+    lost_seconds: tuple[float, ...] = ()
+    """Seconds since each pod that was Ready and is not any more has lost it, by the same clock."""
     p99_start_seconds: float | None = None
     """99th percentile of its own starts; None: none was seen yet."""
     startup_timeout_seconds: float | None = None
@@ -270,6 +272,8 @@ class ResourceSnapshot:
     priority: int = 0
     created: str = ""
     claims: Claims = field(default_factory=Claims)
+    is_shaken: bool = False
+    """True where a large part of its pods, or of the nodes of its pool, was lost at once: judged of both."""
     conflict: str = ""
     """Other owner of the replicas, as judged of the claims and of foreign writes. Empty: none."""
     time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS
@@ -305,6 +309,10 @@ class PoolSnapshot:
     charged_elsewhere_gpus: int = 0
     is_elastic: bool = False
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 0
+    """Its nodes, ready or not."""
+    lost_seconds: tuple[float, ...] = ()
+    """Seconds since each node that was ready and is not any more has lost it."""
     uid: str = ""
     generation: int = 0
     problem: str = ""

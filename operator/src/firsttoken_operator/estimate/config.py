@@ -224,6 +224,11 @@ class DecisionConfig:
     rollout_deadline_seconds: float = 1800.0
     """Without a pod that became ready, after which a rollout no longer holds a size: it is paused or stuck. Chosen:
     three times the default of a Deployment's `progressDeadlineSeconds`."""
+    most_lost_percent: int = 20
+    """Percent of the pods of a deployment, or of the nodes of a pool, of which more that stop being ready at once hold
+    every size. Chosen: as Karpenter, which then replaces no unhealthy node."""
+    lost_deadline_seconds: float = 1800.0
+    """Time after which what is not ready again holds nothing any more: it is gone. Chosen: as a rollout."""
     least_start_deadline_seconds: float = 900.0
     """Time for which a pod is credited as starting in any case: starts on nodes that have the image say nothing of one
     that must pull it, and a pod given up too early is ordered twice. Chosen: an image and a large model over a

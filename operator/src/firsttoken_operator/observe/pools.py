@@ -19,8 +19,9 @@ def pool_snapshot(
     pods: Iterable[PodView],
     own_pod_uids: Set[str],
     scale_down_limit_window_seconds: float,
+    wall_seconds: float,
 ) -> PoolSnapshot:
-    """One pool at one tick. `own_pod_uids`: pods of the resources that are in this pool.
+    """One pool at one tick. `own_pod_uids`: pods of the resources that are in this pool; `wall_seconds`: now.
 
     The budget is what was declared, else the inventory; in the cloud there is none then: where no pod waits for a node,
     none comes. A pool that does not parse has no known budget.
@@ -49,6 +50,8 @@ def pool_snapshot(
         scale_down_limit_window_seconds=scale_down_limit_window_seconds,
         charged_elsewhere_gpus=sum(pod.gpus for pod in pods if pod.node in names and pod.uid not in own_pod_uids),
         node_selector=spec.node_selector,
+        nodes=len(members),
+        lost_seconds=tuple(wall_seconds - node.lost_seconds for node in members if node.lost_seconds is not None),
         uid=pool.uid,
         generation=pool.generation,
     )

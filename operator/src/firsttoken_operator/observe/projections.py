@@ -52,6 +52,8 @@ class PodView:
     failing: str
     """Reason that a container will not start by waiting (`CrashLoopBackOff`...); empty: none is known."""
     restarts: int
+    lost_seconds: float | None = None
+    """Time since when a pod that was Ready is not so any more; None: it is, or never was."""
     pulling_seconds: float | None = None
     """Time from the sandbox being ready to the last container's first start: where that is long, images were pulled.
 
@@ -86,7 +88,10 @@ class DeploymentView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node. `gpus` None: it does not report any number of GPUs. `ready_seconds`: since when it is ready."""
+    """One node. `gpus` None: it does not report any number of GPUs. `ready_seconds`: since when it is ready.
+
+    `lost_seconds`: since when one that was ready is not so any more.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -94,6 +99,7 @@ class NodeView:
     ready: bool
     created_seconds: float | None = None
     ready_seconds: float | None = None
+    lost_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ def project_pod(body: Body) -> PodView:
         unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
         failing=next((reason for reason in waiting if reason in FAILING_REASONS), ""),
         restarts=sum(count(entry.get("restartCount")) for entry in containers),
+        lost_seconds=_lost_since(conditions.get("Ready") or {}, _true_since(conditions.get("Initialized") or {})),
         pulling_seconds=_pulling_seconds(status, conditions),
     )
 
@@ -168,14 +175,15 @@ def project_node(body: Body) -> NodeView:
     metadata, status = body["metadata"], body.get("status") or {}
     reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
     conditions = _conditions(status)
-    ready = conditions.get("Ready") or {}
+    ready, created = conditions.get("Ready") or {}, epoch_seconds(metadata.get("creationTimestamp"))
     return NodeView(
         name=metadata.get("name", ""),
         labels=dict(metadata.get("labels") or {}),
         gpus=None if reported is None else count(reported),
         ready=ready.get("status") == "True",
-        created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
+        created_seconds=created,
         ready_seconds=_true_since(ready),
+        lost_seconds=_lost_since(ready, created),
     )
 
 
@@ -273,6 +281,13 @@ def _pulling_seconds(status: Body, conditions: Mapping[Any, Body]) -> float | No
     if not known or len(known) < len(begun) or not since:
         return None
     return max(0.0, max(known) - max(since))
+
+
+def _lost_since(ready: Body, began: float | None) -> float | None:
+    """Time at which a condition ended that was true before; `began`: when it was first said, as not true yet."""
+    since = None if ready.get("status") == "True" else epoch_seconds(ready.get("lastTransitionTime"))
+    # NB: what was never ready says since its beginning, in whole seconds, that it is not.
+    return since if since is not None and began is not None and since > began + 1 else None
 
 
 def _true_since(condition: Body) -> float | None:

@@ -82,7 +82,9 @@ def build_snapshot(
     gpu_pods = store.gpu_pods()
     own_pods, window = builder.pod_uids_by_pool(resources), timing.scale_down_limit_window_seconds
     seen = {
-        pool.name: pool_snapshot(pool, store.nodes.values(), gpu_pods, own_pods.get(pool.name, set()), window)
+        pool.name: pool_snapshot(
+            pool, store.nodes.values(), gpu_pods, own_pods.get(pool.name, set()), window, wall_seconds
+        )
         for pool in store.pools.values()
     }
     return FleetSnapshot(

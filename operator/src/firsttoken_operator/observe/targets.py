@@ -40,6 +40,7 @@ def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: floa
         gpus_per_replica=view.gpus_per_replica,
         refused=view.refused,
         waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
+        lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
         p99_start_seconds=known.p99_seconds if known else None,
         startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
     )
