@@ -63,15 +63,20 @@ def save_files(page: Path, folder: Path) -> None:
             (folder / block.file).write_text(block.text, encoding="utf-8")
 
 
+def prose(text: str) -> str:
+    """Text of a page without its fenced blocks."""
+    return _FENCE.sub("", text)
+
+
 def links(page: Path) -> list[str]:
     """Targets of all links and images outside of fenced blocks."""
-    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
-    return [target or attribute for target, attribute in _LINK.findall(prose)]
+    outside = prose(page.read_text(encoding="utf-8"))
+    return [target or attribute for target, attribute in _LINK.findall(outside)]
 
 
 def anchors(page: Path) -> set[str]:
     """The anchors that GitHub makes of a page's headings."""
-    headings = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    headings = _HEADING.findall(prose(page.read_text(encoding="utf-8")))
     return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
 
 
