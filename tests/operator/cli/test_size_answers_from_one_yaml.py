@@ -334,6 +334,19 @@ def test_a_bound_below_a_window_is_named(capsys: pytest.CaptureFixture[str], mon
     ]
 
 
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_the_answer_goes_to_a_file_where_one_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, output: str
+) -> None:
+    file = tmp_path / "answer"
+    arguments = ["size", "-f", str(CALL_CENTER), "-o", output]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+
+    assert main([*arguments, "--out", str(file)]) == 0
+    assert (file.read_text(), capsys.readouterr().out) == (shown, "")
+
+
 def test_files_may_be_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     names = []
     for document in documents():

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.flags import add_flags
-from firsttoken_operator.cli.output import local_file, write
+from firsttoken_operator.cli.output import add_file, emit, emit_tables, local_file, write
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
 from firsttoken_sizing import size
@@ -26,6 +26,9 @@ from firsttoken_sizing.report import sizing_json
 from firsttoken_sizing.report.pictures import PictureFormat, draw
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.workload import Arrivals, Percentile, SlaMode
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 INFEASIBLE = 3
 _OTHER = {Arrivals.POISSON: Arrivals.CLOSED_LOOP, Arrivals.CLOSED_LOOP: Arrivals.POISSON}
@@ -48,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_flags(parser)
     formats, explanation = ("table", "json", "yaml"), "format of the answer; default: table"
     parser.add_argument("-o", "--output", type=_format, choices=formats, default="table", help=explanation)
+    add_file(parser)
     parser.add_argument(
         "--plot",
         type=local_file,
@@ -64,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     if picture is not None:
         _write_plot(answers, args.plot, picture)
     if args.output == "table":
-        _print_tables(answers)
+        emit_tables(_tables(answers), args.out)
     else:
-        _print_documents(answers, args.output)
+        emit(_documents(answers, args.output).encode(), args.out)
     return 0 if all(answer.sizing.feasible for answer in answers) else INFEASIBLE
 
 
@@ -136,16 +140,15 @@ def _within_bounds(
     return replace(sizing, warnings=tuple(warnings))
 
 
-def _print_tables(answers: Iterable[SizedDeployment]) -> None:
-    from rich.console import Console
+def _tables(answers: Iterable[SizedDeployment]) -> Iterator[RenderableType]:
+    # NB: imported here, because a document needs no rich.
+    from rich.text import Text
 
     from firsttoken_sizing.report.table import sizing_table
 
-    console = Console()
     for answer in answers:
-        console.print(sizing_table(title(answer.deployment), answer.sizing, answer.other_arrivals), soft_wrap=False)
-        for window in answer.windows:
-            console.print(window.sentence(), highlight=False)
+        yield sizing_table(title(answer.deployment), answer.sizing, answer.other_arrivals)
+        yield from (Text(window.sentence()) for window in answer.windows)
 
 
 def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: PictureFormat) -> None:
@@ -160,7 +163,7 @@ def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: Picture
     write(draw(sizing_figure(sizings), picture), file, "--plot")
 
 
-def _print_documents(answers: list[SizedDeployment], output: str) -> None:
+def _documents(answers: list[SizedDeployment], output: str) -> str:
     documents: list[dict[str, Any]] = [
         {
             "namespace": a.deployment.metadata.namespace,
@@ -171,7 +174,4 @@ def _print_documents(answers: list[SizedDeployment], output: str) -> None:
         for a in answers
     ]
     document = documents[0] if len(documents) == 1 else documents
-    if output == "json":
-        print(json.dumps(document, indent=2))
-    else:
-        print(yaml.safe_dump(document, sort_keys=False), end="")
+    return json.dumps(document, indent=2) + "\n" if output == "json" else yaml.safe_dump(document, sort_keys=False)

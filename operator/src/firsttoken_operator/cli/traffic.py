@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
+from firsttoken_operator.cli.output import add_output, emit
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.traffic import (
     ActiveTime,
@@ -42,7 +43,7 @@ class _Answer:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `traffic`."""
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    add_output(parser, ("table", "json", "yaml"))
     volume = parser.add_argument_group("how much (one of the first three)")
     source = volume.add_mutually_exclusive_group(required=True)
     source.add_argument("--calls-per-year", type=float, metavar="N", help="calls, sessions or jobs in a year")
@@ -85,11 +86,12 @@ def run(args: argparse.Namespace) -> int:
     """Compute and print. Raises `InvalidInput` for numbers that make no sense together."""
     answer = _answer(args)
     if args.output == "json":
-        print(json.dumps(_as_json(answer), indent=2))
+        text = json.dumps(_as_json(answer), indent=2) + "\n"
     elif args.output == "yaml":
-        print(_as_yaml(answer), end="")
+        text = _as_yaml(answer)
     else:
-        print(_as_table(answer), end="")
+        text = _as_table(answer)
+    emit(text.encode(), args.out)
     return 0
 
 
