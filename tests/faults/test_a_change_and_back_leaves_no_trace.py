@@ -40,6 +40,7 @@ OF_TIMES = {
     "lastTransitionTime", "time", "lastScaleTime", "metricsLostTime", "timeToReadyP50Seconds", "timeToReadyP90Seconds",
 }  # fmt: skip
 """Fields that hold a time, or how long something took as one process or another measured it."""
+SIZED = re.compile(r"^firsttoken_sizings_waiting 0(\.0)?$", re.MULTILINE)
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 BOUNDED = {
     ("scaling", "minReplicas"): st.integers(0, 3), ("scaling", "maxReplicas"): st.integers(3, 6),
@@ -123,8 +124,11 @@ def answered(stage: Stage, names: list[str]) -> None:
 
     for name in names:
         wait_until(lambda name=name: is_answered(name), 90, f"an answer to {name}")
-        stage.cluster.kubectl("rollout", "status", f"deployment/{name}", "--timeout=50s")
+        stage.cluster.kubectl("rollout", "status", f"deployment/{name}", "--timeout=140s", timeout_seconds=150.0)
     stage.ticks(4)
+    # NB: what was refused says nothing of a new answer that is on its way, as where another configuration was pinned.
+    wait_until(lambda: SIZED.search(stage.process.get("metrics")[1]), 90, "an answer to every question")
+    stage.ticks(2)
 
 
 def told(status: dict[str, Any]) -> dict[str, str]:

@@ -62,9 +62,11 @@ async def test_what_is_known_stays_in_force_until_the_new_size_is_there(
     with held(monkeypatch):
         edit(store, document, traffic=load(80))
         meanwhile = [(await tick(sizer, store))["r-0"] for _ in range(2)]
+        waiting = sizer.waiting
     await rest(sizer)
     after = (await tick(sizer, store))["r-0"]
 
+    assert (waiting, sizer.waiting) == (1, 0), "the one that is being sized counts"
     assert [(peak(a), a.generation, a.is_outdated) for a in meanwhile] == [(40.0, 1, True)] * 2
     assert (peak(before), before.generation, before.is_outdated) == (40.0, 1, False)
     assert (peak(after), after.generation, after.is_outdated) == (80.0, 2, False)
@@ -159,7 +161,8 @@ async def test_nothing_is_kept_of_what_is_gone(sizer: Sizer) -> None:
         store.feed("InferenceDeployment", "DELETED", {"metadata": {"uid": gone.uid}})
 
     assert await settled(sizer, store) == {}
-    assert [len(kept) for kept in (sizer._known, sizer._in_force, sizer._questions, sizer._turns)] == [0] * 4
+    assert [len(kept) for kept in (sizer._known, sizer._in_force, sizer._questions)] == [0] * 3
+    assert sizer._turns.take() is None
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ def test_one_that_is_changed_while_it_waits_keeps_its_place_and_waits_once() -> 
         turns.put("a", "a-0", f"edit {edit}")
         turns.put("a", "a-2", f"a-2, edit {edit}")
 
-    assert len(turns) == 3
     assert served(turns, 9, {"a": 1.0}) == ["edit 4", "a-1", "a-2, edit 4"]
 
 
@@ -89,5 +88,5 @@ def test_what_is_gone_waits_no_more() -> None:
     turns = filled(a=2, b=1)
     turns.keep({"a-1"})
 
-    assert (len(turns), served(turns, 9, {"a": 1.0})) == (1, ["a-1"])
+    assert served(turns, 9, {"a": 1.0}) == ["a-1"]
     assert turns.take() is None

@@ -55,8 +55,8 @@ class Sizer:
 
     @property
     def waiting(self) -> int:
-        """Number of resources that wait for their turn."""
-        return len(self._turns)
+        """Number of resources that wait for an answer to what they ask now, the one that is being sized included."""
+        return sum(self._in_force.get(uid) is not asked for uid, asked in self._questions.items())
 
     @property
     def is_working(self) -> bool:

@@ -23,9 +23,6 @@ class Turns(Generic[Job]):
         self._level_seconds = 0.0
         """Charge of the namespace that was served last."""
 
-    def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
     def put(self, namespace: str, uid: str, job: Job) -> None:
         """Queue a job, in the place of the one that waits under this uid where there is one."""
         if namespace not in self._waiting:
