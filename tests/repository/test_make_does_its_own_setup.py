@@ -29,6 +29,7 @@ def make(*arguments, folder=REPOSITORY, environment=None):
     [
         pytest.param("test", {}, True, id="the tests build the control plane"),
         pytest.param("demo", {}, True, id="so does the demo"),
+        pytest.param("cluster", {}, True, id="so does the cluster to try things on"),
         pytest.param("demo", OWN_CLUSTER, False, id="but not on a cluster of one's own"),
         pytest.param("demo", {"KUBECONFIG": "/some/kubeconfig"}, True, id="which takes its Prometheus as well"),
     ],
@@ -38,6 +39,14 @@ def test_the_control_plane_is_built_where_it_is_needed(target, environment, buil
 
     assert commands.returncode == 0, commands.stderr
     assert (BUILD in commands.stdout) == builds
+
+
+def test_the_demo_on_a_real_node_makes_the_parts_of_one():
+    on_a_node, on_paper = (make("--dry-run", "demo", *variables).stdout for variables in (["NODE=1"], []))
+
+    assert "-m tools.node" in on_a_node
+    assert "-m demo.node" in on_a_node
+    assert "node" not in on_paper
 
 
 def test_a_fresh_clone_installs_uv_and_the_lock_before_anything_else(tmp_path):

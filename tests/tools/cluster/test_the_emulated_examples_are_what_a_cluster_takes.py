@@ -12,12 +12,13 @@ import yaml
 from kubernetes import client
 
 from tools.cluster import Cluster, GpuServers, wait_until
-from tools.cluster.build import PROMETHEUS_VERSION
+from tools.cluster.build import KWOK_VERSION, PROMETHEUS_VERSION
 
 pytestmark = pytest.mark.cluster
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 EMULATED = EXAMPLES / "emulated"
+PAGE = EXAMPLES.parent / "docs" / "ten-minutes.md"
 TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 
 
@@ -75,8 +76,9 @@ def test_the_pods_that_have_to_run_do_not(cluster: Cluster) -> None:
     wait_until(refused, 30, "both wait for a node that runs containers")
 
 
-def test_the_prometheus_is_the_one_that_is_tested() -> None:
+def test_the_prometheus_and_the_kwok_of_the_page_are_those_that_are_tested() -> None:
     (deployment,) = (document for document in documents("prometheus.yaml") if document["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
     assert container["image"].endswith(f":v{PROMETHEUS_VERSION}")
+    assert f"kwok/releases/download/{KWOK_VERSION}/kwok.yaml" in PAGE.read_text(encoding="utf-8")
