@@ -20,13 +20,14 @@ from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from firsttoken_operator.families import FAMILIES, Metric
+from firsttoken_operator.families import FAMILIES
+from firsttoken_operator.families.promql import EVERY_POD
 
 FOLDER = Path(__file__).resolve().parent.parent / "helm/firsttoken/files/dashboards"
 SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 RATE = "[$__rate_interval]"
 ONE = '{namespace="$namespace",name="$name"}'
-PODS = '{namespace="$namespace",pod=~"$workload-.*"}'
+PODS = 'namespace="$namespace",pod=~"$workload-.*"'
 _WIDTH, _STAT_WIDTH = 12, 4
 _HELD = {
     "0": models.ValueMappingResult(text="False", color="red", index=1),
@@ -141,10 +142,10 @@ class _ScalingsBuilder(builders.AnnotationQuery):
         )  # fmt: skip
 
 
-def _of_engines(metric: Metric, aggregation: str, how: str = "{}") -> str:
-    """One signal of whatever family the pods publish."""
-    names = [series.name for family in FAMILIES for series in family.page if series.metric is metric]
-    return " or ".join(f"{aggregation}({how.format(name + PODS)})" for name in names)
+def _of_engines(aggregation: str, *selectors: str) -> str:
+    """The first that there is of expressions about every pod, as those of the pods that were chosen; "" is none."""
+    found = (text.replace(EVERY_POD, PODS).replace("[RECENT]", RATE) for text in selectors if text)
+    return " or ".join(f"{aggregation}({text})" for text in found)
 
 
 def _per_deployment(metric: str) -> str:
@@ -259,14 +260,17 @@ DEPLOYMENT = (
     ),
     Chart(
         "Engines: requests", "Of the pods of the workload that is chosen above.",
-        {"waiting": _of_engines(Metric.WAITING, "sum"), "running": _of_engines(Metric.RUNNING, "sum")},
+        {"waiting": _of_engines("sum", *(" or ".join(family.waiting) for family in FAMILIES)),
+         "running": _of_engines("sum", *(family.running for family in FAMILIES))},
     ),
     Chart("Engines: KV cache", "Share of the cache for keys and values (KV) in use, the fullest and the mean.",
-          {"fullest": _of_engines(Metric.KV_USAGE, "max"), "mean": _of_engines(Metric.KV_USAGE, "avg")},
+          {how: _of_engines(by, *(family.kv_usage for family in FAMILIES))
+           for how, by in (("fullest", "max"), ("mean", "avg"))},
           unit="percentunit"),
     Chart("Engines: first tokens", "Requests that got one.",
-          {"first tokens": " or ".join(
-              f"sum(rate({family.series(Metric.TTFT).name}_count{PODS}{RATE}))" for family in FAMILIES)}, unit="reqps"),
+          {"first tokens": _of_engines(
+              "sum", *dict.fromkeys(f"rate({family.ttft}_count{{{EVERY_POD}}}{RATE})" for family in FAMILIES))},
+          unit="reqps"),
 )  # fmt: skip
 
 
@@ -291,8 +295,8 @@ def _choice(name: str, label: str, query: str) -> builders.QueryVariable:
 
 def boards() -> dict[str, str]:
     """The text of each file, by its name."""
-    waiting = "|".join(family.series(Metric.WAITING).name for family in FAMILIES)
-    pods = f'label_values({{__name__=~"{waiting}",namespace="$namespace"}}, pod)'
+    known = "|".join(dict.fromkeys(family.told_by.partition("{")[0] for family in FAMILIES))
+    pods = f'label_values({{__name__=~"{known}",namespace="$namespace"}}, pod)'
     one = _board("firsttoken-deployment", "firsttoken / one deployment", DEPLOYMENT)
     one = one.with_variable(_choice("namespace", "Namespace", "label_values(firsttoken_desired_replicas, namespace)"))
     named = 'label_values(firsttoken_desired_replicas{namespace="$namespace"}, name)'

@@ -137,7 +137,7 @@ NUMBERS = {
         performance/second_moments 1e-300
         """,
     "a word or its decimals": """
-        observe/measure 3
+        observe/diagnosis 3
         act/scorecard_status 3
         """,
     "an order, or places in a row": """

@@ -25,6 +25,10 @@ FACTS = {
         "how far the data can be trusted; what that allows is `domain.measurement`": """
             ERRORS_PRESENT IDLE MISSING PARTIAL PRESENT RECOVERING STALE
             """,
+        "what metrics do not tell because of how a server is started or scraped": """
+            EXPORTED_LABELS FAMILY_CHANGING LABEL_MISMATCH LOW_RESOLUTION SCRAPE_TOO_SLOW SEVERAL_MODELS
+            TTFT_NOT_OBSERVED TWO_FAMILIES TWO_JOBS UNKNOWN_RUNTIME
+            """,
         "what is not there, cannot be read or was not sized yet": "INVALID_SPEC TARGET_NOT_FOUND UNKNOWN",
     },
     "run": {

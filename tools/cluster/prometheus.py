@@ -11,8 +11,10 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -117,9 +119,9 @@ class Prometheus:
         }
         self._reload()
 
-    def add_target(self, address: str, *, job: str) -> None:
-        """Scrape one address (host and port) as the job `job`."""
-        self._jobs[job] = {"static_configs": [{"targets": [address]}]}
+    def add_target(self, address: str, *, job: str, labels: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Scrape one address (host and port) as the job `job`; its series get these labels."""
+        self._jobs[job] = {"static_configs": [{"targets": [address], "labels": dict(labels)}]}
         self._reload()
 
     def pause_scraping(self) -> None:

@@ -15,7 +15,7 @@ from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.openai import WORDS, count_tokens, words
 from firsttoken_lab.emulate.pacing import PacedEngine
 from firsttoken_lab.emulate.server import EmulatedServer
-from firsttoken_operator.families import FAMILIES, VLLM
+from firsttoken_operator.families import EMULATED, VLLM
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.online import OnlineReplica
@@ -229,7 +229,7 @@ async def test_models_and_health_are_where_nim_and_vllm_have_them():
             assert (await client.get(path)).status == 200
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EMULATED, ids=lambda family: family.name)
 async def test_metrics_count_what_was_served(family):
     async with a_client(family=family) as (client, _):
         await client.post("/v1/completions", json={**TEXT, "max_tokens": 5})

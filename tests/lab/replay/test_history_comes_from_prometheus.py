@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -32,7 +33,7 @@ class Past:
         asked = {name: values[0] for name, values in parse_qs(urlsplit(request.path).query).items()}
         self.asked.append(asked)
         query = asked["query"]
-        known = f"({self.prefix}" in query and (self.prefix or "vllm:" not in query)
+        known = re.search(rf"\({self.prefix}(num_requests|time_to_first|request)_", query)
         value = "1000" if "prompt" in query else "100" if "generation" in query else "5"
         at = range(int(asked["start"]), int(asked["end"]) + 1, int(asked["step"]))
         values = [[t, value] for t in at if self.gap is None or not self.gap <= t < self.gap + 3600]
@@ -62,7 +63,7 @@ def test_rates_and_mean_tokens_are_fetched_day_by_day(server: FaultServer, prefi
     assert series.mean_input_tokens is not None
     assert series.mean_output_tokens is not None
     assert (series.mean_input_tokens[0], series.mean_output_tokens[0]) == (1000, 100)
-    of_family = [asked for asked in past.asked if f"({prefix}time_to_first" in asked["query"]]
+    of_family = [asked for asked in past.asked if f"({prefix}num_requests_waiting" in asked["query"]]
     assert [(int(asked["start"]), int(asked["end"])) for asked in of_family] == [
         (8 * DAY, 9 * DAY - 60),
         (9 * DAY, 10 * DAY - 60),

@@ -25,6 +25,7 @@ from firsttoken_operator.domain import (
     Reason,
     ResourceSnapshot,
     ScalingMode,
+    Shortcoming,
     Target,
     TargetMissing,
     TtftInterval,
@@ -284,7 +285,8 @@ def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() ->
 
 def full() -> Observed:
     """All that one tick can tell."""
-    about = resource(target(5), metrics(20.0), pool="h100", sized=replace(SIZED, sla=EVERY_LIMIT))
+    told = metrics(20.0, family="Triton", shortcomings=(Shortcoming(Reason.TTFT_NOT_OBSERVED, "turn it on"),))
+    about = resource(target(5), told, pool="h100", sized=replace(SIZED, sla=EVERY_LIMIT))
     made = decision(
         about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1, forecast_requests_per_second=31.0,
         forecast_method="Trend", input_tokens=2100.0, output_tokens=190.0, capacity_samples=40, late_budgets_spent=1.2,
@@ -298,6 +300,17 @@ def full() -> Observed:
 
 def test_every_field_of_the_schema_is_written() -> None:
     assert empty_fields(status_of(EMPTY, full())) == ELSEWHERE
+
+
+def test_the_family_that_was_found_last_stays_while_nothing_is_known_and_follows_a_change() -> None:
+    def shown(before: InferenceDeploymentStatus, seen: Metrics) -> InferenceDeploymentStatus:
+        snapshot = resource(target(5), seen)
+        return status_of(before, observed(decision(snapshot, 5, 5), snapshot))
+
+    found = shown(EMPTY, metrics(20.0, family="NIM 1.x"))
+    blind, changed = shown(found, lost()), shown(found, metrics(20.0, family="vLLM"))
+
+    assert [each.metrics and each.metrics.family for each in (found, blind, changed)] == ["NIM 1.x", "NIM 1.x", "vLLM"]
 
 
 @pytest.mark.parametrize("edited", ["yesterday", "2026-11-21T11:58:30", ""])

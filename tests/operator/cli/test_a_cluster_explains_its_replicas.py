@@ -126,6 +126,7 @@ NOT_OF_A_STATUS = """
     BadResponse ForeignWrite MetricsLost MetricsRecovered NoReadyPods NoSeries NotANumber NotEnoughSamples OutOfRange
     PartialResponse Rendered ScaledDown ScaledUp ServerError SourceMisconfigured SourceNotConfigured SourceUnreachable
     Throttled TooManySeries Unauthorized
+    ExportedLabels FamilyChanging LabelMismatch ScrapeTooSlow SeveralModels TwoFamilies TwoJobs UnknownRuntime
 """
 
 

@@ -8,12 +8,14 @@ import math
 import pytest
 
 from firsttoken_operator.domain import Missing, Reason
-from firsttoken_operator.families import NIM1, UP_QUERY, VLLM, Signal, TokenPart
+from firsttoken_operator.families import DETECTION, FAMILIES, NIM1, UP_QUERY, VLLM, Signal, TokenPart
 from firsttoken_operator.observe.collect import collect
 from firsttoken_operator.observe.source import Sample, Vector
 
 WINDOW_SECONDS, RECENT_SECONDS = 4.5, 3.0
 POD = {"namespace": "ns", "pod": "a"}
+DETECTING = 2 + len(DETECTION) * len(FAMILIES)
+"""Queries whatever is found: what is up, how pods are scraped, and which of them have a family."""
 
 
 class Script:
@@ -46,7 +48,7 @@ async def test_a_cluster_without_series_costs_only_the_detection() -> None:
 
     reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
-    assert len(source.asked) == 7
+    assert len(source.asked) == DETECTING
     assert (reading.pods, reading.up, reading.failures) == ({}, {}, ())
 
 
@@ -57,7 +59,7 @@ async def test_the_number_of_queries_does_not_depend_on_the_number_of_pods(pods:
 
     reading = await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
-    assert len(source.asked) == len(set(source.asked)) == 7 + 10
+    assert len(source.asked) == len(set(source.asked)) == DETECTING + len(NIM1.signals) - len(DETECTION)
     assert len(reading.pods) == pods
 
 
@@ -67,8 +69,8 @@ async def test_a_window_with_a_fraction_is_written_in_milliseconds() -> None:
     await collect(source, window_seconds=WINDOW_SECONDS, recent_seconds=RECENT_SECONDS)
 
     assert not any(word in query for word in ("WINDOW", "RECENT") for query in source.asked)
-    assert sum("[4500ms]" in query for query in source.asked) == 2
-    assert sum("offset 4500ms" in query for query in source.asked) == 2
+    assert sum("[4500ms]" in query for query in source.asked) == len(FAMILIES)
+    assert sum("offset 4500ms" in query for query in source.asked) == len(FAMILIES)
 
 
 async def test_a_pod_that_exposes_two_families_belongs_to_the_first() -> None:
@@ -83,6 +85,7 @@ async def test_a_pod_that_exposes_two_families_belongs_to_the_first() -> None:
 
     assert reading.pods["ns", "a"].family == "vLLM"
     assert reading.pods["ns", "a"].values == {Signal.AGE: 1.0, Signal.RUNNING: 10.0}
+    assert reading.pods["ns", "a"].others == ("NIM 1.x",)
 
 
 async def test_answers_are_joined_by_pod_and_numbers_are_left_as_they_came() -> None:

@@ -27,7 +27,7 @@ from tests.operator.observe.fault_server import FaultServer, body, vector
 from tests.operator.observe.readings import LIMIT, SETTINGS, sample
 
 TIMES = {"window_seconds": SETTINGS.window_seconds, "recent_seconds": SETTINGS.longest_gap_seconds}
-SIGNALS = {UP_QUERY: "up"} | {NIM1.query(signal, **TIMES): str(signal) for signal in Signal}
+SIGNALS = {UP_QUERY: "up"} | {NIM1.query(signal, **TIMES): str(signal) for signal in NIM1.signals}
 BYTE_CAP = 256 * 1024
 LOUD_SERIES = 4000
 LEAVES_OUT = re.compile(r',namespace=~"[^"]*",namespace!~"([^"]*)"')
@@ -210,7 +210,7 @@ async def test_what_all_answers_say_together_is_bounded_too(monkeypatch: pytest.
     assert reading.overflowing == {"loud"}
     assert {namespace for namespace, _ in reading.pods} == {"quiet"}
     assert {namespace for namespace, _ in reading.up} == {"quiet"}
-    assert set(reading.pods["quiet", "p"].values) == set(Signal) - {Signal.TTFT_BUCKETS, Signal.ENDED, Signal.TOKENS}
+    assert set(reading.pods["quiet", "p"].values) == NIM1.signals - {Signal.TTFT_BUCKETS, Signal.ENDED, Signal.TOKENS}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 40)), max_size=200))

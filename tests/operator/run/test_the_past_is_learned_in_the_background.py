@@ -18,6 +18,7 @@ import pytest
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import FleetSnapshot, Reason, TargetMissing
 from firsttoken_operator.estimate import ResourceMemory
+from firsttoken_operator.families import FAMILIES
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.history import AGAIN_SECONDS, Histories
@@ -113,7 +114,7 @@ async def test_it_is_asked_for_once(histories: Histories, store: Store, server: 
     clock.now += 2 * AGAIN_SECONDS
     memory = await settled(histories, store)
 
-    assert asked == 2 * 14
+    assert asked == len(FAMILIES) * 14
     assert len(server.requests) == asked
     assert memory == MEMORY, "and given once"
 

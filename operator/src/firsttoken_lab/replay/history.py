@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from firsttoken_lab.replay.series import Series
-from firsttoken_operator.families import FAMILIES, Metric
+from firsttoken_operator.families import FAMILIES, TokenPart
 from firsttoken_operator.observe.history import PastQueries, ask_range, chunks, pods_of
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
 from firsttoken_sizing.errors import InvalidInput
@@ -45,10 +45,10 @@ def read_history(
             if len(rates) > 1:
                 lengths = PastQueries(family, matchers, _TOKEN_WINDOW)
                 inputs, outputs = (
-                    source.fetch(lengths.mean(metric), since_seconds, now_seconds, progress, f"{family.name}: {what}")
-                    for metric, what in (
-                        (Metric.REQUEST_PROMPT_TOKENS, "input tokens"),
-                        (Metric.REQUEST_GENERATION_TOKENS, "output tokens"),
+                    source.fetch(mean, since_seconds, now_seconds, progress, f"{family.name}: {what}") if mean else {}
+                    for mean, what in (
+                        (lengths.mean(TokenPart.PROMPT_TOKENS, TokenPart.PROMPTS), "input tokens"),
+                        (lengths.mean(TokenPart.OUTPUT_TOKENS, TokenPart.OUTPUTS), "output tokens"),
                     )
                 )
                 known = len(rates) * STEP_SECONDS / since_seconds

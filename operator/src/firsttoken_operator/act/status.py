@@ -27,6 +27,8 @@ from firsttoken_operator.api.status import (
     Configuration,
     DecisionRecord,
     InferenceDeploymentStatus,
+    MetricsProblem,
+    MetricsStatus,
     PredictedLatency,
     PredictionAt,
     PredictionStatus,
@@ -35,7 +37,7 @@ from firsttoken_operator.api.status import (
     TrafficFigures,
 )
 from firsttoken_operator.decide import calibration_state, charged_gpus
-from firsttoken_operator.domain import Decision, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Unsized
+from firsttoken_operator.domain import Decision, Metrics, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Unsized
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.request import Sizing
@@ -101,6 +103,7 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
         last_decision_reason=decision.reason.value,
         sizing=_sizing(previous, seen),
         traffic=traffic,
+        metrics=_metrics(previous, resource.metrics),
         prediction=_prediction(previous, seen, traffic.live),
         capacity=CapacityStatus(
             pool=resource.pool,
@@ -205,6 +208,14 @@ def sizing_status(sizing: Sizing) -> SizingStatus | None:
 def configuration(key: ConfigurationKey | None) -> Configuration | None:
     """A configuration as the status shows it."""
     return None if key is None else Configuration.model_validate(key, from_attributes=True)
+
+
+def _metrics(previous: InferenceDeploymentStatus, metrics: Metrics) -> MetricsStatus | None:
+    """The family that was found last stays while nothing is known."""
+    if not metrics.family:
+        return previous.metrics
+    problems = (MetricsProblem(reason=each.reason.value, message=each.text) for each in metrics.shortcomings)
+    return MetricsStatus(family=metrics.family, problems=tuple(problems))
 
 
 def _prediction(

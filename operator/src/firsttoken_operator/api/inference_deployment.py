@@ -11,7 +11,7 @@ from pydantic import Field
 from firsttoken_operator.api import forms
 from firsttoken_operator.api.architecture import Architecture
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, described, optional
-from firsttoken_operator.api.quantities import GpuName, LongName, ModelName, Name
+from firsttoken_operator.api.quantities import GpuName, LongName, ModelName, Name, ShortText
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.api.sizing_spec import SizingSpec
 from firsttoken_operator.api.sla import ServiceLevel
@@ -228,6 +228,10 @@ class MetricsSpec(ApiModel):
     source: Name = described(
         "Name of a Prometheus that the cluster admin configured in the chart; never a URL or a query.",
         default="default",
+    )
+    model_name: ShortText | None = optional(
+        "Model of a Triton server that clients call, as its series label it.",
+        absent="the model with most requests is read; where several have some, nothing is given back",
     )
 
 

@@ -102,6 +102,25 @@ class TrafficStatus(ApiModel):
     )
 
 
+class MetricsProblem(ApiModel):
+    """Something that the metrics do not tell, and the change that mends it."""
+
+    reason: ReasonWord = described("Why, in one word of the runbook.")
+    message: Message = described("What is not told, and the change of the server or its scraping that mends it.")
+
+
+class MetricsStatus(ApiModel):
+    """Metrics that the pods publish."""
+
+    family: ShortText | None = optional(
+        "Kind of metrics that the pods publish, looked for at every tick; with the numbers of pods where they differ.",
+        absent="no pod has published any yet",
+    )
+    problems: tuple[MetricsProblem, ...] = described(
+        "What cannot be told by them.", default=(), absent="nothing is missing", max_length=10
+    )
+
+
 class PredictedLatency(ApiModel):
     """One predicted latency at the statistic that its limit is about."""
 
@@ -198,6 +217,7 @@ class InferenceDeploymentStatus(ApiModel):
     )
     sizing: SizingStatus | None = optional("What the sizing model says.")
     traffic: TrafficStatus | None = optional("Declared and live traffic.")
+    metrics: MetricsStatus | None = optional("What the pods publish.")
     prediction: PredictionStatus | None = optional("Predictions around the decided size.")
     capacity: CapacityStatus | None = optional("What the pool gave and withheld.")
     timing: TimingStatus | None = optional("How long replicas take to become ready.")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from firsttoken_operator.cli.output import local_file
-from firsttoken_operator.families import FAMILIES, NIM1
+from firsttoken_operator.families import EMULATED, NIM1
 from firsttoken_sizing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from firsttoken_operator.api.inference_deployment import InferenceDeployment
     from firsttoken_sizing.request import SizingRequest
 
-RUNTIMES = {family.runtime: family for family in FAMILIES}
+RUNTIMES = {family.runtime: family for family in EMULATED}
 ROUTINGS = {"random": "Random", "round-robin": "RoundRobin", "least-loaded": "LeastLoaded"}
 EXIT_LATE = 1
 

@@ -55,6 +55,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "Partial": _METRICS,
         "Recovering": f"{_WAIT} Prometheus has a full window of samples again",
         "LowResolution": "a histogram bucket that ends at the limit, or a limit at the end of a bucket",
+        "TTFTNotObserved": "the flag that status.metrics.problems names; until then arrivals, queue and model decide",
         "Resizing": "time: the size for the changed spec is on its way",
         "InvalidSpec": _SPEC,
         "UnknownModel": _SPEC,

@@ -139,7 +139,8 @@ def _metrics_healthy(resource: ResourceSnapshot, decision: Decision) -> Said:
     if _rests(resource, decision):
         awaited = can_come_back(resource)
         return awaited, Reason.SCALED_TO_ZERO if awaited else Reason.NO_WAKE_UP_SIGNAL, what_wakes_it_up(resource)
-    return metrics.may_lower, metrics.health, metrics.detail
+    lacking = (f"{each.reason}: {each.text}" for each in metrics.shortcomings)
+    return metrics.may_lower, metrics.health, "; ".join((metrics.detail, *lacking))
 
 
 def _sla_met(resource: ResourceSnapshot) -> Said:
@@ -151,6 +152,8 @@ def _sla_met(resource: ResourceSnapshot) -> Said:
     if limit is None:
         return None, Reason.UNKNOWN, blind or "no limit is declared"
     blind = f"; {blind}" if blind else ""
+    if ttft is None and (unobserved := resource.metrics.lacks(Reason.TTFT_NOT_OBSERVED)):
+        return None, unobserved.reason, unobserved.text + blind
     if ttft is None:
         why = Reason.SCALED_TO_ZERO if is_at_zero(resource) else resource.metrics.health
         return None, Reason.UNKNOWN, f"TTFT is not known ({why}){blind}"

@@ -42,6 +42,14 @@ class Missing:
 Measurement = Value | Idle | Missing
 
 
+@dataclass(frozen=True, slots=True)
+class Shortcoming:
+    """Something that metrics which can be trusted do not tell, and the change that mends it."""
+
+    reason: Reason
+    text: str
+
+
 def measured(value: float, age_seconds: float = 0.0, coverage: float = 1.0) -> Value | Missing:
     """A number as it came from outside: a value if it can be one, else why not."""
     if math.isnan(value):

@@ -66,6 +66,16 @@ class Reason(StrEnum):
     OUT_OF_RANGE = "OutOfRange"
     NO_READY_PODS = "NoReadyPods"
     NOT_ENOUGH_SAMPLES = "NotEnoughSamples"
+    # What the metrics do not tell, or why, and a change of the server or of its scraping mends
+    TTFT_NOT_OBSERVED = "TTFTNotObserved"
+    UNKNOWN_RUNTIME = "UnknownRuntime"
+    TWO_FAMILIES = "TwoFamilies"
+    FAMILY_CHANGING = "FamilyChanging"
+    SEVERAL_MODELS = "SeveralModels"
+    SCRAPE_TOO_SLOW = "ScrapeTooSlow"
+    LABEL_MISMATCH = "LabelMismatch"
+    EXPORTED_LABELS = "ExportedLabels"
+    TWO_JOBS = "TwoJobs"
     # Sizing (conditions SizingReady and SLAFeasible)
     SIZED = "Sized"
     RESIZING = "Resizing"

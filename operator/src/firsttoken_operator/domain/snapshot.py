@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing, health_of
+from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing, Shortcoming, health_of
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_sizing.performance.table import CapacityTable
@@ -238,8 +238,15 @@ class Metrics:
     """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
     overdue: bool = False
     """The newest scrape of a pod failed or is late: rates read low until the next one."""
+    family: str = ""
+    """Families of series that the pods publish; empty: nothing is known of them."""
+    shortcomings: tuple[Shortcoming, ...] = ()
     awaited: bool = False
     """The source has not answered yet at this tick, as it did at the last one: what this says counts for nothing."""
+
+    def lacks(self, reason: Reason) -> Shortcoming | None:
+        """Find the shortcoming of this reason, if there is one."""
+        return next((each for each in self.shortcomings if each.reason is reason), None)
 
     @property
     def may_raise(self) -> bool:

@@ -19,14 +19,14 @@ from firsttoken_operator.families.promql import (
     rate,
     recent,
     samples,
-    selector,
+    scaled,
     slope,
     start_age,
     summed,
     told_apart,
     windowed,
 )
-from firsttoken_operator.families.signals import Signal, TokenPart
+from firsttoken_operator.families.signals import Arrivals, Signal, TokenPart
 
 
 class Metric(StrEnum):
@@ -80,23 +80,56 @@ class Series:
     """Help text, where it is not that of the metric."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Changes on the server's side that mend what is wrong with its metrics, each a clause; empty: there is none."""
+
+    publish: str = ""
+    """Change where a server of this kind is scraped and none of its series is there."""
+    ttft: str = ""
+    """Change that turns the TTFT histogram on, of a server that publishes none as it is installed."""
+    buckets: str = ""
+    """Change that puts a bucket's bound at a limit; `{limit}` is that limit in the unit of the histogram."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MetricFamily:
     """One family. Expressions are PromQL without their grouping; `WINDOW` in them is the rate window."""
 
     name: str
-    runtime: str
-    """Argument of `firsttoken emulate --runtime`."""
-    page: tuple[Series, ...]
-    """Series that one engine publishes, in its order, as far as anything here reads them."""
+    told_by: str
+    """Selector of a metric that is there as soon as the server is: a pod that has it is of the family."""
     dimensions: str
     """Labels that tell apart the series of one pod which must be added up."""
+    waiting: tuple[str, ...]
+    """Selectors of gauges that together are the queue."""
     ended: Mapping[str, str]
     """Rates of requests that ended, by outcome."""
     ended_dimensions: str
-    kv_usage: str
-    tokens: Mapping[TokenPart, str]
-    """The counter behind each part: how prompts and outputs are counted."""
+    running: str = ""
+    """Selector of the gauge of requests that are being worked on; empty: none tells."""
+    ttft: str = ""
+    """Histogram of the time to the first token; empty: there is none."""
+    ttft_unit_seconds: float = 1.0
+    """Unit of that histogram: 0.001 where it is in milliseconds."""
+    started: str = ""
+    """Counter of requests as they come in; empty: there is none."""
+    arrivals: Arrivals = Arrivals.FIRST_TOKENS
+    """Way that is taken where the signals for it are there; by what ended otherwise."""
+    kv_usage: str = ""
+    tokens: Mapping[TokenPart, str] = field(default_factory=dict)
+    """The counter behind each part: how prompts and outputs are counted; empty: they are not."""
+    only_where: str = ""
+    """Selector: of the counters of models only those count whose model has it."""
+    model_label: str = ""
+    """Label that names a model, where one server has several and one of them may call another: one is read."""
+    includes: tuple[str, ...] = ()
+    """Names of families whose series its servers publish as well."""
+    advice: Advice = Advice()
+    runtime: str = ""
+    """Argument of `firsttoken emulate --runtime`; empty: it is not emulated."""
+    page: tuple[Series, ...] = ()
+    """Series that one emulated engine publishes, in its order, as far as anything here reads them."""
     page_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every series of an engine that runs alone, beside `model_name`."""
     kv_labels: Callable[[int], Mapping[str, str]] | None = None
@@ -106,8 +139,13 @@ class MetricFamily:
         """Series in which the family publishes a metric."""
         return next(series for series in self.page if series.metric is metric)
 
+    @property
+    def signals(self) -> frozenset[Signal]:
+        """Signals that it publishes."""
+        return frozenset(_templates(self))
+
     def query(self, signal: Signal, window_seconds: float, recent_seconds: float) -> str:
-        """The PromQL of one signal; samples are current for `recent_seconds`."""
+        """The PromQL of one of its `signals`; samples are current for `recent_seconds`."""
         return windowed(_templates(self)[signal], window_seconds, recent_seconds)
 
 
@@ -132,24 +170,43 @@ def token_bounds(largest: int) -> tuple[float, ...]:
     return tuple(takewhile(lambda bound: bound <= largest, series))
 
 
+def of_models(family: MetricFamily, rates: str, marked: str) -> str:
+    """Rates of the models that count, where the family reads those of some only; `marked` are the series of these."""
+    return f"(({rates}) and on (namespace, pod, {family.model_label}) {marked})" if family.only_where else rates
+
+
 @cache
 def _templates(family: MetricFamily) -> Mapping[Signal, str]:
-    ttft, waiting, running = (family.series(m).name for m in (Metric.TTFT, Metric.WAITING, Metric.RUNNING))
-    dimensions = family.dimensions
-    ended = {outcome: summed(rates, family.ended_dimensions) for outcome, rates in family.ended.items()}
-    parts = {part: summed(rate(name), dimensions) for part, name in family.tokens.items()}
-    return {
-        Signal.AGE: age(running),
-        Signal.START_AGE: start_age(running),
-        Signal.SAMPLES: samples(running),
-        Signal.FIRST_TOKENS: summed(rate(f"{ttft}_count"), dimensions),
-        Signal.TTFT_BUCKETS: summed(rate(f"{ttft}_bucket", BOUND), dimensions, by="le"),
-        Signal.TTFT_SUM: summed(rate(f"{ttft}_sum"), dimensions),
+    told_by, dimensions = family.told_by, family.dimensions
+    of_pod = ", ".join(name for name in (family.model_label, dimensions) if name)
+
+    def counted(rates: str, labels: str, by: str = "") -> str:
+        """Sum of counters of requests: of each model by itself, where one server has several."""
+        rates = of_models(family, rates, recent(family.only_where))
+        kept = ", ".join(name for name in (family.model_label, by) if name)
+        return summed(rates, labels, by=kept)
+
+    ended = {outcome: counted(rates, family.ended_dimensions) for outcome, rates in family.ended.items()}
+    found = {
+        Signal.AGE: age(told_by),
+        Signal.START_AGE: start_age(told_by),
+        Signal.SAMPLES: samples(told_by),
         Signal.ENDED: told_apart("outcome", ended.items()),
-        Signal.WAITING: summed(recent(selector(waiting)), dimensions),
-        Signal.WAITING_SLOPE: summed(slope(waiting), dimensions),
-        Signal.RUNNING: summed(recent(selector(running)), dimensions),
-        Signal.RUNNING_SLOPE: summed(slope(running), dimensions),
-        Signal.KV_USAGE: fullest(family.kv_usage),
-        Signal.TOKENS: told_apart("part", parts.items()),
+        Signal.WAITING: " + ".join(summed(recent(series), of_pod) for series in family.waiting),
+        Signal.WAITING_SLOPE: " + ".join(summed(slope(series), of_pod) for series in family.waiting),
     }
+    if family.started:
+        found[Signal.STARTED] = counted(rate(family.started), dimensions)
+    if family.ttft:
+        found[Signal.FIRST_TOKENS] = counted(rate(f"{family.ttft}_count"), dimensions)
+        found[Signal.TTFT_BUCKETS] = counted(rate(f"{family.ttft}_bucket", BOUND), dimensions, by="le")
+        found[Signal.TTFT_SUM] = scaled(counted(rate(f"{family.ttft}_sum"), dimensions), family.ttft_unit_seconds)
+    if family.running:
+        found[Signal.RUNNING] = summed(recent(family.running), of_pod)
+        found[Signal.RUNNING_SLOPE] = summed(slope(family.running), of_pod)
+    if family.kv_usage:
+        found[Signal.KV_USAGE] = fullest(family.kv_usage)
+    if family.tokens:
+        parts = {part: summed(rate(name), of_pod) for part, name in family.tokens.items()}
+        found[Signal.TOKENS] = told_apart("part", parts.items())
+    return found

@@ -6,7 +6,7 @@ When `prompt_tokens_total` grows is not documented; the histograms of both token
 certain. Names, labels and buckets: docs/design/runtimes.md 1.1.
 """
 
-from firsttoken_operator.families.family import Metric, MetricFamily, counter, gauge, histogram, token_bounds
+from firsttoken_operator.families.family import Advice, Metric, MetricFamily, counter, gauge, histogram, token_bounds
 from firsttoken_operator.families.promql import rate, recent, selector
 from firsttoken_operator.families.signals import FAILED, SERVED, TokenPart
 
@@ -14,21 +14,27 @@ _TTFT_SECONDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.7
 _ITL_SECONDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
 _END_TO_END_SECONDS = (1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 _TOKENS = token_bounds(100_000)
-_KV_USAGE = "gpu_cache_usage_perc"
+_RUNNING, _WAITING, _KV_USAGE = "num_requests_running", "num_requests_waiting", "gpu_cache_usage_perc"
+_TTFT = "time_to_first_token_seconds"
 _PROMPT, _OUTPUT = "request_prompt_tokens", "request_generation_tokens"
 _SUCCEEDED, _FAILURES = "request_success_total", "request_failure_total"
 
 NIM1 = MetricFamily(
     name="NIM 1.x",
     runtime="nim",
+    told_by=selector(_RUNNING),
+    waiting=(selector(_WAITING),),
+    running=selector(_RUNNING),
+    ttft=_TTFT,
+    advice=Advice(buckets="the buckets of NIM 1.x are fixed: declare a limit of 100, 250, 500, 750 or 1000 ms"),
     page=(
-        gauge(Metric.RUNNING, "num_requests_running"),
-        gauge(Metric.WAITING, "num_requests_waiting"),
+        gauge(Metric.RUNNING, _RUNNING),
+        gauge(Metric.WAITING, _WAITING),
         gauge(Metric.MAX_RUNNING, "num_request_max"),
         gauge(Metric.KV_USAGE, _KV_USAGE),
         counter(Metric.PROMPT_TOKENS, "prompt_tokens_total"),
         counter(Metric.GENERATION_TOKENS, "generation_tokens_total"),
-        histogram(Metric.TTFT, "time_to_first_token_seconds", _TTFT_SECONDS),
+        histogram(Metric.TTFT, _TTFT, _TTFT_SECONDS),
         histogram(Metric.ITL, "time_per_output_token_seconds", _ITL_SECONDS),
         histogram(Metric.END_TO_END, "e2e_request_latency_seconds", _END_TO_END_SECONDS),
         histogram(Metric.REQUEST_PROMPT_TOKENS, _PROMPT, _TOKENS),

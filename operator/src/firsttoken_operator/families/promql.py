@@ -13,6 +13,9 @@ BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
 """Matcher of bounds that can be numbers: `le` is a label of a tenant's too, and may be a megabyte long."""
 
 
+EVERY_POD = 'pod!=""'
+"""Matcher of whatever runs in a pod."""
+
 HIDDEN_SHARE = 0.6
 """Share of the time for which samples are current: how long ago scrapes may have begun to fail. The sample before that
 is a scrape older."""
@@ -41,7 +44,7 @@ def duration(seconds: float) -> str:
 
 def selector(metric: str, matchers: str = "") -> str:
     """All series of a metric that belong to a pod."""
-    return f'{metric}{{pod!=""{"," + matchers if matchers else ""}}}'
+    return f"{metric}{{{','.join(filter(None, (EVERY_POD, matchers)))}}}"
 
 
 def without(query: str, namespaces: Collection[str]) -> str:
@@ -51,7 +54,7 @@ def without(query: str, namespaces: Collection[str]) -> str:
     """
     names = "|".join(sorted(namespaces))
     left = f'namespace=~"[-a-z0-9]{{1,63}}",namespace!~"{names}"'
-    return query.replace('{pod!=""', f'{{pod!="",{left}') if namespaces else query
+    return query.replace(f"{{{EVERY_POD}", f"{{{EVERY_POD},{left}") if namespaces else query
 
 
 def summed(inner: str, dimensions: str, by: str = "") -> str:
@@ -65,9 +68,14 @@ def rate(metric: str, matchers: str = "") -> str:
     return f"rate({selector(metric, matchers)}[WINDOW])"
 
 
-def slope(metric: str) -> str:
+def slope(series: str) -> str:
     """Least-squares slope of a gauge over the window, per second."""
-    return f"deriv({selector(metric)}[WINDOW])"
+    return f"deriv({series}[WINDOW])"
+
+
+def scaled(vector: str, unit: float) -> str:
+    """A vector in the unit of which `unit` is one of its own."""
+    return vector if unit == 1 else f"{vector} * {unit:g}"
 
 
 def told_apart(label: str, vectors: Iterable[tuple[str, str]]) -> str:
@@ -93,19 +101,19 @@ def since_newest(series: str, offset: str = "") -> str:
     return f"time() - (timestamp({series}{offset}) or {earlier})"
 
 
-def age(metric: str) -> str:
+def age(series: str) -> str:
     """Seconds since the newest sample of a pod."""
-    return f"min by (namespace, pod) ({since_newest(selector(metric))})"
+    return f"min by (namespace, pod) ({since_newest(series)})"
 
 
-def start_age(metric: str) -> str:
+def start_age(series: str) -> str:
     """Seconds from now back to the newest sample before the window: without one, rates are of a part of the window."""
-    return f"min by (namespace, pod) ({since_newest(selector(metric), ' offset WINDOW')})"
+    return f"min by (namespace, pod) ({since_newest(series, ' offset WINDOW')})"
 
 
-def samples(metric: str) -> str:
+def samples(series: str) -> str:
     """Samples of a pod inside the window."""
-    return f"max by (namespace, pod) (count_over_time({selector(metric)}[WINDOW]))"
+    return f"max by (namespace, pod) (count_over_time({series}[WINDOW]))"
 
 
 def fullest(inner: str) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Signal(StrEnum):
-    """One query of a family; every value is by pod."""
+    """One query of a family; every value is by pod. Which of them a family publishes is its own (`signals`)."""
 
     AGE = "age"
     """Seconds since the newest sample, by Prometheus' own clock."""
@@ -14,6 +14,8 @@ class Signal(StrEnum):
     """Samples inside the rate window."""
     START_AGE = "age at window start"
     """Seconds from now back to the newest sample that was there when the rate window began."""
+    STARTED = "started requests"
+    """Requests a second that came in, where a runtime counts them then."""
     FIRST_TOKENS = "first tokens"
     """Requests a second that got their first token."""
     TTFT_BUCKETS = "TTFT buckets"
@@ -53,3 +55,11 @@ SUPPLEMENTS = frozenset({Signal.TOKENS})
 
 SERVED, FAILED, REJECTED = "served", "failed", "rejected"
 """Outcomes of a request that ended; all but the first are failures."""
+
+
+class Arrivals(StrEnum):
+    """Ways to tell what arrived from what a server counts. Each is exact for a queue, and they are never mixed."""
+
+    STARTED = "counted as they come"
+    FIRST_TOKENS = "first tokens and the growth of the queue"
+    ENDED = "ended requests and the growth of queue and batch"

@@ -9,7 +9,7 @@ what never got in. An abort is the client's doing and no failure of the server. 
 Names, labels and buckets: docs/design/runtimes.md 1.4 (vLLM 0.33).
 """
 
-from firsttoken_operator.families.family import Metric, MetricFamily, counter, gauge, histogram
+from firsttoken_operator.families.family import Advice, Metric, MetricFamily, counter, gauge, histogram
 from firsttoken_operator.families.promql import rate, recent, selector
 from firsttoken_operator.families.signals import FAILED, REJECTED, SERVED, TokenPart
 
@@ -25,9 +25,10 @@ _REQUEST_SECONDS = (
     *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0),
     *(120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
 )
+_RUNNING, _WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
 _KV_USAGE, _KV_USAGE_BEFORE_RENAMING = "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"
-_PROMPT_TOKENS, _OUTPUT = "vllm:prompt_tokens_total", "vllm:request_generation_tokens"
-_TTFT = "vllm:time_to_first_token_seconds"
+TTFT, PROMPT_TOKENS = "vllm:time_to_first_token_seconds", "vllm:prompt_tokens_total"
+REQUEST_PROMPT, REQUEST_OUTPUT = "vllm:request_prompt_tokens", "vllm:request_generation_tokens"
 _FINISHED = "vllm:request_success_total"
 _BLOCK_TOKENS = 16
 """Default block size."""
@@ -40,11 +41,19 @@ def _kv_labels(tokens: int) -> dict[str, str]:
 VLLM = MetricFamily(
     name="vLLM",
     runtime="vllm",
+    told_by=selector(_RUNNING),
+    waiting=(selector(_WAITING),),
+    running=selector(_RUNNING),
+    ttft=TTFT,
+    advice=Advice(
+        publish="vLLM without --disable-log-stats",
+        buckets="start vLLM 0.33 or later with --custom-histogram-buckets, and {limit} among its time_to_first_token",
+    ),
     page=(
-        gauge(Metric.RUNNING, "vllm:num_requests_running"),
-        gauge(Metric.WAITING, "vllm:num_requests_waiting"),
+        gauge(Metric.RUNNING, _RUNNING),
+        gauge(Metric.WAITING, _WAITING),
         gauge(Metric.KV_USAGE, _KV_USAGE),
-        counter(Metric.PROMPT_TOKENS, _PROMPT_TOKENS),
+        counter(Metric.PROMPT_TOKENS, PROMPT_TOKENS),
         counter(Metric.CACHED_PROMPT_TOKENS, "vllm:prompt_tokens_cached_total"),
         counter(Metric.GENERATION_TOKENS, "vllm:generation_tokens_total"),
         counter(Metric.PREEMPTIONS, "vllm:num_preemptions_total"),
@@ -54,7 +63,7 @@ VLLM = MetricFamily(
             label="finished_reason",
             text="Finished requests by reason, aborted or not.",
         ),
-        histogram(Metric.TTFT, _TTFT, _TTFT_SECONDS),
+        histogram(Metric.TTFT, TTFT, _TTFT_SECONDS),
         histogram(Metric.ITL, "vllm:inter_token_latency_seconds", _ITL_SECONDS),
         histogram(
             Metric.REQUEST_ITL,
@@ -70,8 +79,8 @@ VLLM = MetricFamily(
         ),
         histogram(Metric.PREFILL_TIME, "vllm:request_prefill_time_seconds", _REQUEST_SECONDS),
         histogram(Metric.DECODE_TIME, "vllm:request_decode_time_seconds", _REQUEST_SECONDS),
-        histogram(Metric.REQUEST_PROMPT_TOKENS, "vllm:request_prompt_tokens"),
-        histogram(Metric.REQUEST_GENERATION_TOKENS, _OUTPUT),
+        histogram(Metric.REQUEST_PROMPT_TOKENS, REQUEST_PROMPT),
+        histogram(Metric.REQUEST_GENERATION_TOKENS, REQUEST_OUTPUT),
         gauge(Metric.KV_CONFIG, "vllm:cache_config_info"),
     ),
     dimensions="engine, model_name",
@@ -83,10 +92,10 @@ VLLM = MetricFamily(
     ended_dimensions="engine, model_name, finished_reason, reason",
     kv_usage=f"{recent(selector(_KV_USAGE))} or {recent(selector(_KV_USAGE_BEFORE_RENAMING))}",
     tokens={
-        TokenPart.PROMPT_TOKENS: _PROMPT_TOKENS,
-        TokenPart.PROMPTS: f"{_TTFT}_count",
-        TokenPart.OUTPUT_TOKENS: f"{_OUTPUT}_sum",
-        TokenPart.OUTPUTS: f"{_OUTPUT}_count",
+        TokenPart.PROMPT_TOKENS: PROMPT_TOKENS,
+        TokenPart.PROMPTS: f"{TTFT}_count",
+        TokenPart.OUTPUT_TOKENS: f"{REQUEST_OUTPUT}_sum",
+        TokenPart.OUTPUTS: f"{REQUEST_OUTPUT}_count",
     },
     page_labels={"engine": "0"},
     kv_labels=_kv_labels,

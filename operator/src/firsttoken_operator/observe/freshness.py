@@ -12,7 +12,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from firsttoken_operator.families import Signal
-from firsttoken_operator.observe.collect import PodSample, SourceReading
+from firsttoken_operator.observe.collect import PodKey, PodSample, SourceReading
 from firsttoken_operator.observe.config import DEFAULT, ObserveConfig
 
 
@@ -103,6 +103,11 @@ class SeenPod:
     """True where these are enough to scale its rates to a whole window."""
     served: float
     """Share of the fleet's service in the window for which it was Ready, 0..1; below 1 it took over from older pods."""
+
+    @property
+    def key(self) -> PodKey:
+        """Namespace and name."""
+        return self.pod.namespace, self.pod.name
 
     @property
     def current(self) -> bool:

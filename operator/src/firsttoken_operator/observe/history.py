@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from firsttoken_operator.domain import Reason
-from firsttoken_operator.families import Metric, MetricFamily
+from firsttoken_operator.families import Arrivals, MetricFamily, TokenPart
+from firsttoken_operator.families.family import of_models
+from firsttoken_operator.families.promql import EVERY_POD, rate, slope
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
-
-EVERY_POD = 'pod!=""'
-"""Matcher of whatever runs in a pod."""
 
 DEPLOYMENT_LABEL = "deployment"
 """Made by the queries below: the name of the Deployment that a pod's name tells."""
@@ -28,7 +27,6 @@ DEPLOYMENT_LABEL = "deployment"
 CHUNK_SECONDS = 86400.0
 """One query asks for a day at most: a bounded answer, and progress to report."""
 
-_ENGINES = "namespace, pod, engine, model_name"
 _POD_OF_DEPLOYMENT = "(.+)-[a-z0-9]+-[a-z0-9]+"
 WARNING_CHARACTERS = 200
 
@@ -54,27 +52,44 @@ class PastQueries:
 
     @property
     def arrivals(self) -> str:
-        """Requests a second that arrived."""
-        waiting = f"deriv({self.family.series(Metric.WAITING).name}{{{self.matchers}}}[{self.window}])"
-        first_tokens = self.rate(f"{self.family.series(Metric.TTFT).name}_count")
-        return f"clamp_min({first_tokens} + {self.summed(waiting)}, 0)"
+        """Requests a second that arrived, in the way of the family."""
+        family = self.family
+        waiting = [self.summed(slope(series), family.dimensions) for series in family.waiting]
+        if family.arrivals is Arrivals.STARTED:
+            return self.counted(rate(family.started), family.dimensions)
+        if family.arrivals is Arrivals.FIRST_TOKENS:
+            left = self.counted(rate(f"{family.ttft}_count"), family.dimensions)
+        else:
+            left = self.counted(" or ".join(family.ended.values()), family.ended_dimensions)
+        return f"clamp_min({' + '.join([left, *waiting])}, 0)"
 
-    def mean(self, metric: Metric) -> str:
-        """Mean of what a histogram counts."""
-        name = self.family.series(metric).name
-        return f"{self.rate(f'{name}_sum')} / {self.rate(f'{name}_count')}"
+    def mean(self, tokens: TokenPart, requests: TokenPart) -> str:
+        """Mean tokens a request; `requests`: the count that they are divided by. Empty where they are not counted."""
+        counters = [self.family.tokens.get(part) for part in (tokens, requests)]
+        return " / ".join(self.summed(rate(counter), self.family.dimensions) for counter in counters if counter)
 
-    def rate(self, metric: str) -> str:
-        """Increase a second of a counter."""
-        return self.summed(f"rate({metric}{{{self.matchers}}}[{self.window}])")
+    def counted(self, rates: str, dimensions: str) -> str:
+        """Count requests: where one model of a server calls another, those of the model with most."""
+        label = self.family.model_label
+        marked = f"last_over_time({self.family.only_where}[WINDOW])"
+        of_each = self.summed(of_models(self.family, rates, marked), dimensions, also=label)
+        return f"max {self._kept()} ({of_each})" if label else of_each
 
-    def summed(self, inner: str) -> str:
-        """The sum over all engines, of each Deployment or of all."""
-        folded = f"max by ({_ENGINES}) ({inner})"
-        if not self.by_deployment:
-            return f"sum({folded})"
-        named = f'label_replace({folded}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{_POD_OF_DEPLOYMENT}")'
-        return f"sum by (namespace, {DEPLOYMENT_LABEL}) ({named})"
+    def summed(self, inner: str, dimensions: str, also: str = "") -> str:
+        """The sum over all engines, of each Deployment or of all; `also`: a label that keeps the sums apart."""
+        labels = ", ".join(name for name in ("namespace, pod", self.family.model_label, dimensions) if name)
+        folded = f"max by ({labels}) ({self._filled(inner)})"
+        if self.by_deployment:
+            folded = f'label_replace({folded}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{_POD_OF_DEPLOYMENT}")'
+        return f"sum {self._kept(also)} ({folded})"
+
+    def _kept(self, also: str = "") -> str:
+        kept = [*(["namespace", DEPLOYMENT_LABEL] if self.by_deployment else []), *([also] if also else [])]
+        return f"by ({', '.join(kept)})"
+
+    def _filled(self, template: str) -> str:
+        """The text of a template for these pods and this window."""
+        return template.replace(EVERY_POD, self.matchers).replace("[WINDOW]", f"[{self.window}]")
 
 
 @dataclass(frozen=True, slots=True)

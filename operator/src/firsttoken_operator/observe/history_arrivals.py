@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Iterator
 
 from firsttoken_operator.domain import Reason
 from firsttoken_operator.families import FAMILIES
-from firsttoken_operator.families.promql import duration
+from firsttoken_operator.families.promql import EVERY_POD, duration
 from firsttoken_operator.observe.history import (
     DEPLOYMENT_LABEL,
-    EVERY_POD,
     PastAnswer,
     PastQueries,
     ask_range,

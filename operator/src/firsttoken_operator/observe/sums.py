@@ -12,10 +12,10 @@ the short ones, and the mean output reads low until a long answer had the time t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
-from firsttoken_operator.families import Signal, TokenPart
+from firsttoken_operator.families import FAMILIES, Arrivals, Signal, TokenPart
 from firsttoken_operator.observe.freshness import SeenPod, Trust
 
 PLAUSIBLE_MAXIMUM = 1e6
@@ -54,8 +54,8 @@ class Sums:
 
     def arrivals(self) -> Measurement:
         """Requests a second that arrived. Failed and rejected ones are demand, whether or not they had a token."""
-        terms = [_arrivals_by_first_tokens(pod) for pod in self._current]
-        # First tokens unless the other way knows more pods: they tell of a request seconds before its end does.
+        terms = [_ARRIVALS[pod.sample.family](pod) for pod in self._current]
+        # The family's own way unless the other one knows more pods: it tells of a request seconds before its end does.
         if doubtful := _doubtful(terms):
             others = [_arrivals_by_ended(pod) for pod in self._current]
             terms = others if _doubtful(others) < doubtful else terms
@@ -67,6 +67,8 @@ class Sums:
 
     def gauge(self, signal: Signal) -> Measurement:
         """Requests now."""
+        if not any(publishes(pod, signal) for pod in self._current):
+            return Missing(Reason.NO_SERIES, f"{self._current[0].sample.family} does not tell of {signal}")
         return self._total(_term(pod.sample.values.get(signal)) for pod in self._current)
 
     def error_share(self) -> Measurement:
@@ -181,8 +183,13 @@ def _kv_usage(pod: SeenPod) -> Term:
     return _term(pod.sample.values.get(Signal.KV_USAGE), maximum=PLAUSIBLE_KV_USAGE)
 
 
+def publishes(pod: SeenPod, signal: Signal) -> bool:
+    """Tell whether pods of its family have such a series at all."""
+    return signal in _SIGNALS.get(pod.sample.family, ())
+
+
 def _slope(pod: SeenPod, signal: Signal) -> Term:
-    if pod.trust is not Trust.COMPLETE:
+    if pod.trust is not Trust.COMPLETE or not publishes(pod, signal):
         return 0.0, None
     return _term(pod.sample.values.get(signal), signed=True)
 
@@ -203,3 +210,16 @@ def _arrivals_by_first_tokens(pod: SeenPod) -> Term:
 
 def _arrivals_by_ended(pod: SeenPod) -> Term:
     return _added(_ended(pod), _slope(pod, Signal.WAITING_SLOPE), _slope(pod, Signal.RUNNING_SLOPE))
+
+
+def _arrivals_by_started(pod: SeenPod) -> Term:
+    return _rate(pod, pod.sample.values.get(Signal.STARTED))
+
+
+_WAYS: Mapping[Arrivals, Callable[[SeenPod], Term]] = {
+    Arrivals.STARTED: _arrivals_by_started,
+    Arrivals.FIRST_TOKENS: _arrivals_by_first_tokens,
+    Arrivals.ENDED: _arrivals_by_ended,
+}
+_ARRIVALS = {family.name: _WAYS[family.arrivals] for family in FAMILIES}
+_SIGNALS = {family.name: family.signals for family in FAMILIES}

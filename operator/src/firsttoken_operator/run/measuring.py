@@ -97,6 +97,7 @@ class Measuring:
                         store.live_pods(deployment.uid, wall_seconds),
                         limit_of(spec.sla.time_to_first_token),
                         self._settings,
+                        spec.metrics.model_name or "",
                     ),
                     gateway_arrivals=gateway.arrivals(
                         gateway_reading, (stored.namespace, deployment.name), self._settings

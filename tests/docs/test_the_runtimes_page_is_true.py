@@ -1,0 +1,106 @@
+"""docs/runtimes.md: a row for each family, bounds as the families have them, pages and tests that exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from firsttoken_operator.api.inference_deployment import MetricsSpec
+from firsttoken_operator.domain import Reason, health_of
+from firsttoken_operator.families import EMULATED, FAMILIES, Metric, MetricFamily, Signal
+from firsttoken_operator.run.settings import GatewaySettings
+from firsttoken_operator.runtimes import RENDERED
+from tests.docs.pages import ROOT, blocks, table
+from tests.fixtures.moving import PAGES, recorded
+from tests.operator.families.test_a_family_is_one_file import PAGES as PAGE_OF
+from tests.operator.observe.test_every_runtime_is_read import PICKER, RUNTIMES
+
+PAGE = ROOT / "docs/runtimes.md"
+READ = {row[0]: row for row in table(PAGE, "## What is read")}
+SET = {row[0]: row for row in table(PAGE, "## What to set")}
+WRONG = table(PAGE, "## When something is wrong")
+TOLD = {"running": Signal.RUNNING, "KV cache": Signal.KV_USAGE, "tokens": Signal.TOKENS, "as they come": Signal.STARTED}
+
+
+def test_each_family_has_a_row_in_the_order_in_which_they_are_looked_for() -> None:
+    assert list(READ) == list(SET) == [family.name for family in FAMILIES]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_row_tells_what_the_family_tells(family: MetricFamily) -> None:
+    told = READ[family.name][4]
+
+    assert {signal for word, signal in TOLD.items() if word in told} == family.signals & set(TOLD.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_row_names_the_page_that_a_test_reads(family: MetricFamily) -> None:
+    named = re.findall(r"[\w-]+", READ[family.name][6].partition("page")[2].removeprefix("s"))
+
+    assert PAGE_OF[family.name] in named
+    assert RUNTIMES[PAGE_OF[family.name]].family == family.name
+    assert all((PAGES / f"{name}.txt").is_file() for name in named)
+    assert ("real server" in READ[family.name][6]) == (family.name == "Triton")
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_bounds_are_those_of_the_server(family: MetricFamily) -> None:
+    bounds = [float(word) for word in re.findall(r"[\d.]+", READ[family.name][3])]
+    shown = re.findall(rf'{family.ttft}_bucket{{.*le="([\d.]+)"}}', recorded(PAGE_OF[family.name]))
+    below = {1000 * family.ttft_unit_seconds * float(bound) for bound in shown}
+
+    if family in EMULATED:
+        assert bounds == [1000 * bound for bound in family.series(Metric.TTFT).bounds if bound <= 1]
+    if family.name != "Triton TensorRT-LLM":  # whose page shows bounds that were set
+        assert {bound for bound in below if bound <= 1000} <= set(bounds)
+    assert ("off" in READ[family.name][3]) == ("histogram_latencies" in family.advice.ttft)
+
+
+def test_what_is_rendered_is_what_the_operator_renders() -> None:
+    rendered = [name for name, row in READ.items() if row[5] == "yes"]
+
+    assert [runtime.value for runtime in RENDERED] == ["NIM"]
+    assert rendered == ["NIM 1.x"]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_flags_are_those_that_the_problems_name(family: MetricFamily) -> None:
+    told = re.findall(r"--[a-z-]+|DYN_[A-Z_]+|return_perf_metrics|REPORT_CUSTOM_METRICS", " ".join(SET[family.name]))
+    named = " ".join((family.advice.publish, family.advice.ttft, family.advice.buckets))
+
+    assert set(re.findall(r"--[a-z-]+|DYN_[A-Z_]+|return_perf_metrics|REPORT_CUSTOM_METRICS", named)) <= set(told) | {
+        "--allow-metrics"
+    }
+
+
+def test_every_problem_that_mends_is_in_the_table_with_what_it_does_to_the_replicas() -> None:
+    reasons = {row[1]: row[2] for row in WRONG}
+    kept = [Reason.TTFT_NOT_OBSERVED, Reason.LOW_RESOLUTION, Reason.TWO_JOBS]
+
+    assert all(reasons[reason].startswith("follow") for reason in kept)
+    assert {Reason(name) for name in reasons} - set(kept) == {
+        Reason.UNKNOWN_RUNTIME, Reason.TWO_FAMILIES, Reason.FAMILY_CHANGING, Reason.SEVERAL_MODELS,
+        Reason.SCRAPE_TOO_SLOW, Reason.LABEL_MISMATCH, Reason.EXPORTED_LABELS,
+    }  # fmt: skip
+    assert health_of(Reason.PARTIAL).may_raise
+    assert not health_of(Reason.MISSING).may_raise
+
+
+def test_the_model_of_an_ensemble_is_named_by_a_field_that_there_is() -> None:
+    (block,) = (block for block in blocks(PAGE, "yaml") if "modelName" in block.text)
+    spec = yaml.safe_load(block.text)["spec"]
+
+    assert MetricsSpec.model_validate(spec["metrics"]).model_name == "ensemble"
+
+
+def test_the_picker_is_scraped_with_the_labels_that_the_chart_is_told() -> None:
+    (block,) = (block for block in blocks(PAGE, "yaml") if block.file == "picker.yaml")
+    (job,) = yaml.safe_load(block.text)["scrape_configs"]
+    text = " ".join(PAGE.read_text().split())
+    gateway = GatewaySettings.model_validate(yaml.safe_load(re.search(r"`(\{requestsTotal.*?\})`", text)[1]))  # type: ignore[index]
+
+    assert gateway.requests_total == PICKER.metric
+    assert {gateway.name_label, gateway.namespace_label} == set(job["static_configs"][0]["labels"])
+    assert gateway.selector == {"job": job["job_name"]}
