@@ -14,12 +14,12 @@ DEMO_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults check pure-tests lint demo cluster control-plane image node node-parts crds release clean
+.PHONY: help test test-faults check pure-tests lint demo cluster control-plane image node node-parts engine-parts crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
 
-test: lint control-plane node-parts  ## Lint, then every test; PYTEST_ARGS="..." passes options on
+test: lint control-plane node-parts engine-parts  ## Lint, then every test; PYTEST_ARGS="..." passes options on
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 test-faults: control-plane  ## Every fault of the network that tests/faults can make; `make test` plays a part of them
@@ -59,6 +59,9 @@ node: control-plane node-parts  ## What a real node with real pods shows; a part
 
 node-parts: $(VENV)/.synced
 	@$(BIN)/python -m tools.node
+
+engine-parts: $(VENV)/.synced
+	@$(BIN)/python -m tools.engines
 
 crds: $(VENV)/.synced  ## Write crds/ from the pydantic models
 	for folder in crds helm/firsttoken/files/crds; do $(BIN)/python -m firsttoken_operator.api.crd $$folder/; done
