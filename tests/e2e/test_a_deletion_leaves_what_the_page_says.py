@@ -16,7 +16,7 @@ from tests.e2e.test_a_rendered_deployment_keeps_its_replicas import rendered_exa
 from tests.fixtures.definitions import POD_MONITORS
 from tools.cluster import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs/uninstall.md"
 DELETE, REMOVE = "## Delete one InferenceDeployment", "## Remove everything"

@@ -17,7 +17,7 @@ from tests.e2e.play import Play, play
 from tests.fixtures.definitions import definition
 from tools.cluster import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs/migrate.md"
 NAME, NAMESPACE = "support-rag", "call-center"
