@@ -25,9 +25,11 @@ import numpy as np
 from evaluation.data import NIM, SILICON
 from evaluation.measured import COLLECTED, SOURCES, Measured, calibrations, configurations
 from evaluation.nim_fit import work
+from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.calibration import TERMS, Calibration
-from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
+from firsttoken_sizing.step.fit import Fit, errors_percent
+from firsttoken_sizing.step.knowledge import fit_configuration
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.samples import Sample
 from firsttoken_sizing.step.shipped import name_of
@@ -47,11 +49,12 @@ COEFFICIENTS = (*FIVE, "expert_seconds", "attention_wave_seconds")
 def describe(measured: Measured) -> dict[str, Any]:
     """The step model of one configuration, and its errors: fitted, and with each pair of lengths left out."""
     key, samples = measured.key, measured.samples
-    fit = _fit(measured, samples, measured.constants)
+    fit = measured.fit(samples, measured.constants)
     fitted = float(np.median(_errors(measured, fit, samples)))
     held_out = np.array(list(held_out_errors(measured)))
     return {
         "model": key.model,
+        "architecture": resolve_model(key.model).architecture,
         "gpu": key.gpu,
         "precision": key.precision,
         "tensorParallel": key.tensor_parallel,
@@ -61,7 +64,7 @@ def describe(measured: Measured) -> dict[str, Any]:
         "inputTokens": [min(s.input_tokens for s in samples), max(s.input_tokens for s in samples)],
         "outputTokens": [min(s.output_tokens for s in samples), max(s.output_tokens for s in samples)],
         "points": len(samples),
-        "step": step_document(fit.step(work(key))),
+        "step": step_document(measured.step(fit)),
         "fromPoints": shares_from_points(fit, measured),
         "medianErrorPercent": round(fitted, 2),
         "heldOutErrorPercentMedian": round(float(np.median(held_out)), 2),
@@ -78,7 +81,7 @@ def held_out_errors(measured: Measured) -> Iterator[float]:
     for pair in pairs:
         tested = [s for s in measured.samples if (s.input_tokens, s.output_tokens) == pair]
         rest = [s for s in measured.samples if (s.input_tokens, s.output_tokens) != pair]
-        constants = _fit(measured, rest, measured.constants_of_others) if rest else measured.constants_of_others
+        constants = measured.fit(rest, measured.constants_of_others) if rest else measured.constants_of_others
         yield from _errors(measured, constants, tested)
 
 
@@ -87,9 +90,9 @@ def without_one(measured: Measured) -> list[StepModel]:
     samples = measured.samples
     pairs = sorted({(s.input_tokens, s.output_tokens) for s in samples})
     if len(pairs) == 1:
-        return [work(measured.key).step(measured.constants_of_others)]
+        return [measured.step(measured.constants_of_others)]
     rests = ([s for s in samples if (s.input_tokens, s.output_tokens) != pair] for pair in pairs)
-    return [_fit(measured, rest, measured.constants_of_others).step(work(measured.key)) for rest in rests]
+    return [measured.step(measured.fit(rest, measured.constants_of_others)) for rest in rests]
 
 
 def step_document(step: StepModel, digits: int = 5) -> dict[str, Any]:
@@ -143,7 +146,8 @@ def documents(data: Path) -> dict[str, str]:
     for measured in configurations(data, entries):
         found.append(described := describe(measured))
         of_one = [step_document(step, digits=4) for step in without_one(measured)]
-        jackknife[name_of(measured.key, measured.engine)] = of_one
+        of_weights = fit_configuration(resolve_model(measured.key.model), measured.key)
+        jackknife[name_of(of_weights, measured.engine, measured.release)] = of_one
         print(
             "{engine} {release} {model} {gpu} {precision} TP{tensorParallel}: {points} points, rps error % fitted"
             " {medianErrorPercent}, held out {heldOutErrorPercentMedian} (p90 {heldOutErrorPercentP90})".format(
@@ -200,17 +204,8 @@ def main() -> int:
     return 0 if same else 1
 
 
-def _fit(measured: Measured, samples: list[Sample] | tuple[Sample, ...], prior: Calibration) -> Fit:
-    return fit_constants(samples, lambda prompt: work(measured.key, prompt), prior)
-
-
 def _errors(measured: Measured, known: Fit | Calibration, samples: list[Sample] | tuple[Sample, ...]) -> list[float]:
-    errors = []
-    for sample in samples:
-        physics = work(measured.key, sample.input_tokens)
-        step = known.step(physics) if isinstance(known, Fit) else physics.step(known)
-        errors.append(float(errors_percent(step, [sample])[0]))
-    return errors
+    return [float(errors_percent(measured.step(known, sample.input_tokens), [sample])[0]) for sample in samples]
 
 
 if __name__ == "__main__":

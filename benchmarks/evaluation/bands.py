@@ -41,7 +41,7 @@ from evaluation import silicon
 from evaluation.data import NIM, read_profiles
 from evaluation.folds import Fold, folds
 from evaluation.measured import COLLECTED, Measured, calibrations, configurations
-from evaluation.nim_fit import step_of_known, step_without, work
+from evaluation.nim_fit import step_of_known, step_without
 from evaluation.row import Figure, Row
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.parameters import PARAMETERS
@@ -49,7 +49,6 @@ from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.step.bands import Regime, bend_percent, spread_percent
-from firsttoken_sizing.step.fit import fit_constants
 from firsttoken_sizing.step.fitted import Range
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.samples import Sample
@@ -295,10 +294,8 @@ def _rests(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, ...]]:
 def _collected_fit(measured: Measured, by_pair: Mapping[Pair, Sequence[Sample]], known: Iterable[Pair]) -> StepModel:
     samples = [sample for pair in known for sample in by_pair[pair]]
     if not samples:
-        return work(measured.key).step(measured.constants_of_others)
-    return fit_constants(samples, lambda p: work(measured.key, p), measured.constants_of_others).step(
-        work(measured.key)
-    )
+        return measured.step(measured.constants_of_others)
+    return measured.step(measured.fit(samples, measured.constants_of_others))
 
 
 def _sample_rate(step: StepModel, sample: Sample) -> float:
@@ -343,8 +340,8 @@ def _silicon_left_out(data: Path, engine: str, same: SameCase) -> Iterator[HeldO
 
 _SILICON: tuple[tuple[Regime, SameCase], ...] = (
     (Regime.SIBLING, lambda a, b: a.left_out_with == b.left_out_with),
-    (Regime.RELATED, lambda a, b: a.key.model == b.key.model),
+    (Regime.RELATED, lambda a, b: a.model.architecture == b.model.architecture),
     (Regime.RELATED, lambda a, b: a.key.gpu == b.key.gpu),
-    (Regime.PRIOR, lambda a, b: a.key.model == b.key.model or a.key.gpu == b.key.gpu),
+    (Regime.PRIOR, lambda a, b: a.model.architecture == b.model.architecture or a.key.gpu == b.key.gpu),
 )
 """Cases that are left out with the configuration asked about: those that are the same in this respect."""

@@ -54,6 +54,8 @@ class Observation:
     cost: NDArray[np.float64]
     groups: tuple[str, ...]
     seconds: float
+    least: NDArray[np.float64] | None = None
+    """Floors of the constants (`step.floor`), in the same order; None: there are none."""
 
 
 def cost(work: StepWork, seconds_of: Callable[[StepModel], float]) -> NDArray[np.float64]:
@@ -74,6 +76,7 @@ def fit(
     """
     costs = np.array([o.cost for o in observations])
     measured = np.log([o.seconds for o in observations])
+    least = np.array([np.zeros(len(start)) if o.least is None else o.least for o in observations])
     names = sorted({group for o in observations for group in o.groups})
     member = np.array([[1.0, *(name in o.groups for name in names)] for o in observations])
     drawn_to = np.zeros((1 + len(names), len(start)))
@@ -82,10 +85,12 @@ def fit(
     pull[0] = (_RESIDUAL_SPREAD / base_spread) ** 2
     logs = drawn_to.copy()
     for _ in range(_MOST_STEPS):
-        parts = costs * np.exp(member @ logs)
+        values = np.exp(member @ logs)
+        parts = costs * np.maximum(values, least)
         predicted = parts.sum(axis=1)
         residuals = measured - np.log(predicted)
         weights = np.sqrt(_RESIDUAL_SPREAD / np.maximum(np.abs(residuals), _RESIDUAL_SPREAD))
+        # NB: also at the floor, where nothing moves: else the pull alone would lift a constant off it again.
         slopes = (member[:, :, None] * (parts / predicted[:, None])[:, None, :]).reshape(len(measured), -1)
         weighted = slopes * weights[:, None]
         curvature = weighted.T @ weighted + np.diag(pull.ravel())

@@ -13,14 +13,19 @@ from typing import Any
 from evaluation import open_loop, silicon
 from evaluation.data import NIM, read_profiles
 from evaluation.engine_fit import Entry
-from evaluation.nim_fit import calibrated, engine_without, observations
+from evaluation.nim_fit import calibrated, engine_without, observations, work
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.tensorrt_llm import RELEASE_2024
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import ConfigurationKey, Point
-from firsttoken_sizing.step.calibration import Calibration, constants, groups_of
+from firsttoken_sizing.step.calibration import Calibration
+from firsttoken_sizing.step.fit import Fit, fit_constants
+from firsttoken_sizing.step.floor import at_least, least_constants
+from firsttoken_sizing.step.knowledge import calibrated as calibrated_constants
+from firsttoken_sizing.step.knowledge import speed_key
+from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.samples import Sample, usable_samples
-from firsttoken_sizing.step.shipped import speed_key
 
 SOURCES = {
     "nim": "NVIDIA DLI S-FX-18, dataset/nim.csv: NIM with TensorRT-LLM, mid-2024",
@@ -44,6 +49,24 @@ class Measured:
     samples: tuple[Sample, ...]
     constants: Calibration
     constants_of_others: Calibration
+
+    @property
+    def least(self) -> Calibration:
+        """The floors of the constants."""
+        key = self.key
+        return least_constants(self.engine, resolve_gpu(key.gpu), key.precision, resolve_model(key.model))
+
+    def fit(self, samples: Sequence[Sample], prior: Calibration) -> Fit:
+        """The fit of some of its points, drawn to these constants."""
+        return fit_constants(samples, lambda prompt: work(self.key, prompt), prior, self.least)
+
+    def step(
+        self, known: Fit | Calibration, prompt_tokens: float = PARAMETERS.lengths.window_prompt_tokens
+    ) -> StepModel:
+        """The step model of a fit or of constants, for prompts of this length, nowhere faster than physics."""
+        physics = work(self.key, prompt_tokens)
+        step = known.step(physics) if isinstance(known, Fit) else physics.step(known)
+        return at_least(step, physics, self.least)
 
 
 def calibrations(data: Path) -> list[dict[str, Any]]:
@@ -69,7 +92,7 @@ def configurations(data: Path, entries: Sequence[Mapping[str, Any]]) -> Iterator
             RELEASE_2024,
             "nim",
             usable_samples(profiles),
-            constants(by_engine[Engine.TENSORRT_LLM.value, RELEASE_2024], _groups(key)),
+            _constants(by_engine[Engine.TENSORRT_LLM.value, RELEASE_2024], Engine.TENSORRT_LLM, key),
             engine_without(data, partial(operator.eq, key), key),
         )
     for engine, cases in _silicon(data):
@@ -89,11 +112,11 @@ def _silicon_configurations(
         by_key: dict[ConfigurationKey, list[Sample]] = defaultdict(list)
         for case in mine:
             if case.concurrency <= silicon.batch_limit(case):
-                by_key[_shipped_key(case.key)].append(_sample(case))
+                # Under the first name of an architecture that was measured with several.
+                by_key[replace(_shipped_key(case.key), model=mine[0].key.model)].append(_sample(case))
         for key, samples in by_key.items():
             if len(samples) >= _FEWEST_POINTS:
-                groups = _groups(key)
-                of_all, of_others = constants(entry, groups), constants(without, groups)
+                of_all, of_others = (_constants(known, engine, key) for known in (entry, without))
                 yield Measured(key, engine, "", "silicon", tuple(samples), of_all, of_others)
 
 
@@ -129,5 +152,5 @@ def _calibration(
     }
 
 
-def _groups(key: ConfigurationKey) -> tuple[str, ...]:
-    return groups_of(resolve_gpu(key.gpu), key.precision, resolve_model(key.model))
+def _constants(entry: Mapping[str, Any], engine: Engine, key: ConfigurationKey) -> Calibration:
+    return calibrated_constants(entry, engine, resolve_gpu(key.gpu), key.precision, resolve_model(key.model))

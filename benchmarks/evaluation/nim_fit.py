@@ -12,12 +12,17 @@ from dataclasses import asdict, astuple
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from evaluation.data import NIM, read_profiles
 from evaluation.engine_fit import START, Entry, Observation, fit
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey, Profile
-from firsttoken_sizing.step.calibration import Calibration, constants, groups_of
+from firsttoken_sizing.step.calibration import Calibration, groups_of
 from firsttoken_sizing.step.fit import costs_of, fit_constants
+from firsttoken_sizing.step.floor import at_least, least_constants
+from firsttoken_sizing.step.knowledge import calibrated as calibrated_constants
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import StepWork, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
@@ -33,7 +38,13 @@ def observations(key: ConfigurationKey, profiles: Iterable[Profile]) -> list[Obs
     costs = costs_of(usable_samples(profiles), lambda prompt: work(key, prompt), WAVES)
     rows = (costs.batch + costs.other) / astuple(WAVES)
     groups = groups_of(resolve_gpu(key.gpu), key.precision, resolve_model(key.model))
-    return [Observation(row, groups, float(seconds)) for row, seconds in zip(rows, costs.measured, strict=True)]
+    floors = np.array(astuple(least(key)))
+    return [Observation(row, groups, float(seconds), floors) for row, seconds in zip(rows, costs.measured, strict=True)]
+
+
+def least(key: ConfigurationKey) -> Calibration:
+    """The floors of the constants of a configuration of NIM."""
+    return least_constants(Engine.TENSORRT_LLM, resolve_gpu(key.gpu), key.precision, resolve_model(key.model))
 
 
 def calibrated(observed: Iterable[Observation]) -> Entry:
@@ -44,12 +55,13 @@ def calibrated(observed: Iterable[Observation]) -> Entry:
 def engine_without(data: Path, left_out: LeftOut, key: ConfigurationKey) -> Calibration:
     """The constants that configurations which are not left out give for `key`."""
     entry = calibrated(o for other, rows in _observed(data).items() if not left_out(other) for o in rows)
-    return constants(entry, groups_of(resolve_gpu(key.gpu), key.precision, resolve_model(key.model)))
+    gpu, model = resolve_gpu(key.gpu), resolve_model(key.model)
+    return calibrated_constants(entry, Engine.TENSORRT_LLM, gpu, key.precision, model)
 
 
 def step_without(data: Path, key: ConfigurationKey, left_out: LeftOut) -> StepModel:
     """The step model of a configuration without measurements, by the constants of those that are not left out."""
-    return work(key).step(engine_without(data, left_out, key))
+    return at_least(work(key).step(engine_without(data, left_out, key)), work(key), least(key))
 
 
 def step_of_known(data: Path, key: ConfigurationKey, known: Iterable[Profile]) -> StepModel:
@@ -59,8 +71,8 @@ def step_of_known(data: Path, key: ConfigurationKey, known: Iterable[Profile]) -
 
 def step_of_samples(data: Path, key: ConfigurationKey, samples: Sequence[Sample]) -> StepModel:
     """The same from known points."""
-    fitted = fit_constants(samples, lambda prompt: work(key, prompt), _of_the_others(data, key))
-    return fitted.step(work(key))
+    fitted = fit_constants(samples, lambda prompt: work(key, prompt), _of_the_others(data, key), least(key))
+    return at_least(fitted.step(work(key)), work(key), least(key))
 
 
 @cache

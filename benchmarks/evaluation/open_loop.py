@@ -23,7 +23,7 @@ import numpy as np
 
 from evaluation import silicon
 from evaluation.data import key_of, read_rows
-from evaluation.engine_fit import Entry, Observation, cost, fit
+from evaluation.engine_fit import START, Entry, Observation, cost, fit
 from evaluation.row import Figure, Row, absolute_errors
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model
 from firsttoken_sizing.engines import Engine
@@ -32,7 +32,8 @@ from firsttoken_sizing.engines.vllm import RELEASE_0_15
 from firsttoken_sizing.performance import poisson
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey, Point
-from firsttoken_sizing.step.calibration import constants, groups_of
+from firsttoken_sizing.step.calibration import Calibration, constants, groups_of
+from firsttoken_sizing.step.floor import at_least, least_constants
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import StepWork, work_of
 
@@ -216,12 +217,13 @@ def _observation(stage: Stage, computed_share: float) -> Observation:
         decode = model.decode_seconds(batch, batch * lengths.context_tokens)
         return decode + stage.requests_per_second * step * prefill
 
-    return Observation(cost(_work(stage), between_tokens), (), step)
+    floors = [value for term, value in asdict(_least(stage)).items() if term in START]
+    return Observation(cost(_work(stage), between_tokens), (), step, np.array(floors))
 
 
 def _without_overhead(stage: Stage, entry: Entry, computed_share: float) -> tuple[float, float, float]:
     """Mean TTFT, its P99 and mean E2E in milliseconds, as far as the engine makes them."""
-    model = _work(stage).step(constants(entry, ()))
+    model = at_least(_work(stage).step(constants(entry, ())), _work(stage), _least(stage))
     point = _point(model, stage.lengths(computed_share), stage.requests_per_second, stage.scheduler)
     found = (point.ttft.mean, point.ttft.p99, point.end_to_end.mean)
     ttft, ttft_p99, end_to_end = (math.nan if value is None else value for value in found)
@@ -241,6 +243,10 @@ def _misfit(server: Server, stages: Iterable[Stage]) -> float:
 def _errors(stage: Stage, server: Server) -> dict[str, float]:
     predicted = predict(stage, server)
     return {name: 100 * (predicted[name] / measured - 1) for name, measured in stage.latencies.items()}
+
+
+def _least(stage: Stage) -> Calibration:
+    return least_constants(Engine.VLLM, stage.gpu, stage.key.precision, stage.model)
 
 
 def _work(stage: Stage) -> StepWork:

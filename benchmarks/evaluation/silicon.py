@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from evaluation.data import SILICON, read_rows
-from evaluation.engine_fit import Entry, Observation, cost, fit
+from evaluation.engine_fit import START, Entry, Observation, cost, fit
 from evaluation.row import Row, absolute_errors
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model, resolve_precision
 from firsttoken_sizing.engines import Engine
@@ -25,7 +27,9 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.closed_loop import round_seconds
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step.calibration import constants, groups_of
+from firsttoken_sizing.step.calibration import Calibration, groups_of
+from firsttoken_sizing.step.floor import at_least, least_constants
+from firsttoken_sizing.step.knowledge import calibrated
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import StepWork, tensor_flops, work_of
 
@@ -40,6 +44,7 @@ _INFERENCEX_LENGTHS = frozenset({(1024, 1024), (1024, 8192), (8192, 1024)})
 _INFERENCEX_MEAN = 0.9
 """InferenceX draws lengths from 0.8 to 1.0 of the ones it names."""
 _LARGEST_GROUP = 8
+_EIGHT_BIT_CACHE = 0.5
 STEADY = 0.8
 """A curve that falls below this share of what it reached at a lower concurrency was not measured in a steady state."""
 
@@ -57,11 +62,13 @@ class Case:
     lengths: Lengths
     concurrency: int
     end_to_end_seconds: float
+    ttft_seconds: float = 0.0
+    token_seconds: float = 0.0
 
     @property
     def left_out_with(self) -> tuple[str, str, int]:
-        """Key of what is left out together: every precision, too."""
-        return self.key.model, self.key.gpu, self.key.tensor_parallel
+        """Key of what is left out together: every name of an architecture and every precision, too."""
+        return self.model.architecture, self.key.gpu, self.key.tensor_parallel
 
     @property
     def requests_per_second(self) -> float:
@@ -89,7 +96,8 @@ def observation(case: Case) -> Observation:
     batch = min(case.concurrency, batch_limit(case))
     rounds = case.concurrency / batch
     costs = cost(_work(case), lambda step: rounds * round_seconds(step, case.lengths, batch))
-    return Observation(costs, _groups(case), case.end_to_end_seconds)
+    floors = [getattr(least_of(case), term) for term in START]
+    return Observation(costs, _groups(case), case.end_to_end_seconds, np.array(floors))
 
 
 def predict(case: Case, entry: Entry) -> float:
@@ -101,7 +109,13 @@ def predict(case: Case, entry: Entry) -> float:
 
 def step_of(case: Case, entry: Entry) -> StepModel:
     """The step model of a case with the constants of an entry."""
-    return _work(case).step(constants(entry, _groups(case)))
+    found = calibrated(entry, ENGINES[case.engine], case.gpu, case.key.precision, case.model)
+    return at_least(_work(case).step(found), _work(case), least_of(case))
+
+
+def least_of(case: Case) -> Calibration:
+    """The floors of the constants of a case."""
+    return least_constants(ENGINES[case.engine], case.gpu, case.key.precision, case.model)
 
 
 def errors_left_out(cases: Sequence[Case]) -> list[float]:
@@ -191,6 +205,8 @@ def _case(row: dict[str, str]) -> Case | None:
         lengths=Lengths(share * prompt, share * prompt, share * answer),
         concurrency=int(row["concurrency"]),
         end_to_end_seconds=ttft + (share * answer - 1) * token,
+        ttft_seconds=ttft,
+        token_seconds=token,
     )
 
 
@@ -208,10 +224,20 @@ def _unsteady_curves(cases: Sequence[Case]) -> Iterator[tuple[str, str, Configur
 
 
 def _is_beyond_hardware(case: Case) -> bool:
-    """Tell whether the matrix products of the prompts alone would take more than the tensor cores do."""
+    """Tell whether hardware is too slow for the point: for all its prompts, for one of them, or for one token of each.
+
+    The first by tensor cores alone; the others by the floor of physics, with the KV cache in 8 bits, as some kept it.
+    """
     peak = case.key.tensor_parallel * tensor_flops(case.gpu, case.key.precision)
     prompts = case.requests_per_second * case.lengths.uncached_input_tokens
-    return prompts * 2 * case.model.active_parameters_billion * 1e9 > peak
+    if prompts * 2 * case.model.active_parameters_billion * 1e9 > peak:
+        return True
+    least = least_of(case)
+    ideal = _work(case).step(replace(least, kv_read=min(_EIGHT_BIT_CACHE, least.kv_read)))
+    decoding = case.requests_per_second * case.token_seconds * (case.lengths.output_tokens - 1)
+    batch = max(1.0, min(case.concurrency, decoding))
+    token = ideal.decode_seconds(batch, batch * case.lengths.context_tokens)
+    return case.token_seconds < token or case.ttft_seconds < ideal.prefill_seconds(case.lengths.input_tokens)
 
 
 def _groups(case: Case) -> tuple[str, ...]:

@@ -48,13 +48,13 @@ def test_an_engine_queues_where_a_cache_of_its_width_is_full() -> None:
     [
         ("llama3-8b", "FP16", Engine.TENSORRT_LLM, 16),
         ("llama3-8b", "INT8", Engine.TENSORRT_LLM, 8),
-        ("llama3-8b", "NVFP4", Engine.TENSORRT_LLM, 16),
+        ("llama3-8b", "NVFP4", Engine.TENSORRT_LLM, 8),
         ("deepseek-r1", "FP8", Engine.TENSORRT_LLM, 16),
         ("llama3-8b", "FP8", Engine.VLLM, 16),
         ("llama3-8b", "FP8", Engine.SGLANG, 16),
     ],
 )
-def test_only_8_bit_engines_of_tensorrt_llm_narrow_their_cache(
+def test_only_tensorrt_llm_narrows_its_cache_and_only_with_checkpoints_that_carry_its_scale(
     model: str, precision: str, engine: Engine, bits: int
 ) -> None:
     assert fit(model, "H100-SXM-80GB", precision=precision, engine=engine).kv_cache_bits == bits

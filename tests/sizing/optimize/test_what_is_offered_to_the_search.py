@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_sizing import Arrivals, Hardware, Percentile, Sizing, SizingRequest, model_from_config, size
+from firsttoken_sizing import (
+    Arrivals,
+    Engine,
+    Hardware,
+    InvalidInput,
+    Percentile,
+    Sizing,
+    SizingRequest,
+    model_from_config,
+    size,
+)
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.optimize.question import check
 from tests.fixtures.worked_examples import H100, call_center
@@ -85,19 +95,39 @@ def test_of_two_precisions_that_are_equally_fast_one_is_sized() -> None:
     assert len(precisions & {"BF16", "FP16"}) == 1
 
 
-def test_a_precision_that_the_gpu_does_not_compute_in_is_taken_only_if_named() -> None:
-    chosen = {c.key.precision for c in check(question(A100, precision=None)).candidates}
-    named = size(question(A100, precision="FP8"))
+def test_a_precision_that_the_engine_emulates_is_taken_only_if_named() -> None:
+    of_vllm = replace(question(A100, precision=None), engine=Engine.VLLM)
+    chosen = {c.key.precision for c in check(of_vllm).candidates}
+    named = size(replace(of_vllm, precision="FP8"))
 
     assert "FP8" not in chosen
     assert named.feasible
-    assert warned(named, "PrecisionWithoutHardware")
+    assert warned(named, "PrecisionEmulated")
+
+
+def test_a_precision_that_the_engine_does_not_run_is_refused_with_the_nearest_that_can() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        size(question(A100, precision="FP8"))
+
+    assert refused.value.field == "model.precision"
+    assert refused.value.problem == f"TensorRT-LLM does not run FP8 on {A100}"
+    assert refused.value.fix == (
+        "set model.precision to INT8, or set sizing.engine to vLLM or SGLang, or set hardware.gpus to H100-PCIe-80GB"
+    )
+
+
+def test_a_gpu_that_the_engine_does_not_run_the_model_on_is_left_out_and_named() -> None:
+    sizing = size(replace(question(H100, precision="FP8"), hardware=Hardware(gpus=("MI300X-192GB", H100))))
+
+    assert sizing.configuration is not None
+    assert sizing.configuration.gpu == H100
+    assert warned(sizing, "GPUNotConsidered")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arrivals", list(Arrivals), ids=str)
 def test_a_gpu_that_was_not_measured_is_sized_by_physics_and_says_so(arrivals: Arrivals) -> None:
-    sizing = size(replace(question("B200-SXM-180GB"), arrivals=arrivals))
+    sizing = size(replace(question("GH200-96GB"), arrivals=arrivals))
 
     assert sizing.feasible
     assert sizing.basis == "Extrapolated"
@@ -122,7 +152,8 @@ def test_a_model_of_your_own_is_sized_from_its_architecture() -> None:
     mine = size(replace(question(H100, model="me/mine"), architecture=model_from_config("me/mine", config)))
 
     assert mine.configuration is not None
-    assert (mine.configuration.model, mine.basis) == ("me/mine", "Extrapolated")
+    # Its architecture is that of Llama 3 8B, which was measured.
+    assert (mine.configuration.model, mine.basis) == ("me/mine", "Fitted")
     assert mine.memory is not None
     assert mine.memory.max_concurrency > 0
 

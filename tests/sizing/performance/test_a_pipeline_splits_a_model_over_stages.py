@@ -12,7 +12,7 @@ from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.pipeline import Placement, pipelined
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step.calibration import calibration_of
+from firsttoken_sizing.step import shipped
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.prior import prior_step
 
@@ -103,7 +103,7 @@ def test_tiles_and_waves_are_those_of_a_micro_batch() -> None:
 @pytest.mark.parametrize("placement", [Placement(2, 2, 8), Placement(4, 4, 8)])
 def test_the_prior_of_a_pipeline_is_the_pipeline_of_its_prior(placement: Placement) -> None:
     """Up to the hand-overs, which the prior does not count."""
-    constants = calibration_of(Engine.TENSORRT_LLM, GPU, "FP16", model=MODEL)
+    constants = shipped().constants(Engine.TENSORRT_LLM, GPU, "FP16", model=MODEL)
 
     def prior(stages: int) -> StepModel:
         key = ConfigurationKey(MODEL.name, GPU.name, "FP16", placement.tensor_parallel, stages)

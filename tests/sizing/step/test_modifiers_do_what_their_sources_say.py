@@ -12,7 +12,7 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step import StepModel, calibration_of, prior_step
+from firsttoken_sizing.step import StepModel, prior_step, shipped
 from firsttoken_sizing.step.modifiers import (
     chunked_prefill,
     sparse_2_4,
@@ -28,7 +28,7 @@ MODEL, GPU = resolve_model("meta-llama/Llama-2-70b-chat-hf"), resolve_gpu("H100-
 
 
 def physics(precision: str, ways: int = 4) -> StepModel:
-    calibration = calibration_of(Engine.TENSORRT_LLM, GPU, precision, model=MODEL)
+    calibration = shipped().constants(Engine.TENSORRT_LLM, GPU, precision, model=MODEL)
     return prior_step(MODEL, GPU, ConfigurationKey(MODEL.name, GPU.name, precision, ways), calibration)
 
 
@@ -59,7 +59,7 @@ def test_a_sparse_model_reads_half_of_its_weights_and_their_places(precision: st
 
 @pytest.mark.parametrize(("batch", "published"), [(32, 1.62), (128, 1.35), (896, 1.30)])
 def test_a_sparse_llama_2_70b_gains_no_more_than_was_published(batch: int, published: float) -> None:
-    calibration = calibration_of(Engine.TENSORRT_LLM, GPU, "FP8", model=MODEL)
+    calibration = shipped().constants(Engine.TENSORRT_LLM, GPU, "FP8", model=MODEL)
     lengths = Lengths(128, 128, 128)
     dense, sparse = (w.step(calibration, max_batch=1000) for w in (work("FP8"), sparse_2_4(work("FP8"), "FP8")))
     gain = throughput(sparse, lengths, batch) / throughput(dense, lengths, batch)

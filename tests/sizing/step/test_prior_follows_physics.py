@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model, gpus, models, resolve_gpu, resolve_model
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.step import Calibration, StepModel, calibration_of, prior_step
+from firsttoken_sizing.step import Calibration, StepModel, prior_step, shipped
 from firsttoken_sizing.step.calibration import TERMS, constants, groups_of
 from firsttoken_sizing.step.prior import tensor_flops, weight_bytes_read, work_of
 
@@ -159,7 +159,7 @@ def test_every_configuration_of_the_catalog_has_a_positive_step() -> None:
     engines = cycle(Engine)
     checked = 0
     for model, gpu, precision in product(MODELS, GPUS, PRECISIONS):
-        calibration = calibration_of(next(engines), gpu, precision, model=model)
+        calibration = shipped().constants(next(engines), gpu, precision, model=model)
         for ways, stages in ((1, 1), (8, 2)):
             key = ConfigurationKey(model.name, gpu.name, precision, ways, stages)
             step = prior_step(model, gpu, key, calibration)
@@ -204,5 +204,5 @@ def test_both_generations_of_tensorrt_llm_are_known_and_only_the_older_one_atten
 
     assert [release.name for release in Engine.TENSORRT_LLM.spec.releases] == ["", "2024"]
     for engine in Engine:
-        assert calibration_of(engine, gpu, "FP8", model=model).attention_wave == 0
-    assert calibration_of(Engine.TENSORRT_LLM, gpu, "FP8", model=model, release="2024").attention_wave > 0
+        assert shipped().constants(engine, gpu, "FP8", model=model).attention_wave == 0
+    assert shipped().constants(Engine.TENSORRT_LLM, gpu, "FP8", model=model, release="2024").attention_wave > 0

@@ -17,14 +17,14 @@ from firsttoken_sizing.step import (
     Origin,
     StepModel,
     basis_of,
+    shipped,
     shipped_keys,
     shipped_step,
     step_for,
     step_model,
 )
 from firsttoken_sizing.step.select import is_of_engine
-from firsttoken_sizing.step.shipped import shipped_release
-from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B, LLAMA_8B_H100_FP8, call_center_profile
+from tests.fixtures.worked_examples import CALL_CENTER_POINTS, LLAMA_8B_H100_FP8, call_center_profile
 
 NEVER_MEASURED = ConfigurationKey("Qwen/Qwen2.5-14B-Instruct", "L40S", "FP8", 2)
 
@@ -93,11 +93,11 @@ def test_physics_is_used_where_nothing_was_measured_and_is_always_extrapolated()
 
 def test_an_unmeasured_sibling_is_of_the_same_release_as_the_measured_ones() -> None:
     """TP 4 of a model whose TP 1 and 2 were measured with engines of 2024 must not look better for its age alone."""
-    assert shipped_release(LLAMA_8B, Engine.TENSORRT_LLM) == "2024"
     sibling = answer(replace(LLAMA_8B_H100_FP8, tensor_parallel=4))
     two = shipped_step(replace(LLAMA_8B_H100_FP8, tensor_parallel=2))
 
     assert two is not None
+    assert sibling.release == two.release == "2024"
     assert sibling.model.attention_wave_seconds > 0
     assert 0.6 < sibling.model.decode_seconds(1, 2000) / two.model.decode_seconds(1, 2000) < 1.1
 
@@ -205,6 +205,6 @@ def test_every_shipped_fit_is_of_the_catalog_and_knows_its_errors() -> None:
             count += 1
 
     assert count > 90
-    nim = [shipped_step(key) for key in shipped_keys() if shipped_release(key.model, Engine.TENSORRT_LLM) == "2024"]
+    nim = [fit for (_, _, release), fit in shipped().fits.items() if release == "2024"]
     assert len(nim) == 10
     assert all(fit is not None and fit.median_error_percent < 2 and not fit.is_collected for fit in nim)

@@ -80,6 +80,7 @@ def model_from_config(name: str, config: Mapping[str, object]) -> Model:
         source=SOURCE,
         confidence="medium",
         notes=_notes(text),
+        sparse_attention_tokens=text.optional("index_topk") or None,
     )
 
 

@@ -76,6 +76,33 @@ class Model:
     confidence: str
     """`high`, `medium` or `low`: how good the source is."""
     notes: str
+    sparse_attention_tokens: int | None = None
+    """Tokens that an indexer picks for each query (DeepSeek sparse attention); None: all. Physics counts all of them,
+    the careful end, but such a model has measurements of its own."""
+
+    @property
+    def architecture(self) -> str:
+        """Key of all that step times depend on: models with one key have the same weights but for their values.
+
+        Measurements are kept by it, so that every name of an architecture has the same answer. Attention, then layers
+        (of which with a cache, of which without a window), widths, heads and experts.
+        """
+        parts = [
+            f"{self.attention.value} L{self.layers}/{self.attention_layers}/{self.full_attention_layers}",
+            f"h{self.hidden_size} q{self.attention_heads} kv{self.kv_heads}x{self.head_dim or 0}",
+            f"f{self.intermediate_size or 0}{'g' if self.gated_ffn else ''}",
+            f"v{self.vocabulary_size}{'t' if self.tied_embeddings else ''}",
+        ]
+        if self.sliding_window_tokens:
+            parts.append(f"w{self.sliding_window_tokens}")
+        if self.attention is Attention.MLA:
+            parts.append(f"mla{self.mla_kv_rank}+{self.mla_rope_dim}")
+        if self.sparse_attention_tokens:
+            parts.append(f"top{self.sparse_attention_tokens}")
+        if self.experts:
+            shared = f"+{self.shared_experts}" if self.shared_experts else ""
+            parts.append(f"e{self.experts_per_token}/{self.experts}{shared}x{self.moe_intermediate_size or 0}")
+        return " ".join(parts)
 
     @property
     def kv_bytes_per_token(self) -> int:

@@ -88,6 +88,8 @@ class Release:
     """Source of `scheduler` and `max_batch`."""
     is_collected: bool = True
     """Measured by several people with their own settings, which scatter more than those of one."""
+    is_old: bool = False
+    """Superseded: an answer that stands on it says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, Gpu, Model, resolve_precision
+from firsttoken_sizing.engines.support import Support, nearest, support
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.profile import ConfigurationKey, Profile
@@ -30,12 +31,22 @@ def candidates(
     profiles: Iterable[Profile],
     batchings: Iterable[Batching],
 ) -> Iterator[Candidate]:
-    """Everything that fits into one server, or is declared. Raises `InvalidInput` where no precision is allowed."""
-    profiles = tuple(profiles)
+    """Everything that fits into one server, or is declared, and that the engine runs.
+
+    Raises `InvalidInput` where no precision is allowed, and where the engine runs none of them on any of the GPUs.
+    """
+    profiles, gpus, batchings = tuple(profiles), tuple(gpus), tuple(batchings)
     precisions = _precisions(request, model, profiles)
-    batchings = tuple(batchings)
+    runnable = {gpu.name: [p for p in precisions if _runs(request, model, gpu, p, profiles)] for gpu in gpus}
+    if not any(runnable.values()):
+        engine, gpu = request.engine, gpus[0]
+        raise InvalidInput(
+            "model.precision" if request.precision is not None else "hardware.gpus",
+            f"{engine.value} does not run {' or '.join(precisions)} on {' or '.join(runnable)}",
+            nearest(engine, gpu, precisions[0]),
+        )
     for gpu in gpus:
-        for precision in _of_hardware(request, gpu, precisions):
+        for precision in _of_hardware(request, gpu, runnable[gpu.name]):
             for tensor_parallel, pipeline_parallel in _ways(request, model, gpu, profiles):
                 key = ConfigurationKey(model.name, gpu.name, precision, tensor_parallel, pipeline_parallel)
                 for batching in batchings:
@@ -56,6 +67,13 @@ def over_servers(request: SizingRequest, model: Model, too_large: Iterable[Candi
             continue
         for name, gpu, precision, batching in offered:
             yield Candidate(ConfigurationKey(name, gpu, precision, tensor_parallel, stages), batching)
+
+
+def _runs(request: SizingRequest, model: Model, gpu: Gpu, precision: str, profiles: Iterable[Profile]) -> bool:
+    """Tell whether the engine runs weights of this precision on the GPU: by its table, or because it was measured."""
+    ours = model.name, gpu.name, precision
+    measured = any((p.key.model, p.key.gpu, p.key.precision) == ours for p in profiles)
+    return measured or support(request.engine, gpu, precision) is not Support.NONE
 
 
 def _splits(model: Model, tensor_parallel: int) -> bool:
@@ -113,13 +131,10 @@ def _precisions(request: SizingRequest, model: Model, profiles: Iterable[Profile
 
 
 def _of_hardware(request: SizingRequest, gpu: Gpu, precisions: list[str]) -> list[str]:
-    """Precisions that the GPU computes in, once each speed; all where that leaves none, or where the user named one.
-
-    Formats below 8 bits are formats of the weights: engines compute them in a wider one.
-    """
+    """Precisions that the engine runs natively, once each speed; all where that leaves none, or the user named one."""
     if request.precision is not None:
         return precisions
-    computed = [p for p in precisions if p in gpu.dense_tflops or BYTES_PER_PARAMETER[p] < _EIGHT_BITS]
+    computed = [p for p in precisions if support(request.engine, gpu, p) is Support.NATIVE]
     by_speed: dict[str, str] = {}
     for precision in computed:
         same_speed = speed_key(ConfigurationKey("", gpu.name, precision)).precision

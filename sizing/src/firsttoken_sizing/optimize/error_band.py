@@ -18,7 +18,7 @@ from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.closed_loop import throughput
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step import Origin, StepModel, basis_of, shipped_keys
+from firsttoken_sizing.step import Origin, StepModel, basis_of
 from firsttoken_sizing.step.bands import Regime, band_percent, prior_regime, spread_percent
 from firsttoken_sizing.workload import Arrivals
 
@@ -56,11 +56,11 @@ def _regime(question: Question, bound: CandidateBound, basis: Basis) -> Regime:
         return Regime.FITTED
     if fitted.origin is not Origin.PRIOR:
         return Regime.ONE_WORKLOAD if fitted.is_of_one_workload else Regime.EXTRAPOLATED
-    key, known = bound.candidate.key, shipped_keys(question.request.engine)
+    known = tuple(question.knowledge.configurations(question.request.engine))
+    ours = question.model.architecture, bound.candidate.key.gpu
     return prior_regime(
-        knows_both=_is_like_measured(question, bound.candidate)
-        and any((k.model, k.gpu) == (key.model, key.gpu) for k in known),
-        knows_one=any(k.model == key.model or k.gpu == key.gpu for k in known),
+        knows_both=_is_like_measured(question, bound.candidate) and any((k.model, k.gpu) == ours for k in known),
+        knows_one=any(k.model == ours[0] or k.gpu == ours[1] for k in known),
     )
 
 

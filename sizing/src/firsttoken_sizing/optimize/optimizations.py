@@ -14,7 +14,6 @@ from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step import FittedStep, Origin
-from firsttoken_sizing.step.calibration import calibration_of
 from firsttoken_sizing.step.modifiers import chunked_prefill, sparse_2_4, sparse_bytes_share, speculative, transferred
 from firsttoken_sizing.step.prior import work_of
 from firsttoken_sizing.workload import Batching, Sparsity
@@ -38,7 +37,9 @@ def optimized(question: Question, candidate: Candidate, fitted: FittedStep, sche
     if request.sparsity is Sparsity.TWO_OF_FOUR:
         gpu = question.gpus[key.gpu]
         work = work_of(question.model, gpu, key, prompt_tokens=question.lengths.input_tokens)
-        constants = calibration_of(request.engine, gpu, key.precision, model=question.model)
+        constants = question.knowledge.constants(
+            request.engine, gpu, key.precision, model=question.model, release=fitted.release
+        )
         sparse = transferred(step, work.step(constants), sparse_2_4(work, key.precision).step(constants))
         step = replace(sparse, max_batch=step.max_batch)
         effects.append("2:4 sparsity")

@@ -14,6 +14,7 @@ from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.step import Knowledge, shipped
 from firsttoken_sizing.step.select import is_of_engine
 from firsttoken_sizing.workload import Arrivals, SlaMode
 
@@ -31,6 +32,7 @@ class Question:
     of_other_engines: tuple[Profile, ...]
     """Profiles of this model that are not used because another engine made them."""
     lengths: Lengths
+    knowledge: Knowledge
 
     @property
     def arrivals(self) -> Arrivals:
@@ -48,8 +50,11 @@ class Question:
         )
 
 
-def check(request: SizingRequest) -> Question:
-    """Resolve and check a request. Raises `InvalidInput` (or its kinds) that names the field and the fix."""
+def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Question:
+    """Resolve and check a request, to be answered by `knowledge` (None: what is shipped).
+
+    Raises `InvalidInput` (or its kinds) that names the field and the fix.
+    """
     check_fields(request)
     model = request.architecture or resolve_model(request.model)
     gpus = [resolve_gpu(name) for name in request.hardware.gpus]
@@ -72,17 +77,19 @@ def check(request: SizingRequest) -> Question:
         profiles=profiles,
         of_other_engines=tuple(p for p in every if p.key.model == model.name and not is_of_engine(p, request.engine)),
         lengths=lengths_of(request.workload),
+        knowledge=knowledge or shipped(),
     )
 
 
 def _canonical_key(key: ConfigurationKey, request: SizingRequest, model: Model) -> ConfigurationKey:
     """Canonical names; a name that the catalog does not know stays as it is and so matches nothing.
 
-    NB: a model outside the catalog is called what the request calls it.
+    NB: a model outside the catalog is called what the request calls it, and so is every other name of its architecture.
     """
     name, gpu = key.model, key.gpu
     with suppress(UnknownModel):
-        name = model.name if key.model == request.model else resolve_model(key.model).name
+        named = model if key.model == request.model else resolve_model(key.model)
+        name = (model if named.architecture == model.architecture else named).name
     with suppress(UnknownGPU):
         gpu = resolve_gpu(key.gpu).name
     return replace(key, model=name, gpu=gpu, precision=resolve_precision(key.precision))

@@ -15,16 +15,17 @@ from firsttoken_sizing.optimize.search import search
 from firsttoken_sizing.optimize.warnings import warnings_of
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingRequest
+from firsttoken_sizing.step import Knowledge
 
 
-def size(request: SizingRequest) -> Sizing:
-    """Answer one sizing question.
+def size(request: SizingRequest, knowledge: Knowledge | None = None) -> Sizing:
+    """Answer one sizing question, by `knowledge` of step times (None: what is shipped).
 
     An SLA that no size meets is an answer (`feasible=False` with its cause), and so is a configuration without
     measurements (`Basis.EXTRAPOLATED`). Raises `InvalidInput` for a field that cannot be sized, among them
     `UnknownModel` and `UnknownGPU`.
     """
-    question = check(request)
+    question = check(request, knowledge)
     if (sentence := _context_exceeded(question)) is not None:
         return _infeasible(question, Infeasible.CONTEXT_WINDOW_EXCEEDED, sentence)
     outcome = search(question)

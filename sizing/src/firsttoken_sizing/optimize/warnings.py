@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Model, resolve_precision
 from firsttoken_sizing.catalog.interconnect import leaves_server
+from firsttoken_sizing.engines.support import Support, nearest, support
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance.limits import tightest
 from firsttoken_sizing.request import Basis
+from firsttoken_sizing.step import Origin
 from firsttoken_sizing.workload import Arrivals, SlaMode
 
 _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL = 2
@@ -21,11 +23,7 @@ _SIXTEEN_BITS, _EIGHT_BITS = 2.0, 1.0
 
 def warnings_of(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
     """Every warning about this answer."""
-    return tuple(
-        text
-        for kind in (_interconnect, _servers, _error, _tight, _precision, _accuracy, _not_published, _engine, _arrivals)
-        for text in kind(question, evaluation)
-    )
+    return tuple(text for kind in _KINDS for text in kind(question, evaluation))
 
 
 def _interconnect(question: Question, evaluation: Evaluation) -> Iterator[str]:
@@ -87,11 +85,31 @@ def _tight(question: Question, evaluation: Evaluation) -> Iterator[str]:
 
 
 def _precision(question: Question, evaluation: Evaluation) -> Iterator[str]:
-    precision, gpu = evaluation.key.precision, question.gpus[evaluation.key.gpu]
-    if precision not in gpu.dense_tflops and BYTES_PER_PARAMETER[precision] >= _EIGHT_BITS:
+    precision, gpu, engine = evaluation.key.precision, question.gpus[evaluation.key.gpu], question.request.engine
+    found = support(engine, gpu, precision)
+    if found is Support.EMULATED:
         yield (
-            f"PrecisionWithoutHardware: {gpu.name} does not compute in {precision}; engines that run it all the same"
-            " convert the weights, and others refuse"
+            f"PrecisionEmulated: {engine.value} stores {precision} on {gpu.name} and computes in 16 bits, which saves"
+            " memory and little time"
+        )
+    elif found is Support.NONE:
+        yield (
+            f"PrecisionNotSupported: by its documentation {engine.value} does not run {precision} on {gpu.name};"
+            f" {nearest(engine, gpu, precision)}"
+        )
+    considered = {candidate.key.gpu for candidate in question.candidates}
+    skipped = [name for name in question.gpus if name not in considered]
+    if skipped:
+        yield f"GPUNotConsidered: {engine.value} runs no format of {question.model.name} on {', '.join(skipped)}"
+
+
+def _old(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    release = question.request.engine.spec.release(evaluation.bound.fitted.release)
+    if evaluation.bound.fitted.origin is not Origin.PROFILES and not evaluation.from_points and release.is_old:
+        yield (
+            f"OldMeasurements: the step times are those of {question.request.engine.value} {release.about}; newer"
+            " releases are faster at most loads. One AIPerf sweep of your engine, read by `firsttoken import`, replaces"
+            " them"
         )
 
 
@@ -150,3 +168,17 @@ def _arrivals(question: Question, evaluation: Evaluation) -> Iterator[str]:
             "OfflineWithoutJob: sized for a rate with full batches and no limit on latency; declare traffic.offline"
             " (requests, deadlineHours) for the time that a job takes"
         )
+
+
+_KINDS = (
+    _interconnect,
+    _servers,
+    _error,
+    _old,
+    _tight,
+    _precision,
+    _accuracy,
+    _not_published,
+    _engine,
+    _arrivals,
+)

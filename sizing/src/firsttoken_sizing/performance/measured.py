@@ -17,7 +17,7 @@ import numpy as np
 
 from firsttoken_sizing.performance.limits import bounds, meets
 from firsttoken_sizing.profile import STATISTICS, ConfigurationKey, Latency, Load, Point, Profile
-from firsttoken_sizing.step.shipped import speed_key
+from firsttoken_sizing.step.knowledge import speed_key
 from firsttoken_sizing.workload import Sla
 
 _SAME_LENGTH = 0.01

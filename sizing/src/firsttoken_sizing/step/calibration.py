@@ -13,22 +13,17 @@ the data sheet says). They were fitted by `benchmarks/fit_catalog.py` and are re
         "source": "...", "points": 500, "configurations": 10
     }]}
 
-Keys of `factors` are those of `groups_of`: GPU architectures, precision classes and kinds of model; an unknown one
-multiplies by 1, so every GPU, precision and model has an answer.
+Keys of `factors` are those of `groups_of`: GPU architectures, precision classes, kinds of model and architectures of
+models (`Model.architecture`); an unknown one multiplies by 1, so every GPU, precision and model has an answer.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from firsttoken_sizing.catalog import Attention, Gpu, Model
-from firsttoken_sizing.engines import DEFAULT, Engine
-from firsttoken_sizing.engines.spec import CURRENT
 
 FILE = "calibrations.json"
 
@@ -77,17 +72,12 @@ def groups_of(gpu: Gpu, precision: str, model: Model) -> tuple[str, ...]:
     """Group of configurations that engines treat alike, from which the factors of a configuration follow.
 
     The GPU's architecture, the precision class, the kernels of `dense`, `MoE` or `MLA` (a mixture of experts, too) in
-    that class, and the model, whose other configurations say something of this one. Kind and class go together because
-    the kernels of experts in 4, 8 and 16 bits have little in common.
+    that class, and the model's architecture, whose other configurations say something of this one. Kind and class go
+    together because the kernels of experts in 4, 8 and 16 bits have little in common.
     """
     kind = "MLA" if model.attention is Attention.MLA else "MoE" if model.experts else "dense"
     width = precision_class(precision)
-    return gpu.architecture, width, f"{kind} {width}", model.name
-
-
-def calibration_of(engine: Engine, gpu: Gpu, precision: str, *, model: Model, release: str = CURRENT) -> Calibration:
-    """The constants of an engine (of `release`, where the file has it) for a configuration. Always answers."""
-    return constants(_entry(engine, release), groups_of(gpu, precision, model))
+    return gpu.architecture, width, f"{kind} {width}", model.architecture
 
 
 def constants(entry: Mapping[str, Any], groups: Iterable[str]) -> Calibration:
@@ -100,15 +90,3 @@ def constants(entry: Mapping[str, Any], groups: Iterable[str]) -> Calibration:
             value *= float(by_term.get(term, 1.0))
         values[term] = value
     return Calibration(**values)
-
-
-def _entry(engine: Engine, release: str) -> Mapping[str, Any]:
-    known = _calibrations()
-    names = ((engine.value, release), (engine.value, CURRENT), (DEFAULT.value, CURRENT))
-    return next(known[name] for name in names if name in known)
-
-
-@cache
-def _calibrations() -> dict[tuple[str, str], Mapping[str, Any]]:
-    text = files("firsttoken_sizing.step").joinpath("data", FILE).read_text(encoding="utf-8")
-    return {(entry["engine"], entry["release"]): entry for entry in json.loads(text)["calibrations"]}

@@ -63,22 +63,33 @@ def fit_constants(
     samples: Sequence[Sample],
     work_at: Callable[[float], StepWork],
     prior: Calibration,
+    least: Calibration | None = None,
     *,
     spread: float = PARAMETERS.fit.constant_spread,
 ) -> Fit:
     """Constants and batch shape of the configuration that was measured. Needs one sample or more.
 
-    `work_at` is the work of a step for prompts of so many tokens. A constant that is 0 in the prior stays 0.
+    `work_at` is the work of a step for prompts of so many tokens. A constant that is 0 in the prior stays 0, and none
+    falls below `least` (`step.floor`), as none of the prior does.
     """
     costs = costs_of(samples, work_at, prior)
     nodes = np.unique(costs.concurrency)
     hats = np.stack([np.interp(costs.concurrency, nodes, row) for row in np.eye(len(nodes))], axis=1)
     size = len(TERMS)
     spreads = np.concatenate([np.full(size, spread), np.full(len(nodes), PARAMETERS.fit.shape_spread)])
-    unknown, covariance, cost = _minimize(lambda u: _residuals(costs, hats, u), spreads)
+    lowest = np.full(len(spreads), -np.inf)
+    if least is not None:
+        lowest[:size] = _lowest(prior, least)
+    unknown, covariance, cost = _minimize(lambda u: _residuals(costs, hats, u), spreads, lowest)
     constants = np.array(astuple(prior)) * np.exp(unknown[:size])
     shape = tuple(zip(map(float, nodes), map(float, np.exp(unknown[size:])), strict=True))
     return Fit(Calibration(*map(float, constants)), shape, covariance[:size, :size], cost)
+
+
+def _lowest(prior: Calibration, least: Calibration) -> Floats:
+    """Logarithms of the floors over the prior; minus infinity where there is none, or the prior is 0 and stays it."""
+    pairs = zip(astuple(prior), astuple(least), strict=True)
+    return np.array([np.log(floor / known) if known > 0 and floor > 0 else -np.inf for known, floor in pairs])
 
 
 def errors_percent(model: StepModel, samples: Sequence[Sample]) -> NDArray[np.float64]:
@@ -147,11 +158,13 @@ def _residuals(costs: Costs, hats: Floats, unknown: Floats) -> tuple[Floats, Flo
     return np.log(predicted / costs.measured), slopes
 
 
-def _minimize(residuals_of: Callable[[Floats], tuple[Floats, Floats]], spreads: Floats) -> tuple[Floats, Floats, float]:
+def _minimize(
+    residuals_of: Callable[[Floats], tuple[Floats, Floats]], spreads: Floats, lowest: Floats
+) -> tuple[Floats, Floats, float]:
     """The unknowns (drawn to 0 within `spreads`) that explain the residuals best, their covariance and the cost.
 
     Gauss-Newton on `sum of huber(residual / noise) + sum of (unknown / spread)^2 / 2`; `residuals_of` gives the
-    residuals and their derivatives.
+    residuals and their derivatives. An unknown stops at `lowest`, and is left out of the moves that would go on.
     """
     precision = np.diag(spreads**-2.0)
     unknown = np.zeros(len(spreads))
@@ -159,8 +172,12 @@ def _minimize(residuals_of: Callable[[Floats], tuple[Floats, Floats]], spreads: 
         residuals, slopes = residuals_of(unknown)
         weights = 1 / np.maximum(1.0, np.abs(residuals) / PARAMETERS.fit.noise) / PARAMETERS.fit.noise**2
         curvature = (slopes.T * weights) @ slopes + precision
-        move = np.linalg.solve(curvature, -(slopes.T @ (weights * residuals) + precision @ unknown))
-        unknown = unknown + np.clip(move, -_LONGEST_MOVE, _LONGEST_MOVE)
+        slope = slopes.T @ (weights * residuals) + precision @ unknown
+        free = (unknown > lowest) | (slope < 0)
+        move = np.zeros(len(unknown))
+        move[free] = np.linalg.solve(curvature[np.ix_(free, free)], -slope[free])
+        before, unknown = unknown, np.maximum(unknown + np.clip(move, -_LONGEST_MOVE, _LONGEST_MOVE), lowest)
+        move = unknown - before
         if np.abs(move).max() < _CONVERGED:
             break
     residuals, _ = residuals_of(unknown)

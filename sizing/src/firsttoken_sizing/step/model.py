@@ -96,8 +96,9 @@ class StepModel:
         """Cost of one token of context while so many sequences run, seconds a token. Scalars or arrays."""
         k, grouped = self.per_context_token_seconds, self.grouped_attention_sequences
         if grouped == 0.0:
-            # NB: not the plain number for an array, whose caller may index the answer.
-            return np.full_like(sequences, k) if isinstance(sequences, np.ndarray) else k
+            # NB: not the plain number for an array, whose caller may index the answer; and not in its type, as whole
+            # sequences would make it 0.
+            return np.full(sequences.shape, k) if isinstance(sequences, np.ndarray) else k
         if isinstance(sequences, np.ndarray):
             running = np.maximum(sequences, 1.0)
             waves = ceilings(running / self.attention_wave_sequences)

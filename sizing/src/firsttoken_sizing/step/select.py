@@ -18,14 +18,16 @@ from firsttoken_sizing.engines import DEFAULT, Engine, is_called
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step.calibration import Calibration, calibration_of
+from firsttoken_sizing.step.calibration import Calibration
 from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.fitted import FittedStep, Origin, Range
+from firsttoken_sizing.step.floor import at_least, least_constants
+from firsttoken_sizing.step.knowledge import Knowledge, speed_key
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.modifiers import transferred
-from firsttoken_sizing.step.prior import StepWork, prior_step, work_of
+from firsttoken_sizing.step.prior import StepWork, work_of
 from firsttoken_sizing.step.samples import Sample, usable_samples
-from firsttoken_sizing.step.shipped import shipped_release, shipped_step, speed_key
+from firsttoken_sizing.step.shipped import shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,21 @@ class _Asked:
     engine: Engine
     profiles: tuple[Profile, ...]
     lengths: tuple[float, float]
+    release: str | None
+    """Release of the engine that is asked for; None: the newest."""
+    knowledge: Knowledge
 
     def constants(self, release: str) -> Calibration:
-        return calibration_of(self.engine, self.gpu, self.key.precision, model=self.model, release=release)
+        return self.knowledge.constants(self.engine, self.gpu, self.key.precision, model=self.model, release=release)
+
+    @property
+    def least(self) -> Calibration:
+        return least_constants(self.engine, self.gpu, self.key.precision, self.model)
+
+    def step(self, fit: Fit, prompt_tokens: float) -> StepModel:
+        """The step model of a fit for such prompts, nowhere faster than physics."""
+        work = self.work(prompt_tokens)
+        return at_least(fit.step(work), work, self.least)
 
     def work(self, prompt_tokens: float) -> StepWork:
         return work_of(self.model, self.gpu, self.key, prompt_tokens=prompt_tokens)
@@ -54,19 +68,23 @@ def step_for(
     engine: Engine,
     profiles: Iterable[Profile],
     lengths: tuple[float, float],
+    release: str | None = None,
+    knowledge: Knowledge | None = None,
 ) -> FittedStep:
     """The step model of a configuration for requests of `lengths` (input, output tokens). Always answers.
+
+    `release`: that of the engine, by default the newest that says something; `knowledge`: by default what is shipped.
 
     Profiles of this configuration and engine at hand win, however few their points: what they do not say is taken from
     the engine's constants. The shipped fit is taken where there are none, or where only it was measured near these
     lengths; physics alone where there is neither. `max_batch` is for the caller to set.
     """
-    asked = _Asked(model, gpu, key, engine, tuple(profiles), lengths)
+    asked = _Asked(model, gpu, key, engine, tuple(profiles), lengths, release, knowledge or shipped())
     own = _fit_profiles(asked)
-    shipped = shipped_step(key, engine)
-    if own is not None and (shipped is None or own.covers(*lengths) or not shipped.covers(*lengths)):
+    known = asked.knowledge.fit(model, key, engine, release)
+    if own is not None and (known is None or own.covers(*lengths) or not known.covers(*lengths)):
         return own
-    return shipped or _prior(asked)
+    return known or _prior(asked)
 
 
 def step_model(
@@ -83,7 +101,7 @@ def step_model(
     """
     model, gpu, profiles = resolve_model(key.model), resolve_gpu(key.gpu), tuple(profiles)
     typical = (PARAMETERS.lengths.input_tokens, PARAMETERS.lengths.output_tokens)
-    matching = _matching(_Asked(model, gpu, key, engine, profiles, typical))
+    matching = _matching(_Asked(model, gpu, key, engine, profiles, typical, None, shipped()))
     near = next(((p.input_tokens, p.output_tokens) for p in matching), typical)
     asked = lengths or near
     fitted = step_for(model=model, gpu=gpu, key=key, engine=engine, profiles=profiles, lengths=asked)
@@ -110,19 +128,20 @@ def _prior(asked: _Asked) -> FittedStep:
     engine, prompt_tokens = asked.engine, asked.lengths[0]
 
     def physics(of: _Asked, release: str) -> StepModel:
-        return prior_step(of.model, of.gpu, of.key, of.constants(release), prompt_tokens=prompt_tokens)
+        work = of.work(prompt_tokens)
+        return at_least(work.step(of.constants(release)), work, of.least)
 
-    # Configurations are compared with each other, so all of one model are of the same release of the engine.
-    of_model = shipped_release(asked.model.name, engine)
+    of_model = asked.release
+    if of_model is None:
+        of_model = asked.knowledge.release(asked.model, asked.key, engine)
     step = physics(asked, of_model)
     source = f"physics and the constants of {engine.value}, nothing measured"
     for sibling in _siblings(asked):
         samples = usable_samples(_matching(sibling))
         if samples:
             fit, release, _ = _fit(sibling, samples)
-            step = transferred(
-                fit.step(sibling.work(prompt_tokens)), physics(sibling, release), physics(asked, release)
-            )
+            carried = transferred(sibling.step(fit, prompt_tokens), physics(sibling, release), physics(asked, release))
+            step = at_least(carried, asked.work(prompt_tokens), asked.least)
             where = f"{sibling.key.precision} with tensorParallel {sibling.key.tensor_parallel}"
             source = f"physics and the constants of {engine.value}, scaled by what {where} was measured to take"
             break
@@ -145,10 +164,9 @@ def _fit_profiles(asked: _Asked) -> FittedStep | None:
     if not samples:
         return None
     fit, release, prior = _fit(asked, samples)
-    errors = [errors_percent(fit.step(asked.work(s.input_tokens)), [s])[0] for s in samples]
-    work = asked.work(asked.lengths[0])
+    errors = [errors_percent(asked.step(fit, s.input_tokens), [s])[0] for s in samples]
     return FittedStep(
-        model=fit.step(work),
+        model=asked.step(fit, asked.lengths[0]),
         input_tokens=_range(samples, "input_tokens"),
         output_tokens=_range(samples, "output_tokens"),
         points=len(samples),
@@ -157,30 +175,31 @@ def _fit_profiles(asked: _Asked) -> FittedStep | None:
         source="fitted from " + ", ".join(sorted({p.name for p in matching})),
         origin=Origin.PROFILES,
         release=release,
-        without_one=partial(_without_one, samples, _works(asked, samples), prior, work),
+        without_one=partial(_without_one, asked, samples, prior),
     )
 
 
-def _without_one(
-    samples: Sequence[Sample], works: tuple[tuple[float, StepWork], ...], prior: Calibration, asked: StepWork
-) -> tuple[StepModel, ...]:
+def _without_one(asked: _Asked, samples: Sequence[Sample], prior: Calibration) -> tuple[StepModel, ...]:
     """Fits without one of the measured pairs of lengths each; without the only one the prior is left."""
     pairs = {(s.input_tokens, s.output_tokens) for s in samples}
+    prompt_tokens, works = asked.lengths[0], _works(asked, samples)
     if len(pairs) == 1:
-        return (asked.step(prior),)
+        return (asked.work(prompt_tokens).step(prior),)
     rest = (tuple(s for s in samples if (s.input_tokens, s.output_tokens) != pair) for pair in sorted(pairs))
-    return tuple(_fit_once(known, works, prior).step(asked) for known in rest)
+    return tuple(asked.step(_fit_once(known, works, prior, asked.least), prompt_tokens) for known in rest)
 
 
 def _fit(asked: _Asked, samples: Sequence[Sample]) -> tuple[Fit, str, Calibration]:
     """The fit of these points, the release of the engine that they are drawn to and its constants.
 
-    Which release of the engine was measured is not written down; the release whose constants fit best is taken.
+    Which release of the engine was measured is not written down; that asked for is taken, else the one whose constants
+    fit best.
     """
     works, fits = _works(asked, samples), []
-    for release in (r.name for r in asked.engine.spec.releases):
+    releases = (r.name for r in asked.engine.spec.releases) if asked.release is None else (asked.release,)
+    for release in releases:
         prior = asked.constants(release)
-        fits.append((_fit_once(tuple(samples), works, prior), release, prior))
+        fits.append((_fit_once(tuple(samples), works, prior, asked.least), release, prior))
     return min(fits, key=lambda found: found[0].cost)
 
 
@@ -190,9 +209,11 @@ def _works(asked: _Asked, samples: Sequence[Sample]) -> tuple[tuple[float, StepW
 
 
 @lru_cache(maxsize=256)
-def _fit_once(samples: tuple[Sample, ...], works: tuple[tuple[float, StepWork], ...], prior: Calibration) -> Fit:
+def _fit_once(
+    samples: tuple[Sample, ...], works: tuple[tuple[float, StepWork], ...], prior: Calibration, least: Calibration
+) -> Fit:
     """The fit, kept: every configuration of a sizing that was not measured asks for that of the same sibling."""
-    return fit_constants(samples, dict(works).__getitem__, prior)
+    return fit_constants(samples, dict(works).__getitem__, prior, least)
 
 
 def _siblings(asked: _Asked) -> list[_Asked]:
