@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,12 +61,14 @@ def throughput(step: StepModel, lengths: Lengths, concurrency: float) -> float:
     return batch / round_seconds(step, lengths, batch)
 
 
+@lru_cache(maxsize=1024)
 def predict(
     step: StepModel, lengths: Lengths, concurrency: int, scheduler: Scheduler, clients: BenchmarkClients = CLIENTS
 ) -> Point:
     """The operating point at `concurrency` (>= 1), with every latency percentile.
 
-    The closed form gives the mean of E2E, the simulation its shape and its split.
+    The closed form gives the mean of E2E, the simulation its shape and its split. Kept, because the search, what prunes
+    it and a curve ask for the same points.
     """
     rate = throughput(step, lengths, concurrency)
     end_to_end_mean = concurrency / rate
