@@ -70,7 +70,7 @@ def answered(asked: Asked, known: str, knowledge: Knowledge, profiles: tuple[Pro
         arrivals=Arrivals.CLOSED_LOOP,
         profiles=profiles,
         engine=curve.engine,
-        engine_release=None if profiles else curve.release,
+        engine_release=None if profiles else curve.engine.spec.release(curve.release).label,
         pinned=curve.key,
     )
     plans = search(check(request, knowledge)).plans

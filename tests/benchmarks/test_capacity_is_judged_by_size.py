@@ -70,7 +70,7 @@ def test_an_answer_of_the_judge_is_that_of_size() -> None:
         hardware=Hardware(gpus=(curve.key.gpu,)),
         arrivals=Arrivals.CLOSED_LOOP,
         engine=curve.engine,
-        engine_release=curve.release,
+        engine_release=curve.engine.spec.release(curve.release).label,
         pinned=curve.key,
     )
 

@@ -71,7 +71,8 @@ class SizingRequest:
     """The numbers of a model outside the catalog; `model` is then only its name."""
     engine: Engine = DEFAULT
     engine_release: str | None = None
-    """One of the engine's calibrated releases; None: the newest that each configuration was measured with."""
+    """Label of one of the engine's calibrated releases (`2025`, `2024`, `0.15`); None: the newest that each
+    configuration was measured with."""
     batchings: tuple[Batching, ...] = ()
     """Ways of batching that the engine may be set to; the cheapest wins, ties in this order. Empty: the engine's own
     default."""

@@ -87,6 +87,13 @@ def test_a_model_that_is_published_in_mxfp4_can_be_asked_for_in_it():
     assert (request.precision, request.allowed_precisions) == ("MXFP4", ("MXFP4", "BF16"))
 
 
+def test_the_release_of_the_engine_is_passed_on_and_absent_without_one():
+    plain, declared = deployment(), deployment(spec__sizing={"engine": "vLLM", "engineRelease": "0.15"})
+
+    assert sizing_request(plain, {}, []).engine_release is None
+    assert sizing_request(declared, {}, []).engine_release == "0.15"
+
+
 def test_arrivals_and_every_percentile_can_be_overridden():
     asked = deployment(spec__sla={"timeToFirstToken": {"milliseconds": 300}, "interTokenLatency": {"milliseconds": 50}})
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_sizing import Arrivals, Engine, Hardware, Sizing, size
+from firsttoken_sizing import Arrivals, Engine, Hardware, InvalidInput, Sizing, size
 from firsttoken_sizing.catalog import Model, gpus, models, resolve_gpu, resolve_model
 from firsttoken_sizing.engines.support import Support, support
 from firsttoken_sizing.profile import ConfigurationKey
@@ -110,6 +110,16 @@ def test_the_newest_release_that_was_measured_answers_and_an_older_one_if_asked_
             release=release,
         )
         assert found.release == (release or "")
+
+
+def test_a_declared_release_answers_alone_and_an_unknown_one_is_refused() -> None:
+    question = asked("meta-llama/Meta-Llama-3-8B-Instruct", "FP16")
+    old, recent = (size(replace(question, engine_release=release)) for release in ("2024", "2025"))
+
+    assert numbers(recent) == numbers(size(question)) != numbers(old)
+    assert any(w.startswith("OldMeasurements") for w in old.warnings)
+    with pytest.raises(InvalidInput, match=r"sizing\.engineRelease: vLLM '2024' was not calibrated; use 2025 or 0\.15"):
+        size(replace(question, engine=Engine.VLLM, engine_release="2024"))
 
 
 def test_an_answer_of_old_measurements_says_so_and_what_would_improve_it() -> None:

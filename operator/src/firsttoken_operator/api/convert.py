@@ -85,6 +85,7 @@ def sizing_request(
         allowed_precisions=tuple(precision.value for precision in spec.model.allowed_precisions),
         arrivals=arrivals or spec.sizing.arrivals,
         engine=_engine(spec, profiles),
+        engine_release=spec.sizing.engine_release,
         batchings=spec.sizing.batching,
         sparsity=spec.model.sparsity,
         speculative_decoding=speculation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firsttoken_operator.api.base import ApiModel, Int, described, optional
-from firsttoken_operator.api.quantities import LongName
+from firsttoken_operator.api.quantities import LongName, ShortText
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.workload import Arrivals, Batching
 
@@ -34,6 +34,11 @@ class SizingSpec(ApiModel):
     engine: Engine | None = optional(
         "Engine whose step times and scheduler are assumed.",
         absent="that of runtime.type, else the one that the model was benchmarked on, else TensorRT-LLM",
+    )
+    engine_release: ShortText | None = optional(
+        "Calibrated release of the engine whose step times are assumed: 2025 (also of 2026), 2024 (TensorRT-LLM), "
+        "0.15 (vLLM).",
+        absent="the newest that each configuration was measured with",
     )
     speculative_decoding: SpeculativeDecodingSpec | None = optional(
         "Speculative decoding as the engine is set up.", absent="one token a step"

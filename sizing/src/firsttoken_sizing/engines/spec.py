@@ -91,6 +91,11 @@ class Release:
     is_old: bool = False
     """Superseded: an answer that stands on it says so."""
 
+    @property
+    def label(self) -> str:
+        """Value of `sizing.engineRelease`."""
+        return self.name or "2025"
+
 
 @dataclass(frozen=True, slots=True)
 class PeakConstants:

@@ -124,7 +124,7 @@ def _step(question: Question, key: ConfigurationKey) -> FittedStep:
             engine=request.engine,
             profiles=question.profiles,
             lengths=(lengths.input_tokens, lengths.output_tokens),
-            release=request.engine_release,
+            release=question.engine_release,
             knowledge=question.knowledge,
         )
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model, resolve_precision
-from firsttoken_sizing.errors import UnknownGPU, UnknownModel
+from firsttoken_sizing.errors import InvalidInput, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize.candidates import candidates
 from firsttoken_sizing.optimize.checks import check_fields
 from firsttoken_sizing.optimize.engine import batchings_of
@@ -33,6 +33,8 @@ class Question:
     """Profiles of this model that are not used because another engine made them."""
     lengths: Lengths
     knowledge: Knowledge
+    engine_release: str | None
+    """Name of the release of the engine that is asked for; None: the newest that was measured."""
 
     @property
     def arrivals(self) -> Arrivals:
@@ -78,7 +80,22 @@ def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Questio
         of_other_engines=tuple(p for p in every if p.key.model == model.name and not is_of_engine(p, request.engine)),
         lengths=lengths_of(request.workload),
         knowledge=knowledge or shipped(),
+        engine_release=_release(request),
     )
+
+
+def _release(request: SizingRequest) -> str | None:
+    """Name of the declared release. Raises `InvalidInput` for one that was never calibrated."""
+    if request.engine_release is None:
+        return None
+    known = {release.label: release.name for release in request.engine.spec.releases}
+    if request.engine_release not in known:
+        raise InvalidInput(
+            "sizing.engineRelease",
+            f"{request.engine.value} {request.engine_release!r} was not calibrated",
+            f"use {' or '.join(known)}, or remove it",
+        )
+    return known[request.engine_release]
 
 
 def _canonical_key(key: ConfigurationKey, request: SizingRequest, model: Model) -> ConfigurationKey:
