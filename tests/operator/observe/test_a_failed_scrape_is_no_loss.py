@@ -29,12 +29,15 @@ SCRAPE_SECONDS = 2.0
 SETTINGS = MeasureSettings(window_seconds=9 * SCRAPE_SECONDS, scrape_interval_seconds=SCRAPE_SECONDS)
 TIMES = {"window_seconds": SETTINGS.window_seconds, "recent_seconds": SETTINGS.longest_gap_seconds}
 COUNTER = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
-PODS = {"vllm": ExportedPod("vllm:", 20.0), "nim": ExportedPod("", 20.0)}
+FLEETS = {"vllm": ("vllm-0", "vllm-1"), "nim": ("nim-0", "nim-1")}
+"""One for each family: pods of two families are no fleet that is trusted."""
+PREFIXES = {"vllm": "vllm:", "nim": ""}
 
 
 @pytest.fixture(scope="module")
 def exporter() -> Iterator[Exporter]:
-    with Exporter(dict(PODS), ExportedGateway({"nim": 12.0})) as made:
+    pods = {name: ExportedPod(PREFIXES[fleet], 20.0) for fleet, names in FLEETS.items() for name in names}
+    with Exporter(pods, ExportedGateway({"nim": 12.0})) as made:
         yield made
 
 
@@ -51,39 +54,42 @@ def prometheus(
 @pytest.fixture
 async def source(prometheus: Prometheus) -> AsyncIterator[PrometheusSource]:
     source = PrometheusSource(SourceConfig("default", prometheus.url), deadline_seconds=5.0)
-    await until(source, lambda look: look.health is Reason.PRESENT and not look.overdue, 40)
+    for fleet in FLEETS:
+        await until(source, fleet, lambda look: look.health is Reason.PRESENT and not look.overdue, 40)
     yield source
     source.close()
 
 
-async def look(source: PrometheusSource) -> Metrics:
+async def look(source: PrometheusSource, fleet: str) -> Metrics:
     reading = await collect(source, **TIMES)
-    return measure(reading, [LivePod(NAMESPACE, name, 3600.0) for name in PODS], None, SETTINGS)
+    return measure(reading, [LivePod(NAMESPACE, name, 3600.0) for name in FLEETS[fleet]], None, SETTINGS)
 
 
-async def until(source: PrometheusSource, wanted: Callable[[Metrics], bool], seconds: float) -> list[Metrics]:
+async def until(
+    source: PrometheusSource, fleet: str, wanted: Callable[[Metrics], bool], seconds: float
+) -> list[Metrics]:
     """All looks up to the first that is wanted."""
     looks: list[Metrics] = []
     ends = time.monotonic() + seconds
     while not looks or not wanted(looks[-1]):
         assert time.monotonic() < ends, [(seen.health, seen.detail, seen.overdue) for seen in looks[-5:]]
-        looks.append(await look(source))
+        looks.append(await look(source, fleet))
         await asyncio.sleep(0.1)
     return looks
 
 
-async def through_a_window(source: PrometheusSource) -> list[Metrics]:
+async def through_a_window(source: PrometheusSource, fleet: str) -> list[Metrics]:
     """Looks from a scrape that fails until its gap has left the window."""
-    looks = await until(source, lambda look: look.overdue, 10)
+    looks = await until(source, fleet, lambda look: look.overdue, 10)
     ends = time.monotonic() + SETTINGS.window_seconds + 3 * SCRAPE_SECONDS
     while time.monotonic() < ends:
-        looks.append(await look(source))
+        looks.append(await look(source, fleet))
         await asyncio.sleep(0.1)
     return looks
 
 
 @pytest.mark.parametrize(
-    ("name", "scrapes", "seconds"),
+    ("fleet", "scrapes", "seconds"),
     [
         pytest.param("vllm", 1, 0.0, id="one"),
         pytest.param("nim", 1, 0.0, id="one of the other family"),
@@ -91,10 +97,11 @@ async def through_a_window(source: PrometheusSource) -> list[Metrics]:
     ],
 )
 async def test_of_a_pod_whose_scrapes_fail_nothing_is_lost(
-    source: PrometheusSource, exporter: Exporter, name: str, scrapes: int, seconds: float
+    source: PrometheusSource, exporter: Exporter, fleet: str, scrapes: int, seconds: float
 ) -> None:
-    exporter.pods[name].refusal_seconds, exporter.pods[name].refusals = seconds, scrapes
-    looks = await through_a_window(source)
+    pod = exporter.pods[FLEETS[fleet][0]]
+    pod.refusal_seconds, pod.refusals = seconds, scrapes
+    looks = await through_a_window(source, fleet)
 
     assert {seen.health for seen in looks} == {Reason.PRESENT}, {seen.detail for seen in looks}
     assert all(isinstance(seen.arrivals, Value) for seen in looks)
@@ -106,15 +113,15 @@ async def test_a_pod_that_is_silent_is_lost_after_its_third_scrape_that_failed(
     source: PrometheusSource, exporter: Exporter
 ) -> None:
     began = time.monotonic()
-    exporter.pods["nim"].answers = False
+    exporter.pods["nim-0"].answers = False
     try:
-        looks = await until(source, lambda seen: seen.health is not Reason.PRESENT, 10)
+        looks = await until(source, "nim", lambda seen: seen.health is not Reason.PRESENT, 10)
     finally:
-        exporter.pods["nim"].answers = True
+        exporter.pods["nim-0"].answers = True
     after_seconds = time.monotonic() - began
 
     assert looks[-1].health is Reason.PARTIAL
-    assert "nim" in looks[-1].detail
+    assert "nim-0" in looks[-1].detail
     assert after_seconds >= 2 * SCRAPE_SECONDS
 
 
