@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from firsttoken_operator.act.backlog import Budget
 from tests.faults.actions import Answer, Hang, Reset, refused
 from tests.faults.proxy import Action, Entry
 from tests.faults.stage import Stage
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.cluster
 EVERY = pytest.mark.every_fault
 STATUS = "/inferencedeployments/hit/status$"
 SCALE = "/deployments/hit/scale$"
+BUDGET = Budget()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,14 +67,16 @@ def test_replicas_that_cannot_be_written_are_a_condition(stage: Stage, action: A
     stage.assert_alive()
 
 
-def test_a_request_for_silence_is_obeyed_by_everything(stage: Stage) -> None:
+@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=EVERY)])
+def test_a_request_for_silence_is_obeyed_by_everything(stage: Stage, seconds: int) -> None:
     stage.settle()
     hit, other = stage.replicas("hit") + 1, stage.replicas("other") + 1
     before = len(stage.proxy.log)
-    with stage.proxy.injecting(refused(429, "slow down", retry_after_seconds=4), method="PATCH", path=SCALE, times=1):
+    throttling = refused(429, "slow down", retry_after_seconds=seconds)
+    with stage.proxy.injecting(throttling, method="PATCH", path=SCALE, times=1):
         stage.change("hit", minReplicas=hit)
         stage.change("other", minReplicas=other)
-        stage.until("hit", hit)
+        stage.until("hit", hit, 2 * seconds + 30)
         stage.until("other", other)
     throttled = next(e for e in stage.proxy.since(before) if e.status == 429)
 
@@ -82,8 +86,11 @@ def test_a_request_for_silence_is_obeyed_by_everything(stage: Stage) -> None:
 
     later = sorted(e.began_seconds - throttled.began_seconds for e in stage.proxy.since(before) if sent(e))
     # What was under way in the same moment had been sent before the answer was read.
-    assert not [at for at in later if 0.5 < at < 4.0]
-    assert [at for at in later if at >= 4.0]
+    assert not [at for at in later if 0.5 < at < seconds]
+    afterwards = [at for at in later if at >= seconds]
+    assert afterwards
+    most = BUDGET.requests_per_second * 1.0 + BUDGET.burst
+    assert max(sum(at <= other < at + 1.0 for other in afterwards) for at in afterwards) <= most, "no burst"
     stage.assert_alive()
 
 

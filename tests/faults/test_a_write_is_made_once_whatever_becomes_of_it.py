@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 
 import pytest
+from kubernetes import client
 
 from tests.faults.actions import Answer, Delay, Reset, refused
 from tests.faults.proxy import Action
 from tests.faults.stage import Stage
+from tests.operator.run.process import get
 
 pytestmark = pytest.mark.cluster
 
@@ -49,3 +53,35 @@ def test_a_scale_write_arrives_once(stage: Stage, action: Action, times: int) ->
     assert (stage.replicas("hit"), stage.replicas("other")) == (hit, other)
     stage.assert_alive()
     assert stage.status("hit")["lastDecisionReason"] != "Conflict", "its own write is no other writer's"
+
+
+@EVERY
+def test_a_rival_that_writes_ten_times_a_second_is_not_overwritten(stage: Stage) -> None:
+    """It changes the target each time between a read and a write, if the write is late."""
+    stage.settle()
+    hit, before, stop, written = stage.replicas("hit") + 1, len(stage.proxy.log), threading.Event(), 0
+    api = client.AppsV1Api(stage.cluster.client)
+
+    def rival() -> None:
+        nonlocal written
+        while not stop.wait(max(0.0, 0.1 - time.monotonic() % 0.1)):
+            written += 1
+            note = {"metadata": {"annotations": {"example.com/rival": str(written)}}}
+            api.patch_namespaced_deployment("hit", "default", note)
+
+    thread = threading.Thread(target=rival, name="rival", daemon=True)
+    thread.start()
+    try:
+        stage.change("hit", minReplicas=hit)
+        stage.until("hit", hit, 60)
+        stage.ticks(3)
+    finally:
+        stop.set()
+        thread.join(10)
+
+    assert written > 20
+    assert [json.loads(entry.body)["spec"]["replicas"] for entry in stage.scale_writes("hit", before)] == [hit]
+    noted = get(stage.cluster, "deployment", "hit")["metadata"]["annotations"]["example.com/rival"]
+    assert noted == str(written)
+    assert stage.replicas("hit") == hit
+    stage.assert_alive()

@@ -137,6 +137,8 @@ def test_definitions_that_are_removed_and_come_back_leave_the_deployments_alone(
     assert not stage.scale_writes("kept", before)
     stage.cluster.kubectl("apply", "--server-side", "-f", CRDS)
     stage.cluster.wait_until_established()
+    wait_until(lambda: stage.process.get("readyz")[0] == 200, 90, "operator ready")
+    assert len(stage.ended) <= 1, "no loop of crashes"
     stage.settle()
     stage.declare("later", 2)
     assert stage.replicas("kept") == size

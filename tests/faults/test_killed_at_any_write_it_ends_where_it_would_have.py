@@ -78,6 +78,8 @@ def live(stage: Stage, name: str) -> Life:
     stage.ticks(3)
     reached.append(stage.replicas(name))
     entries = stage.proxy.since(before)
+    # NB: its pods would keep those of a later life from being ready.
+    stage.cluster.kubectl("delete", "deployment", name, "--wait")
     assert_lawful(entries, name, least=2, most=MOST, deleted=deleted)
     written = tuple(sent(entry, "spec", "replicas") for entry in taken(entries, f"/deployments/{name}/scale"))
     return Life(written, tuple(reached), seen, tuple(changes))

@@ -75,9 +75,16 @@ def test_flapping_data_counts_as_one_outage_until_it_is_whole() -> None:
     assert fleet.run(lost(), 60)[-1].reason in {Reason.MISSING, Reason.DECLARED_PEAK}
 
 
+def test_data_that_is_good_and_bad_in_turn_for_half_an_hour_changes_no_replica() -> None:
+    fleet = settled(replicas=16)
+    decisions = [fleet.tick(lost() if tick % 2 else metrics(75)) for tick in range(round(1800 / TICK_SECONDS))]
+
+    assert {d.to_replicas for d in decisions} == {16}
+
+
 def test_data_that_comes_back_low_lowers_nothing_for_a_full_window() -> None:
     fleet = settled(replicas=40)
-    fleet.run(lost(), 600)
+    fleet.run(lost(), 1800)
 
     waited = first_change(fleet, metrics(50), 900)
 

@@ -16,6 +16,7 @@ from firsttoken_operator.domain import (
     Outcome,
     Reason,
     ScaleDown,
+    ScalingMode,
     Tick,
     TtftInterval,
     Value,
@@ -162,6 +163,16 @@ def test_stuck_pods_do_not_keep_the_fleet() -> None:
     fleet.run(metrics(50), 330, ready=38, stuck=2)
 
     assert fleet.replicas == 30
+
+
+def test_a_pause_starts_the_window_again() -> None:
+    fleet = settled()
+    assert first_change(fleet, metrics(50), 270) is None
+    fleet.policy = replace(POLICY, mode=ScalingMode.PAUSED)
+    fleet.tick(metrics(50))
+    fleet.policy = POLICY
+
+    assert first_change(fleet, metrics(50), 900) == pytest.approx(POLICY.stabilization_seconds + TICK_SECONDS, abs=15)
 
 
 @pytest.mark.parametrize("unknown", [Reason.MISSING, Reason.STALE, Reason.RECOVERING, Reason.PARTIAL])

@@ -86,7 +86,7 @@ async def test_a_scale_write_that_is_denied_for_an_hour(caplog: pytest.LogCaptur
     assert (state, reason) == ("False", "WriteDenied")
     assert "3 -> 5 replicas" in message
     assert "denied by quota.example.com" in message
-    assert 20 <= denied.attempts <= 70, "every one or two minutes in the end"
+    assert 20 <= denied.attempts <= 60, "every one or two minutes in the end"
     assert denied.counted("scale", "denied") == denied.attempts
     assert denied.events("WriteDenied") == 1
     assert len([r for r in caplog.records if "scale" in r.message]) == denied.attempts
@@ -138,7 +138,7 @@ async def test_a_status_that_is_denied_for_an_hour_stays_to_be_written(caplog: p
         await denied.ticks(HOUR)
 
     assert denied.replicas() == 5, "decisions go on"
-    assert 20 <= denied.attempts <= 70
+    assert 20 <= denied.attempts <= 60
     assert denied.counted("status", "denied") == denied.attempts
     assert len(caplog.records) == denied.attempts
     assert denied.events("ScaledUp") == 1
