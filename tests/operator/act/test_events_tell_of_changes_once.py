@@ -244,3 +244,14 @@ async def test_a_flood_of_one_tenant_drops_no_event_of_another(monkeypatch: pyte
     assert "another controller" in messages
     assert len(messages) == 10
     assert messages.count("from 49") == 1
+
+
+async def test_nothing_is_kept_of_a_resource_that_is_gone() -> None:
+    about = resource(target(5), metrics(20.0))
+    teller = Teller(server(about), Clock())
+    await teller.record(about, Reason.WRITE_FAILED, "403 forbidden")
+    teller.publisher.forget({about.uid})
+    kept = len(teller.recorder._series)
+    teller.publisher.forget(set())
+
+    assert (kept, teller.recorder._series) == (1, {})

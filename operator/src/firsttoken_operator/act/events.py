@@ -6,7 +6,7 @@ grows, and its count is written at most every ten minutes: a failure that lasts 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -70,6 +70,14 @@ class EventRecorder:
             if series.told_at is not None and (now - series.told_at).total_seconds() < REPEAT_SECONDS:
                 return
         self._writes.put(key, Priority.EVENT, lambda: self._write(series), REQUESTS)
+
+    def forget(self, uids: Set[str]) -> None:
+        """Drop the Events about all resources but these."""
+        for namespace, known in list(self._series.items()):
+            for key in [key for key in known if key.uid not in uids]:
+                del known[key]
+            if not known:
+                del self._series[namespace]
 
     def _forget_one(self) -> None:
         """Forget the oldest of the namespace that has most: a flood costs its own tenant."""

@@ -139,6 +139,7 @@ class Publisher:
         for known in (self._pending, self._unconfirmed, self.scorecards, self.statuses):
             for uid in known.keys() - uids:
                 known.pop(uid)
+        self._recorder.forget(uids)
 
     def _written(self, uid: str, status: Mapping[str, Any]) -> InferenceDeploymentStatus:
         """Find the status that the server has: our own last one, where the watch has not shown it yet."""
