@@ -68,7 +68,7 @@ def test_the_server_publishes_what_is_asked_for_with_the_labels_that_select_it(f
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_family_tells_what_a_decision_cannot_do_without(family: MetricFamily) -> None:
-    assert family.signals >= {*DETECTION, Signal.ENDED, Signal.WAITING, Signal.WAITING_SLOPE}
+    assert set(family.signals) >= {*DETECTION, Signal.ENDED, Signal.WAITING, Signal.WAITING_SLOPE}
     assert all("WINDOW" not in family.query(signal, 60.0, 40.0) for signal in family.signals)
     assert set(family.tokens) in (set(), set(TokenPart))
     assert len({series.metric for series in family.page}) == len(family.page)

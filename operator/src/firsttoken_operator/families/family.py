@@ -140,9 +140,9 @@ class MetricFamily:
         return next(series for series in self.page if series.metric is metric)
 
     @property
-    def signals(self) -> frozenset[Signal]:
-        """Signals that it publishes."""
-        return frozenset(_templates(self))
+    def signals(self) -> tuple[Signal, ...]:
+        """Signals that it publishes, in their order."""
+        return tuple(signal for signal in Signal if signal in _templates(self))
 
     def query(self, signal: Signal, window_seconds: float, recent_seconds: float) -> str:
         """The PromQL of one of its `signals`; samples are current for `recent_seconds`."""

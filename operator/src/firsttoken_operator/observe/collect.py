@@ -126,7 +126,7 @@ async def collect(
     detecting = (ask(family, signal) for family in families for signal in DETECTION)
     await asyncio.gather(ask_up(), ask_symptoms(), *detecting)
     found = [family for family in families if family.name in joined.found]
-    questions = [(family, signal) for family in found for signal in Signal if signal in family.signals - DETECTED]
+    questions = [(family, signal) for family in found for signal in family.signals if signal not in DETECTED]
     await asyncio.gather(*(ask(family, signal) for family, signal in questions))
     return joined.reading(families)
 

@@ -222,4 +222,4 @@ _WAYS: Mapping[Arrivals, Callable[[SeenPod], Term]] = {
     Arrivals.ENDED: _arrivals_by_ended,
 }
 _ARRIVALS = {family.name: _WAYS[family.arrivals] for family in FAMILIES}
-_SIGNALS = {family.name: family.signals for family in FAMILIES}
+_SIGNALS = {family.name: frozenset(family.signals) for family in FAMILIES}
