@@ -50,7 +50,9 @@ More traffic:  curl -d '{{"requestsPerSecond": 160}}' "$FLEET/load"
 
 def hold() -> None:
     """Hold the cluster until a signal comes, or the traffic ends."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # NB: both, as a shell starts what it puts into the background with Ctrl-C ignored.
+    for ends in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ends, signal.default_int_handler)
     with ExitStack() as parts:
         try:
             fleet = _started(parts)

@@ -76,7 +76,11 @@ def held_up(reader: Reader) -> Iterator[None]:
             yield
         finally:
             os.killpg(terminal.pid, signal.SIGINT)
-            terminal.wait(60)
+            try:
+                terminal.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(terminal.pid, signal.SIGKILL)
+                raise
         assert "ending the cluster" in said.read_text()
 
 
