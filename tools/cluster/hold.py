@@ -40,6 +40,7 @@ A cluster is up: 64 emulated GPUs and a Prometheus, until Ctrl-C. In another ter
 
   . artifacts/cluster/env
   kubectl apply --server-side -f crds/
+  until kubectl get infd > /dev/null 2>&1; do sleep 1; done
   firsttoken operator --config artifacts/cluster/operator.yaml > artifacts/cluster/operator.log 2>&1 &
   kubectl apply -f {EXAMPLE} -f examples/emulated/deployment.yaml
 
