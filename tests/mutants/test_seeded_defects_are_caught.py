@@ -331,7 +331,7 @@ DEFECTS = {
         ),
     ),
     "pods without series are not missed": Defect(
-        "observe/measure.py",
+        "observe/diagnosis.py",
         "    elif lost or stale:\n",
         "    elif False:\n",
         (f"{OBSERVE}/test_unknown_is_never_zero.py::test_a_pod_without_current_samples_makes_the_rest_a_lower_bound",),

@@ -92,8 +92,8 @@ def hpa_name(p: Play) -> str:
 
 def takes_over(p: Play, handed_over: float) -> None:
     """Step 3: from the replicas that are there, upwards; nothing was lowered."""
-    wait_until(lambda: replicas(p) > MOST, 30, "more replicas than the autoscaler allowed")
-    assert p.stage.condition("ScalingActive")[0] == "True"
+    wait_until(lambda: replicas(p) > MOST, 90, "more replicas than the autoscaler allowed")
+    wait_until(lambda: p.stage.condition("ScalingActive")[0] == "True", 30, "the status says so")
     sizes = p.sizes_since(handed_over)
     assert sizes[0] == LEAST
     assert sizes == sorted(sizes)

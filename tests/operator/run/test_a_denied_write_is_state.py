@@ -139,8 +139,9 @@ async def test_a_status_that_is_denied_for_an_hour_stays_to_be_written(caplog: p
 
     assert denied.replicas() == 5, "decisions go on"
     assert 20 <= denied.attempts <= 60
-    assert denied.counted("status", "denied") == denied.attempts
-    assert len(caplog.records) == denied.attempts
+    # The last one may still be under way.
+    assert denied.counted("status", "denied") in (denied.attempts, denied.attempts - 1)
+    assert len(caplog.records) == denied.counted("status", "denied")
     assert denied.events("ScaledUp") == 1
 
     denied.closed = False

@@ -223,12 +223,12 @@ def pinned_to(configuration: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_pinned_configuration_stays_and_a_better_one_is_recommended(sizer: Sizer) -> None:
-    answer = (await settled(sizer, stored(pinned_to(FP16))))["r-0"]
+    answer = (await settled(sizer, stored(pinned_to(FP16 | {"tensorParallel": 8}))))["r-0"]
 
     assert isinstance(answer.sized, Sized)
-    assert answer.sized.configuration.precision == "FP16"
+    assert answer.sized.configuration.tensor_parallel == 8
     assert answer.recommended is not None
-    assert answer.recommended.precision == "FP8"
+    assert answer.recommended.tensor_parallel == 1
 
 
 async def test_nothing_is_recommended_where_the_best_is_pinned_or_nothing_is(sizer: Sizer) -> None:
