@@ -31,6 +31,7 @@ from tools.cluster import (
     Component,
     PortLease,
     PrometheusOptions,
+    answers,
     kubectl,
     lease_port,
     wait_until,
@@ -264,11 +265,7 @@ class Stage:
         """Tell whether `/readyz` says so."""
         if self.operator is not None:
             self.operator.require_running()
-        try:
-            urllib.request.urlopen(f"{self.operator_url}/readyz", timeout=2).close()
-        except OSError:
-            return False
-        return True
+        return answers(f"{self.operator_url}/readyz")
 
     def operator_metrics(self) -> dict[str, float]:
         """The operator's own metrics: series with its labels -> value."""

@@ -17,7 +17,7 @@ from tools.cluster.process import Component, ComponentFailedError
 from tools.cluster.progress import SetupError, exit_status, report, run_with_progress, under_way
 from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import helm, kubectl
-from tools.cluster.waiting import wait_until, wait_until_established
+from tools.cluster.waiting import answers, wait_until, wait_until_established
 
 __all__ = [
     "Cluster",
@@ -28,6 +28,7 @@ __all__ = [
     "Prometheus",
     "PrometheusOptions",
     "SetupError",
+    "answers",
     "cache_root",
     "cached",
     "control_plane",

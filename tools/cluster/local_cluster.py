@@ -12,7 +12,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +26,7 @@ from tools.cluster.ports import PortLease, lease_port
 from tools.cluster.process import Component, ComponentFailedError
 from tools.cluster.prometheus import Prometheus, PrometheusOptions
 from tools.cluster.tools import kubectl
-from tools.cluster.waiting import wait_until, wait_until_established
+from tools.cluster.waiting import answers, wait_until, wait_until_established
 
 START_SECONDS = 120.0
 START_ATTEMPTS = 3
@@ -236,11 +235,7 @@ class Cluster:
     def _wait_healthy(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         def healthy() -> bool:
             self._require_running()
-            try:
-                urllib.request.urlopen(url, context=tls, timeout=2).close()
-            except OSError:
-                return False
-            return True
+            return answers(url, tls)
 
         wait_until(healthy, START_SECONDS, url, poll_seconds=0.05)
 

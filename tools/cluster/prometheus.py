@@ -21,7 +21,7 @@ import yaml
 
 from tools.cluster.ports import lease_port
 from tools.cluster.process import Component
-from tools.cluster.waiting import wait_until
+from tools.cluster.waiting import answers, wait_until
 
 START_SECONDS = 15.0
 
@@ -80,7 +80,7 @@ class Prometheus:
 
         def ready() -> bool:
             component.require_running()
-            return self._answers("/-/ready")
+            return answers(f"{self.url}/-/ready")
 
         wait_until(ready, START_SECONDS, "Prometheus ready", poll_seconds=0.05)
 
@@ -167,13 +167,6 @@ class Prometheus:
         if self.running:
             request = urllib.request.Request(f"{self.url}/-/reload", method="POST")
             urllib.request.urlopen(request, timeout=10).close()
-
-    def _answers(self, path: str) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.url}{path}", timeout=2).close()
-        except OSError:
-            return False
-        return True
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
+import urllib.request
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,6 +26,15 @@ def wait_until(predicate: Callable[[], T], seconds: float, what: str, *, poll_se
         if time.monotonic() >= deadline:
             raise TimeoutError(f"{what}: not within {seconds:g} s; last seen: {value!r}")
         time.sleep(poll_seconds)
+
+
+def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
+    """Tell whether a server answers here now, and with no error."""
+    try:
+        urllib.request.urlopen(url, context=tls, timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def wait_until_established(kubectl: Callable[..., str], seconds: float = 30.0) -> None:

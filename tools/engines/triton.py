@@ -16,7 +16,6 @@ import platform
 import shutil
 import sys
 import sysconfig
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 
@@ -25,7 +24,7 @@ from tools.cluster.ports import lease_port
 from tools.cluster.process import Component
 from tools.cluster.progress import run_with_progress
 from tools.cluster.uv import uv
-from tools.cluster.waiting import wait_until
+from tools.cluster.waiting import answers, wait_until
 
 LOCK = Path(__file__).with_name("triton.txt")
 START_SECONDS = 60.0
@@ -113,7 +112,7 @@ class Triton:
 
         def ready() -> bool:
             component.require_running()
-            return self._answers("/v2/health/ready")
+            return answers(f"{self.url}/v2/health/ready")
 
         wait_until(ready, START_SECONDS, "Triton ready")
 
@@ -122,13 +121,6 @@ class Triton:
         if self._component is not None:
             self._component.stop()
             self._component = None
-
-    def _answers(self, path: str) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.url}{path}", timeout=2).close()
-        except OSError:
-            return False
-        return True
 
 
 def _library_folder() -> Path:
