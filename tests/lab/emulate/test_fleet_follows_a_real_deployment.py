@@ -17,7 +17,7 @@ import yaml
 from kubernetes import client
 
 from firsttoken_operator.domain import Reason
-from firsttoken_operator.observe import MeasureSettings, Store, collect, measure
+from firsttoken_operator.observe import Collector, MeasureSettings, Store, measure
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
 from firsttoken_sizing.workload import Limit, Percentile
 from tools.cluster import Cluster
@@ -107,9 +107,9 @@ async def test_starting_pods_are_down_targets_that_spoil_no_health_and_are_scrap
     settings = MeasureSettings(window_seconds=4.0, scrape_interval_seconds=SCRAPE_SECONDS)
 
     async def look():
-        reading = await collect(
+        reading = await Collector(
             source, window_seconds=settings.window_seconds, recent_seconds=settings.longest_gap_seconds
-        )
+        ).read()
         uid, store = observed(cluster)
         return (
             reading.up,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
 import pytest
 
-from firsttoken_operator.families import DETECTION, EMULATED, FAMILIES, Metric, MetricFamily, Signal, TokenPart
+from firsttoken_operator.families import EMULATED, FAMILIES, FRESHNESS, Metric, MetricFamily, Signal, TokenPart
+from firsttoken_operator.observe.session import LONGEST_QUERY_CHARACTERS
 from tests.fixtures.moving import recorded, series
 from tests.fixtures.source import strings
 
@@ -23,9 +25,8 @@ RENAMED = {"vllm:gpu_cache_usage_perc"}
 def asked(family: MetricFamily) -> dict[str, set[str]]:
     """The series that the queries of a family read, each with the labels that it is selected by."""
     found: dict[str, set[str]] = {}
-    for signal in family.signals:
-        for name, matchers in re.findall(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}", family.query(signal, 60.0, 40.0)):
-            found.setdefault(name, set()).update(re.findall(r"(\w+)[!=]~?", matchers))
+    for name, matchers in re.findall(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}", " ".join(family.queries(60.0, 40.0))):
+        found.setdefault(name, set()).update(re.findall(r"(\w+)[!=]~?", matchers))
     return found
 
 
@@ -68,15 +69,18 @@ def test_the_server_publishes_what_is_asked_for_with_the_labels_that_select_it(f
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_family_tells_what_a_decision_cannot_do_without(family: MetricFamily) -> None:
-    assert set(family.signals) >= {*DETECTION, Signal.ENDED, Signal.WAITING, Signal.WAITING_SLOPE}
-    assert all("WINDOW" not in family.query(signal, 60.0, 40.0) for signal in family.signals)
+    assert set(family.signals) >= {*FRESHNESS, Signal.ENDED, Signal.WAITING, Signal.WAITING_SLOPE}
+    assert not any("WINDOW" in query for query in family.queries(60.0, 40.0))
     assert set(family.tokens) in (set(), set(TokenPart))
     assert len({series.metric for series in family.page}) == len(family.page)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_a_family_costs_at_most_fourteen_queries(family: MetricFamily) -> None:
-    assert len(family.signals) <= 14
+def test_a_family_costs_at_most_two_queries_that_fit_into_an_address(family: MetricFamily) -> None:
+    queries = family.queries(60.0, 52.5)
+
+    assert len(queries) <= 2
+    assert all(len(urlencode({"query": query, "timeout": 7.5})) <= LONGEST_QUERY_CHARACTERS for query in queries)
 
 
 @pytest.mark.parametrize("family", EMULATED, ids=lambda family: family.name)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
-from firsttoken_operator.observe.collect import SourceReading, collect
+from firsttoken_operator.observe.collect import Collector, SourceReading
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.prometheus import PrometheusSource
@@ -25,7 +25,9 @@ Check = Callable[[Metrics], None]
 
 
 async def read(source: PrometheusSource, settings: MeasureSettings = SETTINGS) -> SourceReading:
-    return await collect(source, window_seconds=settings.window_seconds, recent_seconds=settings.longest_gap_seconds)
+    return await Collector(
+        source, window_seconds=settings.window_seconds, recent_seconds=settings.longest_gap_seconds
+    ).read()
 
 
 async def look(

@@ -77,8 +77,8 @@ def reading(*samples: PodSample | None, up: Mapping[int, float | None] | None = 
     )
 
 
-def failing(base: SourceReading, signal: str, reason: Reason, family: str = "NIM 1.x") -> SourceReading:
-    return replace(base, failures=(*base.failures, Failure(family, signal, reason, "detail")))
+def failing(base: SourceReading, reason: Reason, family: str = "NIM 1.x") -> SourceReading:
+    return replace(base, failures=(*base.failures, Failure(family, reason, "detail")))
 
 
 def measured(base: SourceReading, live: tuple[LivePod, ...] | None = None, limit: Limit | None = LIMIT) -> Metrics:

@@ -14,7 +14,7 @@ import pytest
 
 from firsttoken_operator.domain import Metrics, Reason, Value
 from firsttoken_operator.observe import gateway
-from firsttoken_operator.observe.collect import collect
+from firsttoken_operator.observe.collect import Collector
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.observe.measure import measure
@@ -61,7 +61,7 @@ async def source(prometheus: Prometheus) -> AsyncIterator[PrometheusSource]:
 
 
 async def look(source: PrometheusSource, fleet: str) -> Metrics:
-    reading = await collect(source, **TIMES)
+    reading = await Collector(source, **TIMES).read()
     return measure(reading, [LivePod(NAMESPACE, name, 3600.0) for name in FLEETS[fleet]], None, SETTINGS)
 
 

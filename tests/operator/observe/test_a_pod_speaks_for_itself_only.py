@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from firsttoken_operator.domain import Value
-from firsttoken_operator.observe.collect import collect
+from firsttoken_operator.observe.collect import Collector
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
@@ -64,5 +64,5 @@ async def test_what_a_pod_says_that_it_is_counts_where_the_scrape_configuration_
 async def first_tokens(source: PrometheusSource, name: str) -> float:
     """First tokens a second that the operator reads of a pod; NaN where nothing is known of it."""
     times = {"window_seconds": SETTINGS.window_seconds, "recent_seconds": SETTINGS.longest_gap_seconds}
-    measured = measure(await collect(source, **times), [LivePod(NAMESPACE, name, 3600.0)], None, SETTINGS)
+    measured = measure(await Collector(source, **times).read(), [LivePod(NAMESPACE, name, 3600.0)], None, SETTINGS)
     return measured.first_tokens.value if isinstance(measured.first_tokens, Value) else math.nan

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from firsttoken_operator.domain import Metrics, Missing, Reason, Value
-from firsttoken_operator.families import EMULATED, UP_QUERY, MetricFamily
+from firsttoken_operator.families import EMULATED, FAMILIES, SIGNAL, MetricFamily, overview_query
 from firsttoken_operator.families.promql import without
 from firsttoken_operator.observe import gateway
-from firsttoken_operator.observe.collect import SourceReading, collect
+from firsttoken_operator.observe.collect import Collector, SourceReading
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.observe.measure import measure
@@ -42,10 +42,11 @@ DEADLINE_SECONDS = 30.0
 
 COUNTER = GatewayCounter("gateway_requests_started_total", "backend_namespace", "deployment")
 TIMES = {"window_seconds": SETTINGS.window_seconds, "recent_seconds": SETTINGS.longest_gap_seconds}
+OVERVIEW = overview_query(FAMILIES, SETTINGS.window_seconds)
 QUERIES = [
-    *(family.query(signal, **TIMES) for family in EMULATED for signal in family.signals),
+    *(promql for family in EMULATED for promql in family.queries(**TIMES)),
     COUNTER.query(**TIMES),
-    UP_QUERY,
+    OVERVIEW,
 ]
 """Those of the families that the exporter shows; the others are in test_every_runtime_is_read."""
 LABELS = tuple(
@@ -102,7 +103,7 @@ async def source(prometheus: Prometheus) -> AsyncIterator[PrometheusSource]:
 
 
 async def read(source: PrometheusSource) -> SourceReading:
-    return await collect(source, **TIMES)
+    return await Collector(source, **TIMES).read()
 
 
 async def look(source: PrometheusSource, *names: str) -> Metrics:
@@ -145,16 +146,19 @@ async def test_every_template_is_answered_with_values_and_without_warnings(
 ) -> None:
     await until(lambda: look(source, "nim-0"), Reason.PRESENT)
     await until(lambda: look(source, "vllm-new"), Reason.PRESENT)
-    for signal in family.signals:
-        answer = await source.query(family.query(signal, **TIMES))
+    said = set[str]()
+    for promql in family.queries(**TIMES):
+        answer = await source.query(promql)
 
-        assert isinstance(answer, Vector), (signal, answer)
-        assert answer.samples, signal
+        assert isinstance(answer, Vector), answer
         assert not answer.warnings
+        said |= {sample.labels[SIGNAL] for sample in answer.samples}
+
+    assert said == set(family.signals)
 
 
 def test_the_hostile_pods_use_every_label_of_the_queries() -> None:
-    assert {"outcome", "part", gateway.PART, "le", "engine", "finished_reason", "reason", "pod"} <= set(LABELS)
+    assert {SIGNAL, "outcome", "part", gateway.PART, "le", "engine", "finished_reason", "reason", "pod"} <= set(LABELS)
 
 
 async def test_rates_of_pods_that_are_scraped_twice_are_counted_once(source: PrometheusSource) -> None:
@@ -274,7 +278,7 @@ async def test_scraping_that_stops_while_prometheus_answers_is_noticed(
     prometheus.pause_scraping()
     try:
         await until(lambda: look(source, *NIM), Reason.MISSING, Reason.STALE, within_seconds=3.0)
-        up = await source.query(UP_QUERY)
+        up = await source.query(OVERVIEW)
     finally:
         prometheus.resume_scraping()
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Missing, Reason
-from firsttoken_operator.families import UP_QUERY, VLLM, Signal
+from firsttoken_operator.families import FAMILIES, FAMILY, SIGNAL, VLLM, overview_query
 from firsttoken_operator.observe import containment, vector
-from firsttoken_operator.observe.collect import collect
+from firsttoken_operator.observe.collect import Collector
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.source import Sample, Vector
@@ -95,15 +95,15 @@ def test_of_a_namespace_with_too_many_series_nothing_is_kept(monkeypatch: pytest
 async def test_it_is_missing_alone() -> None:
     class Source:
         async def query(self, promql: str) -> Vector | Missing:
-            if promql == UP_QUERY:
-                return Vector((Sample({"namespace": "quiet", "pod": "p"}, 1.0, 0.0),))
-            overflowing = (
-                frozenset({"loud"}) if promql == VLLM.query(Signal.TTFT_BUCKETS, 60.0, 38.0) else frozenset[str]()
-            )
-            labels = {"namespace": "quiet", "pod": "p", "le": "+Inf"}
-            return Vector((Sample(labels, 1.0, 0.0),), overflowing=overflowing)
+            labels = {"namespace": "quiet", "pod": "p"}
+            if promql == overview_query(FAMILIES, 60.0):
+                return Vector((Sample(labels, 1.0, 0.0), Sample({FAMILY: VLLM.name}, 1.0, 0.0)))
+            numbers, bounds = VLLM.queries(60.0, 38.0)
+            signals = [Sample({**labels, SIGNAL: signal}, 1.0, 0.0) for signal in VLLM.signals]
+            said = {numbers: Vector(tuple(signals)), bounds: Vector((), overflowing=frozenset({"loud"}))}
+            return said.get(promql, Vector(()))
 
-    reading = await collect(Source(), window_seconds=60.0, recent_seconds=38.0)
+    reading = await Collector(Source(), window_seconds=60.0, recent_seconds=38.0).read()
     quiet, loud = (
         measure(reading, [LivePod(namespace, "p", 3600.0)], None, MeasureSettings(60.0, 15.0))
         for namespace in ("quiet", "loud")

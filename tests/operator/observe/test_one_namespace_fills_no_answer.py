@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firsttoken_operator.domain import Metrics, Missing, Reason
-from firsttoken_operator.families import NIM1, UP_QUERY, Signal
+from firsttoken_operator.families import BY_BOUND, FAMILIES, FAMILY, NIM1, SIGNAL, Signal, overview_query
 from firsttoken_operator.families.promql import without
 from firsttoken_operator.observe import containment
-from firsttoken_operator.observe.collect import collect
+from firsttoken_operator.observe.collect import Collector
 from firsttoken_operator.observe.containment import LeftOut, Shares
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.measure import measure
@@ -27,7 +27,15 @@ from tests.operator.observe.fault_server import FaultServer, body, vector
 from tests.operator.observe.readings import LIMIT, SETTINGS, sample
 
 TIMES = {"window_seconds": SETTINGS.window_seconds, "recent_seconds": SETTINGS.longest_gap_seconds}
-SIGNALS = {UP_QUERY: "up"} | {NIM1.query(signal, **TIMES): str(signal) for signal in NIM1.signals}
+OVERVIEW = overview_query(FAMILIES, SETTINGS.window_seconds)
+OF_NIM, BOUNDS_OF_NIM = NIM1.queries(**TIMES)
+UP = "up"
+SAID = {
+    OVERVIEW: (UP,),
+    OF_NIM: tuple(signal for signal in NIM1.signals if signal not in BY_BOUND),
+    BOUNDS_OF_NIM: tuple(BY_BOUND),
+}
+"""Numbers of pods that answer a query."""
 BYTE_CAP = 256 * 1024
 LOUD_SERIES = 4000
 LEAVES_OUT = re.compile(r',namespace=~"[^"]*",namespace!~"([^"]*)"')
@@ -37,7 +45,7 @@ Series = tuple[dict[str, str], str]
 def good(signal: str, namespace: str) -> list[Series]:
     """Series of one healthy pod."""
     said, pod = sample(), {"namespace": namespace, "pod": "good"}
-    if signal == "up":
+    if signal == UP:
         return [(pod, "1")]
     if signal == Signal.TTFT_BUCKETS:
         return [({**pod, "le": str(bound)}, str(value)) for bound, value in said.buckets.items()]
@@ -74,29 +82,32 @@ class Tenants:
     def __init__(self, flood: Callable[[str], list[Series]], signals: Iterable[str], *loud: str) -> None:
         self._flood, self._signals, self._loud = flood, frozenset(signals), loud
         self.asked: list[tuple[str, frozenset[str]]] = []
-        """Signal of every query, and the namespaces that it leaves out."""
+        """Every query, without what it leaves out, and the namespaces that it does."""
 
     def __call__(self, request: BaseHTTPRequestHandler) -> None:
         (query,) = parse_qs(urlsplit(request.path).query)["query"]
         found = LEAVES_OUT.search(query)
         left_out = frozenset(found[1].split("|")) if found else frozenset[str]()
-        signal = SIGNALS.get(LEAVES_OUT.sub("", query), "")
-        self.asked.append((signal, left_out))
-        series = good(signal, "quiet") if signal else []
-        for namespace in self._loud:
-            if signal in self._signals and namespace not in left_out:
-                series += self._flood(namespace)
+        plain = LEAVES_OUT.sub("", query)
+        self.asked.append((plain, left_out))
+        series: list[Series] = [({FAMILY: NIM1.name}, "1")] if plain == OVERVIEW else []
+        for signal in SAID.get(plain, ()):
+            told = good(signal, "quiet")
+            for namespace in self._loud:
+                if signal in self._signals and namespace not in left_out:
+                    told += self._flood(namespace)
+            series += told if signal == UP else [({**labels, SIGNAL: signal}, value) for labels, value in told]
         body(json.dumps(vector(*series)).encode())(request)
 
 
 async def look(source: PrometheusSource, *namespaces: str) -> list[Metrics]:
-    reading = await collect(source, **TIMES)
+    reading = await Collector(source, **TIMES).read()
     return [measure(reading, [LivePod(name, "good", 3600.0)], LIMIT, SETTINGS) for name in namespaces]
 
 
 @pytest.mark.parametrize("flood", [bounds, pods, long_names])
 @pytest.mark.parametrize(
-    "signals", [[Signal.TTFT_BUCKETS], ["up", Signal.AGE], SIGNALS.values()], ids=["1", "2", "all"]
+    "signals", [[Signal.TTFT_BUCKETS], [UP, Signal.AGE], [UP, *NIM1.signals]], ids=["1", "2", "all"]
 )
 async def test_it_is_missing_alone(flood: Callable[[str], list[Series]], signals: Iterable[str]) -> None:
     with FaultServer(Tenants(bounds, [])) as server:
@@ -128,14 +139,14 @@ async def test_it_is_not_asked_about_for_ten_ticks() -> None:
     with FaultServer(tenants := Tenants(bounds, [Signal.TTFT_BUCKETS], "loud")) as server:
         source = open_source(server)
         await look(source)
-        first = Counter(signal for signal, _ in tenants.asked)
+        first = Counter(query for query, _ in tenants.asked)
         tenants.asked.clear()
         await look(source)
         again = list(tenants.asked)
 
-    assert first[Signal.TTFT_BUCKETS] == 2, "once with it, and once without"
-    assert max(count for signal, count in first.items() if signal not in ("", Signal.TTFT_BUCKETS)) == 1
-    assert len({signal for signal, _ in again if signal}) == len([signal for signal, _ in again if signal])
+    assert first[BOUNDS_OF_NIM] == 2, "once with it, and once without"
+    assert first[OVERVIEW] == first[OF_NIM] == 1
+    assert Counter(query for query, _ in again if query in SAID) == dict.fromkeys(SAID, 1)
     assert {left_out for _, left_out in again} == {frozenset({"loud"})}
 
 
@@ -155,11 +166,11 @@ def test_no_text_of_a_tenant_gets_into_a_query(names: list[str]) -> None:
     left_out = LeftOut(lambda: 0.0)
     left_out.add(["fine", 'x"}) or vector(1e9) or up{a="', "a|b", ".*", *names])
 
-    query = without(UP_QUERY, left_out.names())
+    query = without(OVERVIEW, left_out.names())
 
     found = LEAVES_OUT.search(query)
     assert found
-    assert LEAVES_OUT.sub("", query) == UP_QUERY
+    assert LEAVES_OUT.sub("", query) == OVERVIEW
     assert re.fullmatch(r"[-a-z0-9|]*", found[1])
     assert len(found[1]) < 64 * containment.MOST_LEFT_OUT
 
@@ -175,7 +186,7 @@ def test_no_more_are_left_out_than_an_address_holds() -> None:
 async def test_a_server_that_leaves_nothing_out_is_not_asked_for_ever() -> None:
     flood = body(json.dumps(vector(*bounds("loud"))).encode())
     with FaultServer(flood) as server:
-        answer = await open_source(server).query(UP_QUERY)
+        answer = await open_source(server).query(OVERVIEW)
 
     assert isinstance(answer, Missing)
     assert answer.reason is Reason.BAD_RESPONSE
@@ -186,26 +197,31 @@ async def test_a_query_that_is_not_about_pods_is_asked_once() -> None:
     with FaultServer(body(json.dumps(vector(*bounds("loud"))).encode())) as server:
         source = open_source(server)
         answer = await source.query("sum by (namespace, name) (rate(gateway_total[60s]))")
-        await source.query(UP_QUERY)
+        await source.query(OVERVIEW)
 
     assert isinstance(answer, Missing)
     assert "loud" not in server.requests[1][0], "and keeps nothing out of the others"
 
 
 async def test_what_all_answers_say_together_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer is small enough, and names other pods."""
+    """Each answer is small enough."""
     monkeypatch.setattr(containment, "MOST_BYTES", 500_000)
 
     class Source:
-        asked = 0
-
         async def query(self, promql: str) -> Vector | Missing:
-            Source.asked += 1
-            pods = [("loud", f"{Source.asked}-{number}") for number in range(200)] + [("quiet", "p")]
-            samples = tuple(Sample({"namespace": namespace, "pod": pod}, 1.0, 0.0) for namespace, pod in pods)
-            return Vector(samples if promql in SIGNALS else ())
+            told = [({"namespace": "loud", "pod": f"{number}"}, "1") for number in range(LOUD_SERIES // 10)]
+            told.append(({"namespace": "quiet", "pod": "p"}, "1"))
+            if promql == OVERVIEW:
+                samples = [Sample({FAMILY: NIM1.name}, 1.0, 0.0), *(Sample(labels, 1.0, 0.0) for labels, _ in told)]
+            else:
+                samples = [
+                    Sample({**labels, SIGNAL: signal}, 1.0, 0.0)
+                    for signal in SAID.get(promql, ())
+                    for labels, _ in told
+                ]
+            return Vector(tuple(samples))
 
-    reading = await collect(Source(), **TIMES)
+    reading = await Collector(Source(), **TIMES).read()
 
     assert reading.overflowing == {"loud"}
     assert {namespace for namespace, _ in reading.pods} == {"quiet"}

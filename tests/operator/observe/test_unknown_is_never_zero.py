@@ -120,7 +120,7 @@ def test_the_worst_finding_is_the_health() -> None:
 
     assert measured(base).health is Reason.PARTIAL
     assert measured(reading(sample(), sample(samples=2))).health is Reason.RECOVERING
-    assert measured(failing(reading(None, None), "age", Reason.THROTTLED)).detail.startswith("Throttled")
+    assert measured(failing(reading(None, None), Reason.THROTTLED)).detail.startswith("Throttled")
 
 
 @pytest.mark.parametrize(
@@ -152,28 +152,27 @@ def test_a_series_that_no_pod_has_is_missing_not_zero() -> None:
 
 
 def test_a_partial_response_keeps_its_numbers_and_forbids_full_coverage() -> None:
-    metrics = measured(failing(reading(sample()), "first tokens", Reason.PARTIAL_RESPONSE))
+    metrics = measured(failing(reading(sample()), Reason.PARTIAL_RESPONSE))
 
     assert metrics.health is Reason.PARTIAL
     assert value(metrics.arrivals) == 4.0
     assert coverage(metrics.arrivals) < 1
 
 
-def test_a_failed_query_of_one_signal_makes_the_data_partial() -> None:
-    metrics = measured(failing(reading(sample()), "KV cache usage", Reason.SERVER_ERROR))
+def test_without_an_overview_the_data_are_partial() -> None:
+    metrics = measured(failing(reading(sample()), Reason.SERVER_ERROR, family=""))
 
     assert metrics.health is Reason.PARTIAL
-    assert metrics.detail == "ServerError: KV cache usage: detail"
+    assert metrics.detail == "ServerError: detail"
     assert coverage(metrics.arrivals) == 1.0
 
 
 def test_a_failed_query_of_another_family_does_not_matter() -> None:
-    assert measured(failing(reading(sample()), "ended", Reason.SERVER_ERROR, family="vLLM")).health is Reason.PRESENT
-    assert measured(failing(reading(sample()), "age", Reason.SERVER_ERROR, family="vLLM")).health is Reason.PRESENT
+    assert measured(failing(reading(sample()), Reason.SERVER_ERROR, family="vLLM")).health is Reason.PRESENT
 
 
-def test_pods_that_a_failed_detection_may_have_hidden_make_the_data_partial() -> None:
-    base = failing(reading(sample(), None, up={1: None}), "age", Reason.SERVER_ERROR, family="vLLM")
+def test_pods_that_a_failed_query_may_have_hidden_make_the_data_partial() -> None:
+    base = failing(reading(sample(), None, up={1: None}), Reason.SERVER_ERROR, family="vLLM")
 
     assert measured(base, pods(2)).health is Reason.PARTIAL
 

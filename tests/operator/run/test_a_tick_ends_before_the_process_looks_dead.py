@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from firsttoken_operator.families import DETECTION, FAMILIES
+from firsttoken_operator.families import FAMILY, VLLM
 from firsttoken_operator.observe.prometheus import query_deadline_seconds
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.health import Heartbeats
@@ -23,8 +23,7 @@ from tests.operator.observe.bodies import EPOCH, deployment, inference_deploymen
 from tests.operator.observe.fault_server import FaultServer, document, vector
 
 ROUNDS = 2
-"""Rounds of questions to a Prometheus, one after the other: which pods there are, then what they say."""
-DETECTING = [(family, signal) for family in FAMILIES for signal in DETECTION]
+"""Rounds of questions to a Prometheus, one after the other: which families there are, then what they say."""
 TICKS = [0.5, 1, 5, 10, 12, 15, 17, 20, 30, 60, 300]
 COMPUTING_SHARE = 0.15
 """Share of the allowed time, for what a tick computes while it waits for nothing."""
@@ -53,7 +52,7 @@ async def test_a_source_that_hangs_at_its_second_round_ends_it_by_its_deadline()
     store = Store()
     store.feed("Deployment", None, deployment())
     store.feed("InferenceDeployment", None, inference_deployment())
-    pods, first_round = document(vector(({"namespace": "call-center", "pod": "nim-1-a"}, "1"))), 1 + len(DETECTING)
+    pods, first_round = document(vector(({FAMILY: VLLM.name}, "1"))), 2
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         if len(source.requests) > first_round:

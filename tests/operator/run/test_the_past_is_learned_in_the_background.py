@@ -18,7 +18,8 @@ import pytest
 from firsttoken_operator.decide import Memory
 from firsttoken_operator.domain import FleetSnapshot, Reason, TargetMissing
 from firsttoken_operator.estimate import ResourceMemory
-from firsttoken_operator.families import FAMILIES
+from firsttoken_operator.families import FAMILIES, FAMILY, VLLM
+from firsttoken_operator.observe.history import presence_query
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.history import AGAIN_SECONDS, Histories
@@ -47,6 +48,8 @@ def two_weeks(warnings: tuple[str, ...] = ()) -> object:
             {"metric": {"namespace": NAMESPACE, "deployment": name}, "values": values} for name in ("nim", "other")
         ]
         known = "(vllm:" in asked["query"]
+        if asked["query"] == presence_query(FAMILIES):
+            series, known = [{"metric": {FAMILY: VLLM.name}, "values": values}], True
         data = {"resultType": "matrix", "result": series if known else []}
         body(json.dumps({"status": "success", "data": data, "warnings": list(warnings)}).encode())(request)
 
@@ -114,7 +117,7 @@ async def test_it_is_asked_for_once(histories: Histories, store: Store, server: 
     clock.now += 2 * AGAIN_SECONDS
     memory = await settled(histories, store)
 
-    assert asked == len(FAMILIES) * 14
+    assert asked == (1 + 1) * 14, "which families there were, and what arrived at the only one"
     assert len(server.requests) == asked
     assert memory == MEMORY, "and given once"
 

@@ -7,13 +7,16 @@ To add one, write its file and give it a place here. It is then looked for in ev
 from firsttoken_operator.families.dynamo import DYNAMO
 from firsttoken_operator.families.family import Metric, MetricFamily, MetricKind, Series, token_bounds
 from firsttoken_operator.families.nim1 import NIM1
+from firsttoken_operator.families.overview import FAMILY, overview_query
 from firsttoken_operator.families.sglang import SGLANG
 from firsttoken_operator.families.signals import (
-    DETECTION,
+    BY_BOUND,
     FAILED,
+    FRESHNESS,
+    OUTCOME,
+    PART,
     SERVED,
-    SUPPLEMENTS,
-    UP_QUERY,
+    SIGNAL,
     Arrivals,
     Signal,
     TokenPart,
@@ -26,16 +29,19 @@ from firsttoken_operator.families.trtllm_serve import TRTLLM_SERVE
 from firsttoken_operator.families.vllm import VLLM
 
 __all__ = [
-    "DETECTION",
+    "BY_BOUND",
     "EMULATED",
     "FAILED",
     "FAMILIES",
+    "FAMILY",
+    "FRESHNESS",
     "NIM1",
+    "OUTCOME",
+    "PART",
     "SERVED",
-    "SUPPLEMENTS",
+    "SIGNAL",
     "SYMPTOM",
     "TRITON",
-    "UP_QUERY",
     "VLLM",
     "Arrivals",
     "Metric",
@@ -46,6 +52,7 @@ __all__ = [
     "Symptom",
     "TokenPart",
     "family_called",
+    "overview_query",
     "symptoms_query",
     "token_bounds",
 ]

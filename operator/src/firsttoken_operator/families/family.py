@@ -26,7 +26,7 @@ from firsttoken_operator.families.promql import (
     told_apart,
     windowed,
 )
-from firsttoken_operator.families.signals import Arrivals, Signal, TokenPart
+from firsttoken_operator.families.signals import BY_BOUND, OUTCOME, PART, SIGNAL, Arrivals, Signal, TokenPart
 
 
 class Metric(StrEnum):
@@ -144,9 +144,15 @@ class MetricFamily:
         """Signals that it publishes, in their order."""
         return tuple(signal for signal in Signal if signal in _templates(self))
 
-    def query(self, signal: Signal, window_seconds: float, recent_seconds: float) -> str:
-        """The PromQL of one of its `signals`; samples are current for `recent_seconds`."""
-        return windowed(_templates(self)[signal], window_seconds, recent_seconds)
+    def queries(self, window_seconds: float, recent_seconds: float) -> tuple[str, ...]:
+        """The PromQL of all its `signals`, by `SIGNAL`; samples are current for `recent_seconds`.
+
+        Two questions of about the same size: one number of a pod each, and the bounds of its histogram.
+        """
+        signals = self.signals
+        split = ([s for s in signals if s not in BY_BOUND], [s for s in signals if s in BY_BOUND])
+        asked = (told_apart(SIGNAL, ((signal, _templates(self)[signal]) for signal in part)) for part in split if part)
+        return tuple(windowed(text, window_seconds, recent_seconds) for text in asked)
 
 
 def gauge(metric: Metric, name: str) -> Series:
@@ -191,7 +197,7 @@ def _templates(family: MetricFamily) -> Mapping[Signal, str]:
         Signal.AGE: age(told_by),
         Signal.START_AGE: start_age(told_by),
         Signal.SAMPLES: samples(told_by),
-        Signal.ENDED: told_apart("outcome", ended.items()),
+        Signal.ENDED: told_apart(OUTCOME, ended.items()),
         Signal.WAITING: " + ".join(summed(recent(series), of_pod) for series in family.waiting),
         Signal.WAITING_SLOPE: " + ".join(summed(slope(series), of_pod) for series in family.waiting),
     }
@@ -208,5 +214,5 @@ def _templates(family: MetricFamily) -> Mapping[Signal, str]:
         found[Signal.KV_USAGE] = fullest(family.kv_usage)
     if family.tokens:
         parts = {part: summed(rate(name), of_pod) for part, name in family.tokens.items()}
-        found[Signal.TOKENS] = told_apart("part", parts.items())
+        found[Signal.TOKENS] = told_apart(PART, parts.items())
     return found

@@ -7,7 +7,7 @@ tenant gets here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
 """Matcher of bounds that can be numbers: `le` is a label of a tenant's too, and may be a megabyte long."""
@@ -84,7 +84,19 @@ def told_apart(label: str, vectors: Iterable[tuple[str, str]]) -> str:
     NB: never of bare series. They have labels of a tenant's choice, and where one of them is overwritten here two
     series can become alike, which makes Prometheus refuse the query for all of them.
     """
-    return " or ".join(f'label_replace({vector}, "{label}", "{value}", "pod", ".*")' for value, vector in vectors)
+    return joined([f'label_replace({vector}, "{label}", "{value}", "pod", ".*")' for value, vector in vectors])
+
+
+def joined(vectors: Sequence[str]) -> str:
+    """Vectors whose labels differ, as one.
+
+    NB: by halves. Each `or` compares all elements on both of its sides, which of a chain would be the first ones often.
+    """
+    if len(vectors) < 2:
+        return "".join(vectors)
+    half = len(vectors) // 2
+    right = joined(vectors[half:])
+    return f"{joined(vectors[:half])} or " + (right if len(vectors) - half == 1 else f"({right})")
 
 
 def recent(series: str) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Signal(StrEnum):
-    """One query of a family; every value is by pod. Which of them a family publishes is its own (`signals`)."""
+    """One number that a family is asked for; it is by pod. Which of them a family publishes is its own (`signals`)."""
 
     AGE = "age"
     """Seconds since the newest sample, by Prometheus' own clock."""
@@ -44,14 +44,14 @@ class TokenPart(StrEnum):
     OUTPUTS = "outputs"
 
 
-DETECTION = (Signal.AGE, Signal.START_AGE, Signal.SAMPLES)
-"""Asked for every family: they tell which pods expose it, and whether its samples are current."""
+FRESHNESS = (Signal.AGE, Signal.START_AGE, Signal.SAMPLES)
+"""Asked of every family: they tell which pods expose it, and whether its samples are current."""
 
-UP_QUERY = 'max by (namespace, pod) (up{pod!=""})'
-"""1 where the last scrape of a pod succeeded, 0 where it failed. The same for every family."""
+BY_BOUND = frozenset({Signal.TTFT_BUCKETS})
+"""Signals with as many numbers a pod as a histogram has bounds."""
 
-SUPPLEMENTS = frozenset({Signal.TOKENS})
-"""Signals that refine a decision that is complete without them: where one is not known the other data are as good."""
+SIGNAL, OUTCOME, PART = "signal", "outcome", "part"
+"""Labels that tell the elements of an answer apart: the signal, and what its numbers are of."""
 
 SERVED, FAILED, REJECTED = "served", "failed", "rejected"
 """Outcomes of a request that ended; all but the first are failures."""

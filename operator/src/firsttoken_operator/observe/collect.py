@@ -1,27 +1,32 @@
-"""One observation of one source: a fixed number of queries, whatever the number of resources, joined by pod.
+"""Observation of one source: two queries a family that is there, whatever the number of resources, joined by pod.
 
-First it is asked which pods expose which family; the other signals only of families that were found. Numbers are passed
-on as they came; what a query could not answer is kept as a `Failure`. Nothing is judged here.
+One more says which families there are and which pods are up; how pods are scraped is asked once a window. Numbers are
+passed on as they came; what a query could not answer is kept as a `Failure`. Nothing is judged here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 from firsttoken_operator.domain import Missing, Reason
 from firsttoken_operator.families import (
-    DETECTION,
     FAMILIES,
+    FAMILY,
+    FRESHNESS,
+    OUTCOME,
+    PART,
     SERVED,
+    SIGNAL,
     SYMPTOM,
-    UP_QUERY,
     MetricFamily,
     Signal,
+    overview_query,
     symptoms_query,
 )
 from firsttoken_operator.observe.containment import Shares
@@ -33,7 +38,6 @@ PodKey = tuple[str, str]
 Element = tuple[PodKey, Mapping[str, str], float]
 """Pod, labels and value."""
 
-UP = "up"
 UNKNOWN_POD: PodKey = ("", "")
 """Stands for the pods of series that name none."""
 POD_BYTES, NUMBER_BYTES = 800, 100
@@ -71,17 +75,16 @@ class PodSample:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A query without a full answer. With `PartialResponse` there was one, and its numbers are kept."""
+    """A query without a full answer, by its family; "": the one about all. With `PartialResponse` numbers are kept."""
 
     family: str
-    signal: str
     reason: Reason
     detail: str
 
     @property
     def hides_pods(self) -> bool:
         """True where pods may have gone unseen because of it."""
-        return self.signal in DETECTION and self.reason is not Reason.PARTIAL_RESPONSE
+        return self.reason is not Reason.PARTIAL_RESPONSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,39 +102,67 @@ class SourceReading:
 
 def unavailable(reason: Reason, detail: str) -> SourceReading:
     """The reading of a source that could not be asked at all."""
-    return SourceReading(failures=(Failure("", Signal.AGE, reason, detail),))
+    return SourceReading(failures=(Failure("", reason, detail),))
 
 
-async def collect(
-    source: MetricsSource,
-    *,
-    window_seconds: float,
-    recent_seconds: float,
-    families: tuple[MetricFamily, ...] = FAMILIES,
-) -> SourceReading:
-    """Ask a source everything that one tick needs. Never raises for a failing source."""
-    joined = _Joined()
-    times = window_seconds, recent_seconds
+class Collector:
+    """Observations of a source, one after the other. `clock` is monotonic seconds, as undivided as the window is."""
 
-    async def ask_up() -> None:
-        joined.take_up(await source.query(UP_QUERY))
+    def __init__(
+        self,
+        source: MetricsSource,
+        *,
+        window_seconds: float,
+        recent_seconds: float,
+        families: tuple[MetricFamily, ...] = FAMILIES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._families = families
+        self._window_seconds, self._recent_seconds = window_seconds, recent_seconds
+        self._clock = clock
+        self._present: frozenset[str] = frozenset()
+        """Families that there were last: they are asked for without waiting to hear that they still are."""
+        self._symptoms: Mapping[PodKey, frozenset[str]] = {}
+        self._symptoms_due_seconds = -math.inf
 
-    async def ask_symptoms() -> None:
-        joined.take_symptoms(await source.query(symptoms_query(families)))
+    async def read(self) -> SourceReading:
+        """Ask everything that one tick needs. Never raises for a failing source."""
+        joined = _Joined()
+        await asyncio.gather(
+            self._ask_overview(joined), self._ask_symptoms(), *self._ask_families(joined, self._present)
+        )
+        # NB: where it is not known which there are, those of before are as good as any.
+        there = self._present if joined.present is None else joined.present
+        await asyncio.gather(*self._ask_families(joined, there - self._present))
+        self._present = there
+        return joined.reading(self._families, self._symptoms)
 
-    async def ask(family: MetricFamily, signal: Signal) -> None:
-        joined.take(family, signal, await source.query(family.query(signal, *times)))
+    def _ask_families(self, joined: _Joined, names: Collection[str]) -> list[Coroutine[Any, Any, None]]:
+        times = self._window_seconds, self._recent_seconds
+        there = [family for family in self._families if family.name in names]
+        return [self._ask_family(joined, family, promql) for family in there for promql in family.queries(*times)]
 
     # NB: each answer is joined as it comes: one that waits for all others takes several times the memory.
-    detecting = (ask(family, signal) for family in families for signal in DETECTION)
-    await asyncio.gather(ask_up(), ask_symptoms(), *detecting)
-    found = [family for family in families if family.name in joined.found]
-    questions = [(family, signal) for family in found for signal in family.signals if signal not in DETECTED]
-    await asyncio.gather(*(ask(family, signal) for family, signal in questions))
-    return joined.reading(families)
+    async def _ask_family(self, joined: _Joined, family: MetricFamily, promql: str) -> None:
+        joined.take(family, await self._source.query(promql))
+
+    async def _ask_overview(self, joined: _Joined) -> None:
+        joined.take_overview(await self._source.query(overview_query(self._families, self._window_seconds)))
+
+    async def _ask_symptoms(self) -> None:
+        """Ask how pods are scraped, which explains and decides nothing: without it the same is said in fewer words."""
+        now = self._clock()
+        if now < self._symptoms_due_seconds:
+            return
+        self._symptoms_due_seconds = now + self._window_seconds
+        answer = await self._source.query(symptoms_query(self._families))
+        if not isinstance(answer, Missing):
+            self._symptoms = _by_pod(answer)
 
 
-DETECTED = frozenset(DETECTION)
+_FRESHNESS = frozenset(FRESHNESS)
+_SIGNALS = {signal.value: signal for signal in Signal}
 
 SaidOfPod = tuple[dict[Signal, float], dict[float, float], dict[str, float], dict[str, float]]
 """The values, buckets, outcomes and tokens of one `PodSample`, as they come in."""
@@ -146,51 +177,51 @@ class _Joined:
             lambda: defaultdict(lambda: defaultdict(_nothing_said))
         )
         self._up: dict[PodKey, float] = {}
-        self._symptoms: dict[PodKey, set[str]] = defaultdict(set)
+        self.present: frozenset[str] | None = None
+        """Families that there are; None: it is not known. What is said of them has no namespace."""
         self._failures: list[Failure] = []
         self._shares = Shares()
 
-    @property
-    def found(self) -> frozenset[str]:
-        return frozenset(self._said)
+    def take_overview(self, answer: Vector | Missing) -> None:
+        present = set[str]()
+        for pod, labels, value in self._elements("", answer):
+            if FAMILY in labels:
+                present.add(labels[FAMILY])
+            else:
+                self._up[pod] = value
+                self._count(pod, POD_BYTES)
+        if not isinstance(answer, Missing) and "" not in self._shares.overflowing:
+            self.present = frozenset(present)
 
-    def take_up(self, answer: Vector | Missing) -> None:
-        for pod, _, value in self._elements("", UP, answer):
-            self._up[pod] = value
-            self._count(pod, POD_BYTES)
-
-    def take_symptoms(self, answer: Vector | Missing) -> None:
-        # NB: what explains is no part of the health: without an answer the same is said with fewer words.
-        for sample in () if isinstance(answer, Missing) else answer.samples:
-            pod = _pod(sample.labels)
-            self._symptoms[pod].add(sample.labels.get(SYMPTOM, ""))
-            self._count(pod, POD_BYTES)
-
-    def take(self, family: MetricFamily, signal: Signal, answer: Vector | Missing) -> None:
-        for pod, labels, value in self._elements(family.name, signal, answer):
+    def take(self, family: MetricFamily, answer: Vector | Missing) -> None:
+        unit, models = family.ttft_unit_seconds, family.model_label
+        for pod, labels, value in self._elements(family.name, answer):
+            signal = _SIGNALS.get(labels.get(SIGNAL, ""))
+            if signal is None:
+                continue
             said: dict[Any, SaidOfPod] = self._said[family.name]
             of: PodKey | str = pod
-            if (model := labels.get(family.model_label)) and family.model_label:
+            if models and (model := labels.get(models)):
                 said, of = self._models[family.name][pod], model
             size = NUMBER_BYTES if of in said else POD_BYTES
             values, buckets, ended, tokens = said[of]
             if signal is Signal.TTFT_BUCKETS:
-                buckets[family.ttft_unit_seconds * _bound(labels)] = value
+                buckets[unit * _bound(labels)] = value
             elif signal is Signal.ENDED:
-                ended[labels.get("outcome", "")] = value
+                ended[labels.get(OUTCOME, "")] = value
             elif signal is Signal.TOKENS:
-                tokens[labels.get("part", "")] = value
+                tokens[labels.get(PART, "")] = value
             else:
                 values[signal] = value
             self._count(pod, size)
 
-    def reading(self, order: Sequence[MetricFamily]) -> SourceReading:
+    def reading(self, order: Sequence[MetricFamily], symptoms: Mapping[PodKey, frozenset[str]]) -> SourceReading:
         pods: dict[PodKey, PodSample] = {}
         others: dict[PodKey, list[MetricFamily]] = defaultdict(list)
         for family in order:
             models = self._models[family.name]
             for pod, said in self._said[family.name].items():
-                if DETECTED.isdisjoint(said[0]):
+                if _FRESHNESS.isdisjoint(said[0]):
                     continue  # A family that publishes some of this one's series, under the same names.
                 if pod in pods:
                     others[pod].append(family)
@@ -202,18 +233,16 @@ class _Joined:
             beside = tuple(family.name for family in more if family.name not in included[pods[pod].family])
             if beside:
                 pods[pod] = replace(pods[pod], others=beside)
-        names = [family.name for family in order]
-        places = {place: number for number, place in enumerate(product((UP, *Signal), ("", *names)))}
-        failures = sorted(self._failures, key=lambda failure: places[failure.signal, failure.family])
-        symptoms = {pod: frozenset(signs) for pod, signs in self._symptoms.items()}
-        return SourceReading(pods, self._up, tuple(failures), frozenset(self._shares.overflowing), symptoms)
+        places = {name: place for place, name in enumerate(["", *(family.name for family in order)])}
+        failures = tuple(sorted(self._failures, key=lambda failure: places[failure.family]))
+        return SourceReading(pods, self._up, failures, frozenset(self._shares.overflowing), symptoms)
 
-    def _elements(self, family: str, signal: str, answer: Vector | Missing) -> Iterable[Element]:
+    def _elements(self, family: str, answer: Vector | Missing) -> Iterable[Element]:
         if isinstance(answer, Missing):
-            self._failures.append(Failure(family, signal, answer.reason, answer.detail))
+            self._failures.append(Failure(family, answer.reason, answer.detail))
             return
         if answer.warnings:
-            self._failures.append(Failure(family, signal, Reason.PARTIAL_RESPONSE, "; ".join(answer.warnings)))
+            self._failures.append(Failure(family, Reason.PARTIAL_RESPONSE, "; ".join(answer.warnings)))
         self._shares.drop(answer.overflowing)
         self._forget(answer.overflowing)
         for sample in answer.samples:
@@ -227,7 +256,7 @@ class _Joined:
     def _forget(self, namespaces: Collection[str]) -> None:
         pods: list[dict[PodKey, Any]] = []
         if namespaces:
-            pods = [self._up, self._symptoms, *self._said.values(), *self._models.values()]
+            pods = [self._up, *self._said.values(), *self._models.values()]
         for known in pods:
             for pod in [pod for pod in known if pod[0] in namespaces]:
                 del known[pod]
@@ -235,6 +264,14 @@ class _Joined:
 
 def _nothing_said() -> SaidOfPod:
     return {}, {}, {}, {}
+
+
+def _by_pod(answer: Vector) -> Mapping[PodKey, frozenset[str]]:
+    """Signs of how pods are scraped."""
+    found: dict[PodKey, set[str]] = defaultdict(set)
+    for sample in answer.samples:
+        found[_pod(sample.labels)].add(sample.labels.get(SYMPTOM, ""))
+    return {pod: frozenset(signs) for pod, signs in found.items()}
 
 
 def _pod(labels: Mapping[str, str]) -> PodKey:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value
-from firsttoken_operator.families import DETECTION, FAMILIES, SUPPLEMENTS, Signal, Symptom
+from firsttoken_operator.families import FAMILIES, Signal, Symptom
 from firsttoken_operator.observe.collect import UNKNOWN_POD, SourceReading
 from firsttoken_operator.observe.freshness import MeasureSettings, SeenPod, Trust
 from firsttoken_operator.observe.shortcomings import ttft_advice
@@ -69,7 +69,7 @@ def about_pods(seen: Sequence[SeenPod], reading: SourceReading, settings: Measur
         # NB: where there is no more to say than that there are none, their names say more.
         findings.append(Finding(Reason.PARTIAL, cause, text if cause in (Reason.NO_SERIES, Reason.STALE) else why))
     if slow := [pod for pod in short if _is_scraped_too_slowly(pod, settings)]:
-        samples = slow[0].sample.values[Signal.SAMPLES]
+        samples = slow[0].sample.values.get(Signal.SAMPLES, 0.0)
         text = (
             f"{samples:g} samples in {settings.window_seconds:g} s of {_names(slow)}, one every "
             f"{settings.scrape_interval_seconds:g} s is expected: scrape as often, or set scrapeIntervalSeconds in the "
@@ -146,17 +146,13 @@ def about_queries(reading: SourceReading, seen: Sequence[SeenPod]) -> list[Findi
     complete = all(pod.current for pod in seen if pod.required)
     findings = []
     for failure in reading.failures:
-        if failure.signal in SUPPLEMENTS:
-            continue
         if failure.hides_pods and not families:
             health = Reason.MISSING
         elif (failure.hides_pods and not complete) or failure.family in families or failure.family == "":
             health = Reason.PARTIAL
         else:
             continue
-        # The queries that find the pods are about all figures; another one is named by what it asks for.
-        figure = "" if failure.signal in (*DETECTION, "up") else f"{failure.signal}: "
-        findings.append(Finding(health, failure.reason, figure + failure.detail))
+        findings.append(Finding(health, failure.reason, failure.detail))
     return findings
 
 

@@ -11,14 +11,14 @@ from its template hash: it has no history among all, and one when it is asked fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from firsttoken_operator.domain import Reason
-from firsttoken_operator.families import Arrivals, MetricFamily, TokenPart
+from firsttoken_operator.families import FAMILY, Arrivals, MetricFamily, TokenPart
 from firsttoken_operator.families.family import of_models
-from firsttoken_operator.families.promql import EVERY_POD, rate, slope
+from firsttoken_operator.families.promql import EVERY_POD, rate, selector, slope, told_apart
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
 
 DEPLOYMENT_LABEL = "deployment"
@@ -90,6 +90,17 @@ class PastQueries:
     def _filled(self, template: str) -> str:
         """The text of a template for these pods and this window."""
         return template.replace(EVERY_POD, self.matchers).replace("[WINDOW]", f"[{self.window}]")
+
+
+def presence_query(families: Sequence[MetricFamily]) -> str:
+    """The PromQL of what there was: pods by `FAMILY`, each family told by what its arrivals are counted by."""
+    return told_apart(FAMILY, ((family.name, f"count({_counter(family)})") for family in families))
+
+
+def _counter(family: MetricFamily) -> str:
+    if family.arrivals is Arrivals.STARTED:
+        return selector(family.started)
+    return selector(f"{family.ttft}_count") if family.arrivals is Arrivals.FIRST_TOKENS else family.told_by
 
 
 @dataclass(frozen=True, slots=True)

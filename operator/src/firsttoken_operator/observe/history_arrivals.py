@@ -1,7 +1,8 @@
 """Arrivals of the last two weeks, of every Deployment that is asked for, with a fixed number of queries a source.
 
-The answers are grouped by Deployment on the server, so that they are as small as the question; what is kept is one
-number a step. A step that no pod was measured in is a gap and not a zero. It blocks: call it from a thread of its own.
+Of each day it is asked first which families there were, and then what arrived at these. The answers are grouped by
+Deployment on the server, so that they are as small as the question; what is kept is one number a step. A step that no
+pod was measured in is a gap and not a zero. It blocks: call it from a thread of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterator
 
 from firsttoken_operator.domain import Reason
-from firsttoken_operator.families import FAMILIES
+from firsttoken_operator.families import FAMILIES, FAMILY
 from firsttoken_operator.families.promql import EVERY_POD, duration
 from firsttoken_operator.observe.history import (
     DEPLOYMENT_LABEL,
@@ -21,6 +22,7 @@ from firsttoken_operator.observe.history import (
     PastQueries,
     ask_range,
     chunks,
+    presence_query,
 )
 from firsttoken_operator.observe.prometheus import SourceConfig
 from firsttoken_operator.observe.session import RequestFailed
@@ -82,12 +84,14 @@ class PastReader:
         spans = list(chunks(since_seconds, now_seconds, step_seconds))
         begin, steps = spans[0][0], round((spans[-1][1] - spans[0][0]) / step_seconds) + 1
         found: dict[DeploymentKey, PastArrivals] = {}
-        for family in FAMILIES:
-            promql = PastQueries(family, EVERY_POD, duration(step_seconds), by_deployment=True).arrivals
-            for span in spans:
-                if self._closing.is_set() or self._clock() >= ends:
-                    raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"not answered within {READING_SECONDS:g} s")
-                for series in self._ask(promql, span, step_seconds).series:
+        for span in spans:
+            there = self._ask(presence_query(FAMILIES), span, step_seconds, ends).series
+            names = {series.labels.get(FAMILY) for series in there}
+            for family in FAMILIES:
+                if family.name not in names:
+                    continue
+                promql = PastQueries(family, EVERY_POD, duration(step_seconds), by_deployment=True).arrivals
+                for series in self._ask(promql, span, step_seconds, ends).series:
                     key = (series.labels.get("namespace", ""), series.labels.get(DEPLOYMENT_LABEL, ""))
                     if key in wanted:
                         past = found.setdefault(key, PastArrivals(begin, step_seconds, steps))
@@ -95,7 +99,10 @@ class PastReader:
                             past.put(at, rate)
         return found
 
-    def _ask(self, promql: str, span: tuple[float, float], step_seconds: float) -> PastAnswer:
+    def _ask(self, promql: str, span: tuple[float, float], step_seconds: float, ends: float) -> PastAnswer:
+        """Ask for one span, unless the reading `ends` (on the clock) or was ended before."""
+        if self._closing.is_set() or self._clock() >= ends:
+            raise RequestFailed(Reason.SOURCE_UNREACHABLE, f"not answered within {READING_SECONDS:g} s")
         done = threading.Event()
         watchdog = threading.Thread(target=self._watch, args=(done,), name="history-watchdog", daemon=True)
         watchdog.start()

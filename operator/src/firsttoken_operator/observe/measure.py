@@ -7,9 +7,8 @@ pods comes through as a lower bound with coverage < 1: it may raise replicas and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Measurement, Metrics, Missing, Reason, Value
+from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Metrics, Missing, Reason, Value
 from firsttoken_operator.families import Signal
 from firsttoken_operator.observe.collect import SourceReading
 from firsttoken_operator.observe.diagnosis import (
@@ -83,8 +82,8 @@ def measure(
         kv_percent=sums.kv_percent(),
         ttft=interval(layout, limit, settings.window_seconds, settings.config.first_token) if layout else None,
         window_seconds=settings.window_seconds,
-        input_tokens=Idle() if idle else _as_answered(sums.input_tokens(), reading, current, settings),
-        output_tokens=Idle() if idle else _as_answered(sums.output_tokens(), reading, current, settings),
+        input_tokens=Idle() if idle else sums.input_tokens(),
+        output_tokens=Idle() if idle else sums.output_tokens(),
         overdue=any(pod.overdue for pod in seen if pod.required),
         family=families_of(current),
         shortcomings=tuple(shortcomings(current, layout, reading, limit)),
@@ -97,20 +96,6 @@ def nothing(why: Missing, window_seconds: float, health: Reason = Reason.MISSING
         health=health, detail=f"{why.reason}: {why.detail}", arrivals=why, first_tokens=why, waiting=why, running=why,
         error_share=why, kv_percent=why, ttft=None, window_seconds=window_seconds, input_tokens=why, output_tokens=why,
     )  # fmt: skip
-
-
-def _as_answered(
-    mean: Measurement, reading: SourceReading, current: Sequence[SeenPod], settings: MeasureSettings
-) -> Measurement:
-    """A mean of tokens with what is wrong with its query, which is no finding about the other data."""
-    families = {pod.sample.family for pod in current}
-    for failure in reading.failures:
-        if failure.signal == Signal.TOKENS and failure.family in families:
-            if isinstance(mean, Missing):
-                return Missing(failure.reason, failure.detail)
-            if isinstance(mean, Value):
-                return replace(mean, coverage=min(mean.coverage, settings.config.partial_coverage))
-    return mean
 
 
 def _proven_idle(seen: Sequence[SeenPod]) -> bool:

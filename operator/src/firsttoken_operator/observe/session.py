@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlencode
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -32,6 +33,8 @@ from firsttoken_operator.domain import Reason
 CHUNK_BYTES = 64 * 1024
 MAXIMUM_RETRY_AFTER_SECONDS = 300.0
 LONGEST_TOKEN_BYTES = 16 * 1024
+LONGEST_QUERY_CHARACTERS = 7000
+"""Parameters that are asked for by their address: some servers take no line of more than 8 KiB."""
 
 
 class RequestFailed(Exception):
@@ -165,6 +168,8 @@ class BoundedSession(requests.Session):
         """Ask once and read the whole answer; `RequestFailed` for everything that is not a JSON document with 200."""
         kwargs.update(stream=True, allow_redirects=False)
         kwargs["headers"] = {**(kwargs.get("headers") or {}), **self._authorization()}
+        if len(urlencode(kwargs.get("params") or {})) > LONGEST_QUERY_CHARACTERS:
+            method, kwargs["data"] = "POST", kwargs.pop("params")
         _thread.session = self
         self._aborted, self.document = False, None
         try:

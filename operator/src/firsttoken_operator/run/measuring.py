@@ -12,7 +12,7 @@ from functools import partial
 from firsttoken_operator.api.convert import limit_of
 from firsttoken_operator.domain import Metrics, Missing, Reason
 from firsttoken_operator.observe import gateway
-from firsttoken_operator.observe.collect import SourceReading, collect, unavailable
+from firsttoken_operator.observe.collect import Collector, SourceReading, unavailable
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.measure import measure, nothing
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
@@ -60,6 +60,14 @@ class Measuring:
         self._sources = {
             name: PrometheusSource(config, deadline_seconds=query_deadline_seconds(timing.tick_seconds))
             for name, config in self._configs.items()
+        }
+        self._collectors = {
+            name: Collector(
+                source,
+                window_seconds=self._settings.window_seconds,
+                recent_seconds=self._settings.longest_gap_seconds,
+            )
+            for name, source in self._sources.items()
         }
         self._readers = {
             name: SourceReader(partial(self._read, name), _is_answer, time.monotonic) for name in self._sources
@@ -112,11 +120,8 @@ class Measuring:
         return measured
 
     async def _read(self, name: str) -> Reading:
-        source, counter, settings = self._sources[name], self._counters[name], self._settings
-        window, recent = settings.window_seconds, settings.longest_gap_seconds
-        return await asyncio.gather(
-            collect(source, window_seconds=window, recent_seconds=recent), gateway.ask(source, counter, settings)
-        )
+        asked = gateway.ask(self._sources[name], self._counters[name], self._settings)
+        return await asyncio.gather(self._collectors[name].read(), asked)
 
     def _unread(self, name: str) -> Reading:
         """Stand in for a source that was not asked, or has not answered."""
