@@ -310,5 +310,5 @@ def vetoed(known: CapacityTable, load: float, to_replicas: int) -> Reason | None
     sized, seen = replace(SIZED, table=known), resource(target(40), metrics(load))
     memory = ResourceMemory("d-1", "", 40, healthy_since_seconds=0.0)
     demand, limits = Demand(load, 0, 0), resource_bounds(seen, sized)
-    case = Case(seen, target(40), sized, memory, Tick(1000, 15, 1000), DEFAULT, demand, None, limits)
+    case = Case(seen, target(40), sized, memory, Tick(1000, 15, 1000, 15), DEFAULT, demand, None, limits)
     return veto(Reduction(case, demand, to_replicas, above=None))

@@ -85,14 +85,14 @@ def test_slow_replicas_need_more_of_them_before_a_request_is_late() -> None:
 def test_an_error_of_the_model_is_not_taken_for_another_speed() -> None:
     known = ReplicaSpeed()
     for _ in range(240):
-        known = update(known, math.exp(0.9 * LAW.model_error), LAW)
+        known = update(known, math.exp(0.9 * LAW.model_error), 15.0, LAW)
 
     assert speed_of(known, LAW) == 1
 
 
 def test_one_measurement_moves_little() -> None:
-    assert speed_of(update(ReplicaSpeed(), 2.0, LAW), LAW) == 1
-    assert speed_of(update(ReplicaSpeed(0.5, 1e9), 0.5, LAW), LAW) > 1
+    assert speed_of(update(ReplicaSpeed(), 2.0, 15.0, LAW), LAW) == 1
+    assert speed_of(update(ReplicaSpeed(0.5, 1e9), 0.5, 15.0, LAW), LAW) > 1
 
 
 @pytest.mark.parametrize("pods", [{"ready": 8, "starting": 2}, {"terminating": 2}, {"rollout": True}])
@@ -101,4 +101,4 @@ def test_a_fleet_in_motion_shows_no_speed(pods: dict[str, object]) -> None:
     for _ in range(240):
         fleet.tick(seen(30.0, 1.5), apply=False, **pods)
 
-    assert fleet.known.calibration.speed.ticks == 0
+    assert fleet.known.calibration.speed.seconds == 0

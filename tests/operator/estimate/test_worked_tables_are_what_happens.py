@@ -68,8 +68,8 @@ def of_replica_speed() -> Iterable[Row]:
     def after(measured: float, ticks: int) -> Row:
         nonlocal state
         for _ in range(ticks):
-            state = replica_speed.update(state, measured, law)
-        return f"{state.ticks:.0f}", f"{replica_speed.speed(state, law):.2f}"
+            state = replica_speed.update(state, measured, TICK_SECONDS, law)
+        return f"{state.seconds:.0f}", f"{replica_speed.speed(state, law):.2f}"
 
     yield after(0.8, 1)
     yield after(0.8, 5 * MINUTE - 1)

@@ -16,7 +16,7 @@ import pytest
 
 from firsttoken_operator.domain import Metrics, Reason, Value
 from firsttoken_operator.families import FAMILIES, Arrivals, TokenPart
-from firsttoken_operator.observe import gateway
+from firsttoken_operator.observe import arriving, gateway
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.observe.history import PastQueries
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
@@ -140,6 +140,22 @@ async def test_a_runtime_is_read_as_its_page_says(source: PrometheusSource, page
         assert metrics.ttft.mean_milliseconds == pytest.approx(290.0, rel=0.02)
 
     await look(source, page, wanted=Reason.PRESENT, check=check)
+
+
+@pytest.mark.parametrize(("page", "expected"), RUNTIMES.items(), ids=RUNTIMES)
+async def test_between_two_ticks_one_query_tells_what_arrives(
+    source: PrometheusSource, page: str, expected: Expected
+) -> None:
+    family = next(family for family in FAMILIES if family.name == expected.family)
+    # Requests that fail have no first token.
+    arrivals = expected.first_tokens if family.arrivals is Arrivals.FIRST_TOKENS else expected.arrivals
+    ends = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        found = await arriving.ask(source, FAMILIES, PICKER, SETTINGS.window_seconds)
+        if found.of([(NAMESPACE, page)], ("", "")) == pytest.approx(arrivals, rel=0.05):
+            break
+        assert time.monotonic() < ends, found
+        await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize(("page", "expected"), RUNTIMES.items(), ids=RUNTIMES)

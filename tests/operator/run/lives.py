@@ -92,7 +92,7 @@ class Life:
     def successor(self, metrics: Metrics) -> Memory:
         """The memory of a process that starts now: what the status says, and the past as Prometheus has it."""
         seen = self.snapshot(metrics).resources[0]
-        seed = restored(read_back(self.status), seen, Tick(0.0, TICK_SECONDS, self.now_epoch))
+        seed = restored(read_back(self.status), seen, Tick(0.0, TICK_SECONDS, self.now_epoch, TICK_SECONDS))
         known = self.memory.resources.get(UID)
         if seed is None or known is None:
             return Memory()

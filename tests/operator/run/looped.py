@@ -15,6 +15,7 @@ from firsttoken_operator.act.scale import ScaleWriter
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.health import Heartbeats
 from firsttoken_operator.run.history import Histories
+from firsttoken_operator.run.lookout import Lookout
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -43,8 +44,10 @@ def looped(
     QUEUES.append(writes)
     recorder = EventRecorder(cluster, writes)
     rendered = Rendered(Renderer(cluster, writes), monitor_labels={}, scrape_interval_seconds=15)
+    measuring = Measuring(settings)
+    lookout = Lookout(measuring.names, measuring.arriving, settings.timing.tick_seconds, clock)
     parts = Parts(
-        store=store, writes=writes, measuring=Measuring(settings), histories=Histories({}, settings.timing),
+        store=store, writes=writes, measuring=measuring, lookout=lookout, histories=Histories({}, settings.timing),
         sizer=sizer or Sizer(), writer=ScaleWriter(cluster, writes), publisher=Publisher(cluster, recorder, writes),
         recorder=recorder, pools=PoolPublisher(cluster, writes), metrics=OperatorMetrics(),
         heartbeats=Heartbeats(15.0, clock(), synced=True), leads=leads,

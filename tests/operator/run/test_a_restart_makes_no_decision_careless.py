@@ -44,7 +44,7 @@ from tests.operator.estimate.reading import consumed, factor, speed, used, windo
 from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment
 from tests.operator.run.lives import EPOCH, POOL, UID, Life, read_back
 
-NOW = Tick(0.0, TICK_SECONDS, EPOCH)
+NOW = Tick(0.0, TICK_SECONDS, EPOCH, TICK_SECONDS)
 SEEN = resource(target(10), metrics(20.0))
 SLACK = SEEN_AFTER_TICKS * TICK_SECONDS + 1.0
 

@@ -69,7 +69,9 @@ def decide(
     """
     clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, config.memory)
     epoch_seconds = clock_seconds if snapshot.epoch_seconds is None else snapshot.epoch_seconds
-    tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
+    is_first = memory.last_now_seconds is None
+    elapsed_seconds = snapshot.tick_seconds if is_first else clock_seconds - memory.clock_seconds
+    tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds, elapsed_seconds)
     proposals = [propose(r, memory.resources.get(r.uid), tick, config) for r in snapshot.resources]
     granted = arbitrate(proposals, snapshot, clock_seconds, config)
     seen = MappingProxyType({p.resource.uid: p.memory for p in granted})

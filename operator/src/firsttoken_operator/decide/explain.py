@@ -19,7 +19,14 @@ from firsttoken_operator.domain import (
     Tick,
     Value,
 )
-from firsttoken_operator.estimate import EstimatorConfig, ResourceMemory, budget_consumption, capacity_factor, speed_of
+from firsttoken_operator.estimate import (
+    EstimatorConfig,
+    ResourceMemory,
+    budget_consumption,
+    capacity_factor,
+    raising_arrivals,
+    speed_of,
+)
 from firsttoken_sizing.performance.table import Operating
 
 
@@ -68,6 +75,7 @@ def _scaled(p: Proposal) -> Decision:
         prediction=_prediction(p),
         forecast_requests_per_second=forecast.peak_per_second / case.memory.demand.request_cost if forecast else None,
         forecast_method=forecast.method.value if forecast else "",
+        raising_requests_per_second=_raising(p),
     )
     return replace(decision, announcement=announcement(decision, case.sized)) if decision.changes else decision
 
@@ -82,6 +90,14 @@ def _consumed(resource: ResourceSnapshot, memory: ResourceMemory, config: Estima
 
 def _value(measurement: Measurement) -> float | None:
     return measurement.value if isinstance(measurement, Value) else None
+
+
+def _raising(p: Proposal) -> float | None:
+    case, demand = p.case, p.case.demand
+    is_held_back = p.to_replicas >= case.bounds.upper or (p.recommended or 0) > p.to_replicas
+    if demand is None or is_held_back:
+        return None
+    return raising_arrivals(case, demand, case.forecast, p.to_replicas) if p.to_replicas else 0.0
 
 
 def _prediction(p: Proposal) -> Prediction | None:

@@ -16,7 +16,7 @@ from firsttoken_operator.estimate import (
     can_wake_up,
     estimate,
     fresh,
-    grown,
+    most_at_once,
     most_replicas,
     window_maximum,
     with_deadband,
@@ -182,7 +182,7 @@ def _replaced(case: Case, needed: int) -> int:
 
 def _most(case: Case) -> int:
     """The largest size that one tick, and what bears witness to the load, allow."""
-    step = grown(case.target.replicas, case.config.witnesses)
+    step = most_at_once(case)
     if case.demand is None or case.bounds.lower >= step:
         return step  # What was declared needs no witness.
     return max(most_replicas(case, case.demand), case.bounds.lower)

@@ -72,6 +72,8 @@ class Decision:
     """Time without usable metrics; None: there are some, or nothing is there to be measured."""
     sleeps: bool = False
     """True where there are no replicas because `minReplicas: 0` allowed that, also where it has been raised since."""
+    raising_requests_per_second: float | None = None
+    """Arrivals from which on there would be more replicas; None: not whatever arrives, or it is not known."""
     announcement: str = ""
     """The change in one sentence, for Events and the list in the status; empty: nothing changes."""
 

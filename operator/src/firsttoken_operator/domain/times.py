@@ -27,8 +27,11 @@ class Tick:
     clock_seconds: float
     """The logical clock of the memory, which never jumps."""
     interval_seconds: float
+    """Time from one tick to the next at the latest."""
     epoch_seconds: float
     """The wall clock, which may jump; read for hours and days of the week only."""
+    elapsed_seconds: float
+    """Time since the tick before, which may have come early: what was measured counts for so long."""
 
 
 def ready_seconds(measured_seconds: float | None, time_scale: float = 1.0) -> float:

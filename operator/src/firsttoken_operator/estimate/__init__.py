@@ -18,8 +18,8 @@ from firsttoken_operator.estimate.estimates import Estimates, estimate, fresh, s
 from firsttoken_operator.estimate.forecast import Forecast, ForecastState, Method, Observation, learn, observe, predict
 from firsttoken_operator.estimate.memory import Decrease, Memory, ResourceMemory
 from firsttoken_operator.estimate.situation import Situation
-from firsttoken_operator.estimate.target_load import hold_seconds, with_deadband
-from firsttoken_operator.estimate.witnesses import UNKNOWN_REQUESTS_PER_SECOND, grown, most_replicas
+from firsttoken_operator.estimate.target_load import hold_seconds, raising_arrivals, with_deadband
+from firsttoken_operator.estimate.witnesses import UNKNOWN_REQUESTS_PER_SECOND, most_at_once, most_replicas
 
 __all__ = [
     "DEFAULT",
@@ -42,13 +42,14 @@ __all__ = [
     "capacity_factor",
     "estimate",
     "fresh",
-    "grown",
     "hold_seconds",
     "irreducible_miss_rate",
     "learn",
+    "most_at_once",
     "most_replicas",
     "observe",
     "predict",
+    "raising_arrivals",
     "restored",
     "sizing_key",
     "speed_of",

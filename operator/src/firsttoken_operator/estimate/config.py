@@ -46,10 +46,10 @@ class ReplicaSpeedConfig:
     """Requests in all replicas; fewer are a matter of chance. Chosen."""
     most_queued_share: float = 0.1
     """Waiting requests as a share of running ones; more are an overload, where Little's law does not hold. Chosen."""
-    memory_ticks: float = 240.0
-    """Measurements that are averaged: an hour at 15 s. Chosen."""
-    prior_ticks: float = 20.0
-    """Prior weight of the modeled speed, in measurements: five minutes of them count as much. Chosen."""
+    memory_seconds: float = 3600.0
+    """Time of which measurements are averaged. Chosen."""
+    prior_seconds: float = 300.0
+    """Prior weight of the modeled speed: measurements of so long count as much. Chosen."""
     model_error: float = 0.1
     """Natural logarithm; the uncertainty bound. A deviation within it is no other speed: live requests are not all of
     one length, as the model takes them to be. Chosen."""
@@ -193,10 +193,16 @@ class WitnessConfig:
     """Constants of `witnesses`: how fast up, and what has to agree beyond that."""
 
     scale_up_percent: int = 100
-    """Percent of the replicas that one tick adds at most, and one rate window on the word of one signal. A peer's:
+    """Percent of the replicas that one step adds at most, and one rate window on the word of one signal. A peer's:
     that of the Kubernetes HPA in 15 s."""
     scale_up_replicas: int = 4
     """Replicas that may be added in any case. A peer's, as above."""
+    early_share: float = 1 / 15
+    """Share of an interval by which a tick may come early and its window still be another one. Chosen: a second of the
+    default, in which no more than one sample is shared, and no increase."""
+    step_share: float = 0.5
+    """Share of an interval within which ticks are of one step. Chosen: a tick that comes early is no reason to double
+    twice in what was to be one interval."""
     late_share: float = 0.1
     """Share of first tokens from which on they are a witness. Chosen: that of `over_provisioning_miss_rate`, from
     which on they are a reason to grow by themselves."""

@@ -130,8 +130,8 @@ def _with_health(at: Situation) -> ResourceMemory:
 
 
 def _with_request_cost(at: Situation) -> ResourceMemory:
-    interval, config = at.tick.interval_seconds, at.config.demand
-    return replace(at.memory, demand=demands.update(at.memory.demand, at.metrics, at.sized.table, interval, config))
+    elapsed, config = at.tick.elapsed_seconds, at.config.demand
+    return replace(at.memory, demand=demands.update(at.memory.demand, at.metrics, at.sized.table, elapsed, config))
 
 
 def _with_queue(at: Situation, demand: Demand) -> ResourceMemory:
@@ -153,18 +153,18 @@ def _with_speed(at: Situation, _: Demand) -> ResourceMemory:
     measured = replica_speed.measured(at.metrics, at.target, 1.0 if cost is None else cost, table, config)
     if measured is None:
         return memory
-    speed = replica_speed.update(memory.calibration.speed, measured, config)
+    speed = replica_speed.update(memory.calibration.speed, measured, at.tick.elapsed_seconds, config)
     return replace(memory, calibration=replace(memory.calibration, speed=speed))
 
 
 def _with_misses(at: Situation, demand: Demand) -> ResourceMemory:
     """Memory with what this tick's late first tokens say of the miss rate, the budget, and settled replicas."""
-    metrics, known, config, interval = at.metrics, at.memory.calibration, at.config, at.tick.interval_seconds
+    metrics, known, config, elapsed = at.metrics, at.memory.calibration, at.config, at.tick.elapsed_seconds
     seen, allowed = miss_rate.measured(metrics.ttft, config.miss_rate), allowed_share(at.sized.sla)
-    smoothed = miss_rate.update(at.memory.miss_rate, seen, interval, at.resource.policy.stabilization_seconds)
+    smoothed = miss_rate.update(at.memory.miss_rate, seen, elapsed, at.resource.policy.stabilization_seconds)
     judged = seen if allowed is not None else None
-    requests = metrics.ttft.requests * interval / metrics.window_seconds if metrics.ttft else 0.0
-    budget = error_budget.update(known.budget, judged, known.irreducible.share, requests, interval, config.error_budget)
+    requests = metrics.ttft.requests * elapsed / metrics.window_seconds if metrics.ttft else 0.0
+    budget = error_budget.update(known.budget, judged, known.irreducible.share, requests, elapsed, config.error_budget)
     violating, known = at.memory.violating_since_seconds, replace(known, budget=budget)
     memory = replace(at.memory, miss_rate=smoothed, calibration=known, violating_since_seconds=None)
     at = replace(at, memory=memory)
@@ -176,7 +176,7 @@ def _with_misses(at: Situation, demand: Demand) -> ResourceMemory:
     utilization = arrivals * demand.request_cost / (ready * at.sized.table.capacity_of_one_among(ready))
     if _is_idle(at, utilization):
         law = config.irreducible_misses
-        irreducible = irreducible_misses.update(known.irreducible, judged, requests, interval, law)
+        irreducible = irreducible_misses.update(known.irreducible, judged, requests, elapsed, law)
         return replace(memory, calibration=replace(known, irreducible=irreducible))
     return _with_tail(at, violating, judged, allowed, utilization)
 
@@ -199,7 +199,7 @@ def _with_tail(
         utilization=sized_utilization / at.capacity_factor,
         violating_windows=0.0 if since is None else (now - since) / at.metrics.window_seconds,
         most_factor=model_factor(at.sized, config),
-        interval_seconds=at.tick.interval_seconds,
+        interval_seconds=at.tick.elapsed_seconds,
         window_seconds=at.metrics.window_seconds,
     )
     tail = tail_capacity.update(known.tail, sample, speed_of(known, config), law)

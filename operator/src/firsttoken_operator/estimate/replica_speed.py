@@ -10,15 +10,15 @@ the tail of TTFT: that is `tail_capacity`'s.
 
 Worked, with a measurement every 15 s:
 
-| what is seen | measurements | speed |
+| what is seen | seconds of measurements | speed |
 |---|---|---|
-| the first one: 0.80 of the modeled speed | 1 | 1.00 |
-| five minutes of them | 20 | 0.99 |
-| the first hour: all of it but the uncertainty bound | 240 | 0.90 |
-| a bad hour: GPUs that are throttled to 0.50 | 240 | 0.68 |
-| a quiet night: fewer than 8 requests inside, nothing is measured | 240 | 0.68 |
-| replicas as modeled again: 15 minutes | 240 | 0.76 |
-| two hours | 240 | 1.00 |
+| the first one: 0.80 of the modeled speed | 15 | 1.00 |
+| five minutes of them | 300 | 0.99 |
+| the first hour: all of it but the uncertainty bound | 3600 | 0.90 |
+| a bad hour: GPUs that are throttled to 0.50 | 3600 | 0.68 |
+| a quiet night: fewer than 8 requests inside, nothing is measured | 3600 | 0.68 |
+| replicas as modeled again: 15 minutes | 3600 | 0.76 |
+| two hours | 3600 | 1.00 |
 """
 
 from __future__ import annotations
@@ -37,14 +37,20 @@ class ReplicaSpeed:
 
     log_speed: float = 0.0
     """Natural logarithm of the speed as a multiple of the modeled one, averaged."""
-    ticks: float = 0.0
-    """Measurements that it stands on."""
+    seconds: float = 0.0
+    """Time that the measurements it stands on are of."""
 
 
-def update(state: ReplicaSpeed, measured_speed: float, config: ReplicaSpeedConfig) -> ReplicaSpeed:
-    """The average of the logarithms of what was measured: of all of it at first, later of about the last hour."""
-    ticks = min(state.ticks + 1, config.memory_ticks)
-    return ReplicaSpeed(state.log_speed + (math.log(measured_speed) - state.log_speed) / ticks, ticks)
+def update(
+    state: ReplicaSpeed, measured_speed: float, elapsed_seconds: float, config: ReplicaSpeedConfig
+) -> ReplicaSpeed:
+    """The average of the logarithms of what was measured: of all of it at first, later of about the last hour.
+
+    A measurement counts for the time since the one before.
+    """
+    seconds = min(state.seconds + elapsed_seconds, config.memory_seconds)
+    weight = min(elapsed_seconds / seconds, 1.0) if seconds else 0.0
+    return ReplicaSpeed(state.log_speed + (math.log(measured_speed) - state.log_speed) * weight, seconds)
 
 
 def speed(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> float:
@@ -52,13 +58,13 @@ def speed(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> float:
 
     What lies within the model's own error is no other speed.
     """
-    drawn = state.log_speed * state.ticks / (state.ticks + config.prior_ticks)
+    drawn = state.log_speed * state.seconds / (state.seconds + config.prior_seconds)
     return math.exp(math.copysign(max(abs(drawn) - config.model_error, 0.0), drawn))
 
 
 def is_known(state: ReplicaSpeed, config: ReplicaSpeedConfig) -> bool:
     """Tell whether more was measured than the modeled speed counts for."""
-    return state.ticks >= config.prior_ticks
+    return state.seconds >= config.prior_seconds
 
 
 def restored(known_speed: float, config: ReplicaSpeedConfig) -> ReplicaSpeed:
@@ -66,7 +72,7 @@ def restored(known_speed: float, config: ReplicaSpeedConfig) -> ReplicaSpeed:
     if known_speed == 1:
         return ReplicaSpeed()
     log_speed = math.copysign(abs(math.log(known_speed)) + config.model_error, math.log(known_speed))
-    return ReplicaSpeed(log_speed * (1 + config.prior_ticks / config.memory_ticks), config.memory_ticks)
+    return ReplicaSpeed(log_speed * (1 + config.prior_seconds / config.memory_seconds), config.memory_seconds)
 
 
 def measured(

@@ -6,5 +6,5 @@ import math
 
 
 def weight_of(interval_seconds: float, time_constant_seconds: float) -> float:
-    """Weigh what a tick measured; the time constant is at least one interval."""
-    return 1 - math.exp(-interval_seconds / max(time_constant_seconds, interval_seconds))
+    """Weigh what a tick measured, `interval_seconds` after the last one; the time constant is at least that."""
+    return 1 - math.exp(-interval_seconds / max(time_constant_seconds, interval_seconds)) if interval_seconds else 0.0

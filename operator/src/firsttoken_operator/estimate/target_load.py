@@ -68,6 +68,19 @@ def with_deadband(at: Situation, load: float, forecast: Forecast | None) -> floa
     return max(least, load + law.deadband_deviations * _chance(at, forecast, load))
 
 
+def raising_arrivals(at: Situation, demand: Demand, forecast: Forecast | None, replicas: int) -> float:
+    """Arrivals of a window, requests a second, that prove beyond chance that so many replicas are too few.
+
+    The inverse of `target_load`, as far as that is about what arrives: o - k sqrt(d o / window) is what they carry.
+    """
+    carried = replicas * at.sized.table.capacity_of_one_among(replicas) * at.capacity_factor
+    carried *= error_budget.utilization_limit(at.consumed_budgets, at.config.error_budget)
+    left = max(carried - demand.backlog_per_second * demand.request_cost, 0.0)
+    dispersion = forecast.dispersion if forecast is not None else 0.0
+    half = at.config.target_load.certain_deviations * math.sqrt(dispersion / at.metrics.window_seconds) / 2
+    return (half + math.sqrt(half**2 + left)) ** 2 / demand.request_cost
+
+
 def hold_seconds(at: Situation) -> float:
     """Time for which every signal has to allow a smaller size: what takes long to start is not given back at once."""
     start = min(at.resource.time_to_ready_seconds, at.config.target_load.most_held_start_seconds)

@@ -45,12 +45,12 @@ def update(asked: tuple[LoadSample, ...], now: LoadSample, window_seconds: float
 
 def most_replicas(at: Situation, demand: Demand) -> int:
     """The largest size that this tick may go to."""
-    law, asked, step = at.config.witnesses, at.memory.asked, grown(at.target.replicas, at.config.witnesses)
+    law, asked, step = at.config.witnesses, at.memory.asked, most_at_once(at)
     late = miss_rate.measured(at.metrics.ttft, at.config.miss_rate)
     if late is not None and late >= law.late_share:
         return step
     # NB: ticks come early by milliseconds; so much earlier a window shares a sample with this one, and no increase.
-    disjoint = at.tick.clock_seconds - at.metrics.window_seconds + at.tick.interval_seconds / 2
+    disjoint = at.tick.clock_seconds - at.metrics.window_seconds + law.early_share * at.tick.interval_seconds
     earlier = max((each.requests_per_second for each in asked if each.at_seconds <= disjoint), default=0.0)
     if earlier == UNKNOWN_REQUESTS_PER_SECOND:
         return step
@@ -59,6 +59,13 @@ def most_replicas(at: Situation, demand: Demand) -> int:
     agreed = at.sized.table.replicas_for(max(earlier, both * demand.request_cost), at.capacity_factor)
     least = min((each.replicas for each in asked if each.at_seconds > disjoint), default=at.target.replicas)
     return min(step, max(grown(least, law), agreed + at.target.stuck))
+
+
+def most_at_once(at: Situation) -> int:
+    """The largest size of one step: from the smallest that it had at the ticks of this step."""
+    begun = at.tick.clock_seconds - at.config.witnesses.step_share * at.tick.interval_seconds
+    sizes = [each.replicas for each in at.memory.asked if each.at_seconds > begun]
+    return grown(min(sizes, default=at.target.replicas), at.config.witnesses)
 
 
 def grown(replicas: int, law: WitnessConfig) -> int:

@@ -26,7 +26,7 @@ from firsttoken_operator.families.promql import (
     told_apart,
     windowed,
 )
-from firsttoken_operator.families.signals import BY_BOUND, OUTCOME, PART, SIGNAL, Arrivals, Signal, TokenPart
+from firsttoken_operator.families.signals import ARRIVING, BY_BOUND, OUTCOME, PART, SIGNAL, Arrivals, Signal, TokenPart
 
 
 class Metric(StrEnum):
@@ -153,6 +153,16 @@ class MetricFamily:
         split = ([s for s in signals if s not in BY_BOUND], [s for s in signals if s in BY_BOUND])
         asked = (told_apart(SIGNAL, ((signal, _templates(self)[signal]) for signal in part)) for part in split if part)
         return tuple(windowed(text, window_seconds, recent_seconds) for text in asked)
+
+    def arriving(self, window_seconds: float) -> str:
+        """The PromQL of requests a second that arrive, by pod, in the family's way; what is not told is left out."""
+        kept = ", ".join(filter(None, ("namespace, pod", self.model_label)))
+        terms = [(signal, _templates(self).get(signal, "")) for signal in ARRIVING[self.arrivals]]
+        # NB: where a server has several models, that of the most requests: one may call another.
+        by_pod = ((signal, f"max by (namespace, pod) (sum by ({kept}) ({term}))") for signal, term in terms if term)
+        # NB: of its own pods, because another family may publish some of the same series.
+        own = f"sum by (namespace, pod) ({told_apart(SIGNAL, by_pod)}) and on (namespace, pod) {self.told_by}"
+        return windowed(f"({own})", window_seconds, window_seconds)
 
 
 def gauge(metric: Metric, name: str) -> Series:

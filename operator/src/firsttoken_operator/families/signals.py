@@ -63,3 +63,11 @@ class Arrivals(StrEnum):
     STARTED = "counted as they come"
     FIRST_TOKENS = "first tokens and the growth of the queue"
     ENDED = "ended requests and the growth of queue and batch"
+
+
+ARRIVING = {
+    Arrivals.STARTED: (Signal.STARTED,),
+    Arrivals.FIRST_TOKENS: (Signal.FIRST_TOKENS, Signal.WAITING_SLOPE),
+    Arrivals.ENDED: (Signal.ENDED, Signal.WAITING_SLOPE, Signal.RUNNING_SLOPE),
+}
+"""Signals whose sum each way is."""

@@ -126,6 +126,11 @@ class Collector:
         self._symptoms: Mapping[PodKey, frozenset[str]] = {}
         self._symptoms_due_seconds = -math.inf
 
+    @property
+    def present(self) -> tuple[MetricFamily, ...]:
+        """Families that there were at the last observation."""
+        return tuple(family for family in self._families if family.name in self._present)
+
     async def read(self) -> SourceReading:
         """Ask everything that one tick needs. Never raises for a failing source."""
         joined = _Joined()

@@ -59,14 +59,33 @@ class GatewayCounter:
     name_label: str
     selector: Mapping[str, str] = field(default_factory=dict)
 
-    def query(self, window_seconds: float, recent_seconds: float) -> str:
-        """The PromQL of all parts, for all backends."""
+    @property
+    def _series(self) -> str:
         # NB: JSON and PromQL escape strings alike.
         matchers = [f'{self.name_label}!=""', *(f"{label}={json.dumps(v)}" for label, v in self.selector.items())]
-        series = f"{self.metric}{{{','.join(matchers)}}}"
-        by = f"by ({self.namespace_label}, {self.name_label})"
+        return f"{self.metric}{{{','.join(matchers)}}}"
+
+    @property
+    def _by(self) -> str:
+        return f"by ({self.namespace_label}, {self.name_label})"
+
+    @property
+    def _rate(self) -> str:
+        return f"sum {self._by} (max without ({DUPLICATES}) (rate({self._series}[WINDOW])))"
+
+    def arrivals(self, window_seconds: float) -> str:
+        """The PromQL of requests a second, for all backends."""
+        return windowed(self._rate, window_seconds, window_seconds)
+
+    def backend(self, labels: Mapping[str, str]) -> Backend:
+        """The Deployment that an element is about."""
+        return labels.get(self.namespace_label, ""), labels.get(self.name_label, "")
+
+    def query(self, window_seconds: float, recent_seconds: float) -> str:
+        """The PromQL of all parts, for all backends."""
+        series, by = self._series, self._by
         parts = {
-            Part.RATE: f"sum {by} (max without ({DUPLICATES}) (rate({series}[WINDOW])))",
+            Part.RATE: self._rate,
             Part.AGE: f"max {by} (min without ({DUPLICATES}) ({since_newest(series)}))",
             Part.START_AGE: f"min {by} ({since_newest(series, ' offset WINDOW')})",
             Part.SAMPLES: f"max {by} (count_over_time({series}[WINDOW]))",
@@ -98,8 +117,7 @@ async def ask(source: MetricsSource, counter: GatewayCounter | None, settings: M
         return GatewayReading(failure=TOO_MANY)
     backends: dict[Backend, dict[str, float]] = defaultdict(dict)
     for sample in answer.samples:
-        backend = (sample.labels.get(counter.namespace_label, ""), sample.labels.get(counter.name_label, ""))
-        backends[backend][sample.labels.get(PART, "")] = sample.value
+        backends[counter.backend(sample.labels)][sample.labels.get(PART, "")] = sample.value
     return GatewayReading(backends, partial=bool(answer.warnings), overflowing=answer.overflowing)
 
 

@@ -1,7 +1,8 @@
 """The loop: one tick for all resources, on a schedule. Observe, decide, act, tell; each part is somewhere else.
 
 A tick never overlaps with the next one: where it takes longer than its interval, the ticks that were missed are left
-out and the lag is a metric. What goes wrong with one resource stays with that resource.
+out and the lag is a metric. One comes early where the lookout saw arrivals that ask for more replicas. What goes wrong
+with one resource stays with that resource.
 
 An operator that stands by does all of this but act and tell, so that it can go on at once where the leader ends.
 """
@@ -10,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -30,6 +31,7 @@ from firsttoken_operator.run import sizing_store
 from firsttoken_operator.run.health import Heartbeats
 from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.isolation import Decided, decide_isolated
+from firsttoken_operator.run.lookout import Lookout
 from firsttoken_operator.run.measuring import Measuring
 from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.rendering import Rendered
@@ -41,6 +43,11 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
 """Interval of looks between two ticks whether this process leads by now."""
+LEAST_INTERVAL_SHARE = 1 / 3
+"""Share of the interval that is between two ticks in any case."""
+LEAST_REST = 2.0
+"""Multiple of the time that a tick took to be decided, after which the next one may begin early: so that early ticks
+take no more than half of a core where all of it is computing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class Parts:
     pools: PoolPublisher
     metrics: OperatorMetrics
     heartbeats: Heartbeats
+    lookout: Lookout
     rendered: Rendered | None
     leads: Callable[[], bool] = lambda: True
 
@@ -89,6 +97,8 @@ class Loop:
         self._memory = Memory()
         self._restoring = Restoring()
         self._ownerships: dict[str, Ownership] = {}
+        self._earliest_seconds = -math.inf
+        """Time before which no tick comes early."""
         self._led = False
         """True once this process has decided as the leader: from then on no other one of ours writes."""
 
@@ -105,18 +115,32 @@ class Loop:
                 logger.exception("the tick failed")
             interval = self._timing.tick_seconds
             missed = int((self._clock() - due) // interval)
-            due += (missed + 1) * interval
-            while (left := due - self._clock()) > 0 and not stop.is_set():
-                if self._parts.leads() and not led:
-                    due = self._clock()  # Taken over: what the last leader left is decided now.
-                    break
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), min(left, LOOK_SECONDS))
+            due = await self._next_due(due + (missed + 1) * interval, stop, led=led)
         await self._parts.writes.settle()
+
+    async def _next_due(self, due: float, stop: asyncio.Event, *, led: bool) -> float:
+        """Wait for the next tick, which is due then at the latest; the time at which it is."""
+        earliest = self._earliest_seconds
+        rising = self._parts.lookout.rising
+        while (now := self._clock()) < due and not stop.is_set():
+            if self._parts.leads() and not led:
+                return now  # Taken over: what the last leader left is decided now.
+            if rising.is_set() and now >= earliest:
+                self._parts.metrics.early_ticks.inc()
+                return now
+            wait = min(due - now, LOOK_SECONDS, *([earliest - now] if now < earliest else []))
+            waiting = [asyncio.ensure_future(stop.wait())]
+            waiting += [asyncio.ensure_future(rising.wait())] if now >= earliest else []
+            await asyncio.wait(waiting, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+            for each in waiting:
+                each.cancel()
+        return due
 
     async def tick(self, due_seconds: float) -> tuple[Decision, ...]:
         """One whole cycle; returns what was decided."""
         parts, leads = self._parts, self._parts.leads()
+        began = self._clock()
+        parts.lookout.begin()
         self._note_resources()
         answers = await parts.sizer.answers(
             list(parts.store.resources.values()),
@@ -139,7 +163,10 @@ class Loop:
         memory = parts.histories.seeded(memory, snapshot, parts.store)
         # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
         decided = await asyncio.to_thread(decide_isolated, snapshot, memory)
-        self._memory = decided.memory
+        self._memory, took_seconds = decided.memory, self._clock() - began
+        least_seconds = LEAST_INTERVAL_SHARE * self._timing.tick_seconds
+        self._earliest_seconds = began + max(least_seconds, LEAST_REST * took_seconds)
+        parts.lookout.expect(snapshot, decided.decisions, parts.store)
         self._note_decided(snapshot)
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))
         if leads:

@@ -11,7 +11,8 @@ from functools import partial
 
 from firsttoken_operator.api.convert import limit_of
 from firsttoken_operator.domain import Metrics, Missing, Reason
-from firsttoken_operator.observe import gateway
+from firsttoken_operator.observe import arriving, gateway
+from firsttoken_operator.observe.arriving import Arriving
 from firsttoken_operator.observe.collect import Collector, SourceReading, unavailable
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.measure import measure, nothing
@@ -69,9 +70,16 @@ class Measuring:
             )
             for name, source in self._sources.items()
         }
+        self._answering: set[str] = set()
+        """Sources that said something at the last tick: no other one is asked between two of them."""
         self._readers = {
             name: SourceReader(partial(self._read, name), _is_answer, time.monotonic) for name in self._sources
         }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sources."""
+        return tuple(self._sources)
 
     def outcomes(self) -> dict[tuple[str, str], int]:
         """Queries so far by source and outcome."""
@@ -87,6 +95,7 @@ class Measuring:
     async def metrics(self, store: Store, wall_seconds: float) -> Mapping[str, Metrics]:
         """Live metrics by uid of the resource, of those whose target exists. Never raises for a failing source."""
         readings = await read_all(self._readers)
+        self._answering = {name for name, found in readings.items() if not isinstance(found, NoReading)}
         measured: dict[str, Metrics] = {}
         for stored in store.resources.values():
             if stored.parsed is None:
@@ -122,6 +131,13 @@ class Measuring:
     async def _read(self, name: str) -> Reading:
         asked = gateway.ask(self._sources[name], self._counters[name], self._settings)
         return await asyncio.gather(self._collectors[name].read(), asked)
+
+    async def arriving(self, name: str) -> Arriving:
+        """Ask one source what arrives now, if it answered last; of any other nothing does."""
+        if name not in self._answering:
+            return Arriving()
+        counter, window = self._counters[name], self._settings.window_seconds
+        return await arriving.ask(self._sources[name], self._collectors[name].present, counter, window)
 
     def _unread(self, name: str) -> Reading:
         """Stand in for a source that was not asked, or has not answered."""

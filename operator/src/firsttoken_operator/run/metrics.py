@@ -61,6 +61,7 @@ class OperatorMetrics:
         self.writes_paused = gauge("writes_paused", "1 while the switch keeps everything from being written", ())
         self.clock_ahead = gauge("clock_ahead_seconds", "How far the API server's clock is ahead of this machine's", ())
         self.last_tick = gauge("last_tick_timestamp_seconds", "When a tick of this process completed last", ())
+        self.early_ticks = self._counter("early_ticks", "Ticks before they were due, for arrivals that rose", ())
         self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
         self.decisions = self._counter("decisions", "Decisions taken", ("outcome", "reason"))
         self.queries = self._counter("source_queries", "Queries to a metric source", ("source", "outcome"))

@@ -39,6 +39,7 @@ from firsttoken_operator.run.election import REQUEST_SECONDS, Elector
 from firsttoken_operator.run.health import HealthServer, Heartbeats
 from firsttoken_operator.run.history import Histories
 from firsttoken_operator.run.kopf_watches import KopfWatches
+from firsttoken_operator.run.lookout import Lookout
 from firsttoken_operator.run.loop import Loop, Parts
 from firsttoken_operator.run.measuring import Measuring, source_configs
 from firsttoken_operator.run.metrics import OperatorMetrics
@@ -149,10 +150,12 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
         monitor_labels=settings.pod_monitor_labels,
         scrape_interval_seconds=timing.scrape_interval_seconds,
     )
+    measuring = Measuring(settings)
     return Parts(
         store=Store(),
         writes=writes,
-        measuring=Measuring(settings),
+        measuring=measuring,
+        lookout=Lookout(measuring.names, measuring.arriving, timing.tick_seconds),
         histories=Histories(source_configs(settings), timing),
         sizer=Sizer(),
         writer=ScaleWriter(cluster, writes),
@@ -213,6 +216,7 @@ async def _run(
 
     ticking = asyncio.create_task(tick_when_synced(), name="loop")
     beside = [asyncio.create_task(sync.resync_forever(), name="resync")]
+    beside.append(asyncio.create_task(parts.lookout.run(parts.leads), name="lookout"))
     beside += [asyncio.create_task(r.run(), name=f"watch of {r.kind.plural}") for r in reflectors]
     beside.append(asyncio.create_task(kept.run(), name="watch of our kinds"))
     if rights is not None:

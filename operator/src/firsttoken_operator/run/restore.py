@@ -98,7 +98,7 @@ class Restoring:
     def seeded(self, memory: Memory, snapshot: FleetSnapshot, store: Store, epoch_seconds: float) -> Memory:
         """The memory with which to decide this snapshot: what is restored now, and the rest as it was."""
         clock_seconds = memory.advance(snapshot.now_seconds, snapshot.tick_seconds, self._config.memory)
-        tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds)
+        tick = Tick(clock_seconds, snapshot.tick_seconds, epoch_seconds, snapshot.tick_seconds)
         present = {resource.uid for resource in snapshot.resources}
         self._done &= present
         self._first = {uid: status for uid, status in self._first.items() if uid in present}
