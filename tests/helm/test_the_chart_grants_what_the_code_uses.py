@@ -80,6 +80,19 @@ def test_the_rights_are_a_closed_list() -> None:
     assert rights(roles, "Role") == OWN
 
 
+def test_choosing_the_pods_that_end_adds_one_right_and_needs_the_policy_that_confines_it() -> None:
+    chosen = render("scale.chooseVictims=true")
+    policies = {policy["metadata"]["name"] for policy in of_kind(chosen, "ValidatingAdmissionPolicy")}
+    done = run_helm(
+        "template", "x", CHART, "--set", "scale.chooseVictims=true", "--set", "admissionPolicy.enabled=false"
+    )
+
+    assert rights(bound_roles(chosen)) == ALWAYS | {("", "pods", "patch")}
+    assert f"{NAMESPACE}.firsttoken-victims" in policies
+    assert done.returncode != 0
+    assert "scale.chooseVictims: true needs admissionPolicy.enabled" in done.stderr
+
+
 def test_without_rendering_only_events_leases_and_sizings_can_be_created() -> None:
     granted, own = rights(bound_roles(render())), rights(bound_roles(render()), "Role")
 

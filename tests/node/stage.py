@@ -7,20 +7,22 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
+from firsttoken_operator.observe.projections import DELETION_COST
 from tests.helm.chart import CHART, NAMESPACE, run_helm
 from tools.cluster import wait_until
 from tools.image.build import REPOSITORY, Image
 from tools.node.node import PROMETHEUS, Node
 from tools.node.oci import derive
 
+Seen = TypeVar("Seen")
 MANIFESTS = Path(__file__).with_name("manifests")
 FLEET = "call-center"
 NAME = "support-rag"
@@ -37,6 +39,7 @@ VALUES = {
     "image": {"pullPolicy": "Never"},
     "tickSeconds": TICK_SECONDS,
     "scrapeIntervalSeconds": 5,
+    "scale": {"chooseVictims": True},
     "render": {"enabled": True, "allowed": {"images": ["localhost/"]}},
 }
 
@@ -117,21 +120,27 @@ class Stage:
         return {"answered": 0, "failed": 0} | (json.loads(lines[-1]) if lines else {})
 
     @contextmanager
-    def watching_asked(self) -> Iterator[list[int]]:
-        """Replicas that the Deployment asks for, looked at every second for as long as the block runs."""
-        seen, over = [self.asked], threading.Event()
+    def watching(self, look: Callable[[], Seen]) -> Iterator[list[Seen]]:
+        """Everything that a look sees, every second for as long as the block runs."""
+        seen, over = [look()], threading.Event()
 
-        def look() -> None:
+        def watch() -> None:
             while not over.wait(1):
-                seen.append(self.asked)
+                seen.append(look())
 
-        thread = threading.Thread(target=look)
+        thread = threading.Thread(target=watch)
         thread.start()
         try:
             yield seen
         finally:
             over.set()
             thread.join()
+
+    def ending(self) -> dict[str, str]:
+        """Deletion cost of each pod that ends, by name; empty: it has none."""
+        pods = self.list("pod", FLEET, f"app.kubernetes.io/name={NAME}")
+        metadata = [pod["metadata"] for pod in pods if "deletionTimestamp" in pod["metadata"]]
+        return {each["name"]: each.get("annotations", {}).get(DELETION_COST, "") for each in metadata}
 
     def events(self) -> set[str]:
         """Reasons of the fleet's Events."""

@@ -91,7 +91,7 @@ def test_a_frozen_leader_is_followed_and_restarted(stage: Stage) -> None:
 
 def test_an_upgrade_and_a_rollback_under_load_take_no_pod(stage: Stage) -> None:
     before, sent = stage.asked, stage.requests()
-    with stage.watching_asked() as asked:
+    with stage.watching(lambda: stage.asked) as asked:
         stage.install(NEXT_VERSION, logLevel="DEBUG")
         upgraded = set(stage.operators())
         stage.node.helm("rollback", RELEASE, "1", "--namespace", NAMESPACE)
@@ -112,12 +112,20 @@ def test_an_upgrade_and_a_rollback_under_load_take_no_pod(stage: Stage) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_pods_go_when_the_traffic_does(stage: Stage) -> None:
+def test_pods_go_when_the_traffic_does_and_no_request_is_lost(stage: Stage) -> None:
     raise_minimum(stage, 2)
     stage.requests_per_second(2)
-    stage.waits_for("two pods are left", lambda: stage.asked == 2 == stage.ready, 540)
+    with stage.watching(stage.ending) as seen:
+        stage.waits_for("two pods are left", lambda: stage.asked == 2 == stage.ready, 540)
+        stage.waits_for("no pod is ending", lambda: not stage.ending(), 60)
+    ended = {name: cost for look in seen for name, cost in look.items()}
+    sent = stage.requests()
 
     assert "ScaledDown" in stage.events()
+    assert ended
+    assert all(cost.startswith("-") for cost in ended.values()), ended
+    assert sent["answered"] > 0
+    assert sent["failed"] == 0, sent
     assert_measured_throughout(stage)
 
 

@@ -55,7 +55,9 @@ FACTS = {
 }
 """Reasons that each package beside `decide` and `domain` may name, by why naming them decides nothing."""
 
-CONCLUSIONS = {"Admission", "Decision", "ForeignWrite", "Judgement", "Owned", "Proposal", "Unscalable", "Waiting"}
+CONCLUSIONS = {
+    "Admission", "CostChange", "Decision", "ForeignWrite", "Judgement", "Owned", "Proposal", "Unscalable", "Waiting",
+}  # fmt: skip
 """Values that only a decision makes."""
 
 JUDGED = {"conflict", "sized", "policy", "stuck", "guest_of"}

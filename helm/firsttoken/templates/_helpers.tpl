@@ -139,6 +139,7 @@ logLevel: {{ .Values.logLevel }}
 sizingStore: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-sizings
 writesSwitch: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-writes
 clusterScoped: {{ .Values.rbac.clusterScoped }}
+chooseVictims: {{ .Values.scale.chooseVictims }}
 render: {{ .Values.render.enabled }}
 renderNamespaces:
   {{- toYaml .Values.render.namespaces | nindent 2 }}
@@ -165,7 +166,7 @@ leaseName: {{ include "firsttoken.fullname" . }}
   verbs: [get, patch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch]
+  verbs: [list, watch{{ if .Values.scale.chooseVictims }}, patch{{ end }}]
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list, watch]

@@ -411,6 +411,14 @@ def test_a_number_of_another_generation_or_of_another_size_is_a_change() -> None
             resource(TargetMissing(Reason.TARGET_NOT_FOUND, "Deployment nim not found"), lost()),
             "Ready", ("False", "TargetNotFound"), id="no target",
         ),
+        # Its table has answers of 1.9 s.
+        pytest.param(
+            resource(target(5, grace_seconds=1.0), metrics(1)),
+            "ScalingActive", ("True", "GraceTooShort"), id="answers are cut short",
+        ),
+        pytest.param(
+            resource(target(5, grace_seconds=30.0), metrics(1)), "ScalingActive", ("True", "Active"), id="time to end"
+        ),
         pytest.param(
             resource(target(5), metrics(1), conflict="HPA x"), "ScalingActive", ("False", "Conflict"), id="conflict"
         ),

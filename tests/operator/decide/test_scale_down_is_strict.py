@@ -148,7 +148,11 @@ def test_a_bucket_that_straddles_the_sla_is_no_doubt_when_the_mean_is_as_predict
 
 @pytest.mark.parametrize(
     ("pods", "reason"),
-    [({"rollout": True}, Reason.ROLLOUT), ({"ready": 39, "starting": 1}, Reason.PODS_STARTING)],
+    [
+        ({"rollout": True}, Reason.ROLLOUT),
+        ({"ready": 39, "starting": 1}, Reason.PODS_STARTING),
+        ({"terminating": 2, "draining": 1}, Reason.PODS_DRAINING),
+    ],
 )
 def test_a_fleet_in_motion_is_left_alone(pods: dict[str, object], reason: Reason) -> None:
     fleet = settled()

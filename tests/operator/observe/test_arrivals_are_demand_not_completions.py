@@ -82,3 +82,9 @@ def test_the_kv_cache_of_the_fullest_pod_counts() -> None:
 
     assert value(metrics.kv_percent) == pytest.approx(93.0)
     assert coverage(metrics.kv_percent) == pytest.approx(2 / 3)
+
+
+def test_requests_under_way_are_told_of_each_pod_that_tells_them() -> None:
+    found = measured(reading(sample(running=3.0, waiting=2.0), sample(running=None), sample(running=0.0), None))
+
+    assert found.under_way == {"p0": 5.0, "p2": 0.0}

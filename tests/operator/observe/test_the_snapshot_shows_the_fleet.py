@@ -21,6 +21,7 @@ from firsttoken_operator.domain import (
     Unsized,
 )
 from firsttoken_operator.observe.measure import nothing
+from firsttoken_operator.observe.projections import DELETION_COST, OWN_DELETION_COST
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
@@ -79,6 +80,42 @@ def test_pods_are_counted_by_what_they_can_do() -> None:
     assert (found.ready, found.starting, found.stuck, found.terminating) == (2, 1, 2, 1)
     assert (found.unschedulable, found.failing, found.unplaced) == (1, 1, 1)
     assert (found.uid, found.replicas, found.gpus_per_replica) == ("uid-nim", 3, 1)
+
+
+def test_a_pod_that_ends_may_answer_until_its_grace_period_is_over() -> None:
+    leaving = ("Pod", pod("leaving", ready=10, deletionTimestamp=at(130)))
+
+    assert target(leaving, seconds=100).draining == 1
+    assert (target(leaving, seconds=131).draining, target(leaving, seconds=131).terminating) == (0, 1)
+
+
+@pytest.mark.parametrize(("declared", "seconds"), [({}, 30), ({"terminationGracePeriodSeconds": 600}, 600)])
+def test_the_grace_period_is_that_of_the_pods_to_come(declared: dict[str, int], seconds: float) -> None:
+    body = deployment()
+    body["spec"]["template"]["spec"] |= declared
+
+    assert target(("Deployment", body)).grace_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cost", "is_ours"),
+    [
+        ({}, None, False),
+        ({DELETION_COST: "-2", OWN_DELETION_COST: "-2"}, -2, True),
+        ({DELETION_COST: "100"}, 100, False),
+        ({DELETION_COST: "100", OWN_DELETION_COST: "-2"}, 100, False),
+        ({DELETION_COST: "cheap"}, None, False),
+        ({DELETION_COST: "99999999999"}, None, False),
+        ({OWN_DELETION_COST: "-2"}, None, False),
+    ],
+)
+def test_a_deletion_cost_is_read_as_kubernetes_does(
+    annotations: dict[str, str], cost: int | None, is_ours: bool
+) -> None:
+    store = cluster(("Pod", pod("a", ready=10, annotations=annotations)))
+    (found,) = store.replica_pods("uid-nim")
+
+    assert (found.name, found.ready, found.deletion_cost, found.is_ours) == ("a", True, cost, is_ours)
 
 
 def test_a_pod_that_takes_longer_than_its_deployment_ever_did_is_stuck() -> None:

@@ -17,9 +17,14 @@ def stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def serve(app: web.Application, host: str, port: int, port_file: Path | None) -> tuple[web.AppRunner, int]:
-    """Listen (port 0: any free one), write the port where asked, and return the runner to clean up and the port."""
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+async def serve(
+    app: web.Application, host: str, port: int, port_file: Path | None, shutdown_timeout_seconds: float = 1.0
+) -> tuple[web.AppRunner, int]:
+    """Listen (port 0: any free one), write the port where asked, and return the runner to clean up and the port.
+
+    The clean-up takes no more requests, and gives those under way `shutdown_timeout_seconds`.
+    """
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=shutdown_timeout_seconds)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()
     bound: int = runner.addresses[0][1]

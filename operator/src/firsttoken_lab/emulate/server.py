@@ -140,11 +140,16 @@ class EmulatedServer:
 
 
 async def run_server(
-    server: EmulatedServer, host: str, port: int, port_file: Path | None, seconds: float | None
+    server: EmulatedServer,
+    host: str,
+    port: int,
+    port_file: Path | None,
+    seconds: float | None,
+    shutdown_timeout_seconds: float = 1.0,
 ) -> None:
-    """Serve for so many seconds; None: until SIGINT or SIGTERM."""
+    """Serve for so many seconds; None: until SIGINT or SIGTERM. Requests under way then have a last time-out."""
     stop = stop_on_signals()
-    runner, bound = await serve(server.application(), host, port, port_file)
+    runner, bound = await serve(server.application(), host, port, port_file, shutdown_timeout_seconds)
     print(f"emulated {server.spec.model_name} on http://{host}:{bound}/v1", flush=True)
     try:
         with contextlib.suppress(TimeoutError):

@@ -43,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one (default: 0)")
     parser.add_argument("--port-file", type=local_file, help="write the port that was bound into this file")
     parser.add_argument("--seconds", type=_positive, help="end after this long (fleet: default 300; server: never)")
+    parser.add_argument(
+        "--shutdown-timeout", type=_rate, default=1.0, help="seconds for requests under way at the end (default: 1)"
+    )
     parser.add_argument("--max-prefill-tokens", type=int, help="prompt tokens an engine computes in one step")
 
     fleet = parser.add_argument_group("fleet", "engines for the ready pods of a Deployment, and the traffic to them")
@@ -129,7 +132,7 @@ def _run_server(args: argparse.Namespace, question: SizingRequest, spec: Replica
 
     async def served() -> Lateness:
         server = EmulatedServer(spec, max(1, round(question.workload.output_tokens)))
-        await run_server(server, args.host, args.port, args.port_file, args.seconds)
+        await run_server(server, args.host, args.port, args.port_file, args.seconds, args.shutdown_timeout)
         return server.lateness
 
     return _verdict(asyncio.run(served()))

@@ -29,6 +29,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "Steady": _MEASURED,
         "Stabilizing": f"{_WAIT} every signal has allowed them for a full window (scaleDownStabilizationSeconds)",
         "PodsStarting": f"{_WAIT} the pods that start are ready",
+        "PodsDraining": f"{_WAIT} the pods that end have answered, or their grace period is over",
         "Rollout": f"{_WAIT} the rollout is finished or undone",
         "ReadinessLost": f"{_WAIT} its pods, or the nodes of its pool, are ready again: half an hour at most",
         "KVPressure": "less in the KV caches (keys and values of the tokens so far), or replicas with more memory",

@@ -1,9 +1,9 @@
 """The decision: pure, the same for operator, replay and tests. No clock, no randomness, no I/O.
 
 `decide` = `propose` (one resource by itself) -> `arbitrate` (one pool, one transaction) -> `explain`. Before it
-`judge_facts` says what follows from the facts of each resource, and `judge_owners` whose the replicas
-are; after it `admit` says which deployments are rendered, and `judge` what the conditions say. Other packages import
-from here only.
+`judge_facts` says what follows from the facts of each resource, and `judge_owners` whose the replicas are; after it
+`admit` says which deployments are rendered, `cost_changes` which pods end, and `judge` what the conditions say. Other
+packages import from here only.
 """
 
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership,
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.recommendation import recommended
 from firsttoken_operator.decide.sentences import metrics_announcement
+from firsttoken_operator.decide.victims import cost_changes
 from firsttoken_operator.decide.zero import SLEEPING
 from firsttoken_operator.domain import Decision, FleetSnapshot, Tick
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig, Memory
@@ -44,6 +45,7 @@ __all__ = [
     "calibration_state",
     "charged_gpus",
     "charged_together",
+    "cost_changes",
     "decide",
     "declared_bounds",
     "initial_replicas",

@@ -25,7 +25,7 @@ from firsttoken_operator.domain import (
 )
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from firsttoken_sizing.request import Infeasible
-from firsttoken_sizing.workload import Sla
+from firsttoken_sizing.workload import Percentile, Sla
 
 LIMITS = POOL_LIMITS | {
     Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
@@ -213,7 +213,21 @@ def _scaling_active(resource: ResourceSnapshot, decision: Decision, unscaled: Fa
     if unscaled is not None:
         change = f"{decision.from_replicas} -> {decision.to_replicas} replicas"
         return False, unscaled.reason, f"{change} not written, tried again ever later: {unscaled.message}"
+    if cut := _cut_short(resource.target, resource.sized):
+        return True, Reason.GRACE_TOO_SHORT, f"replicas follow the load; {cut}"
     return True, Reason.ACTIVE, "replicas follow the load"
+
+
+def _cut_short(target: Target, sized: Sized) -> str:
+    """Tell of answers that a scale-down breaks off, because they take longer than a pod has to end; empty: of none."""
+    answer = sized.table.at(sized.table.capacity_requests_per_second).end_to_end
+    milliseconds = answer.at(Percentile.P99) or answer.mean
+    if target.grace_seconds is None or milliseconds is None or milliseconds <= 1000 * target.grace_seconds:
+        return ""
+    return (
+        f"an answer takes up to {milliseconds / 1000:.0f} s, and a pod that ends is killed after "
+        f"{target.grace_seconds:.0f} s: raise terminationGracePeriodSeconds, and the server's own limit"
+    )
 
 
 def _scaling_limited(resource: ResourceSnapshot, decision: Decision) -> Said:

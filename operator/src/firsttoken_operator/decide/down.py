@@ -84,6 +84,12 @@ def pods_starting(step: Reduction) -> Reason | None:
     return Reason.PODS_STARTING if step.case.target.starting else None
 
 
+def pods_draining(step: Reduction) -> Reason | None:
+    """Pods that end and still answer: the next step waits for the last one to have lost no request."""
+    # NB: those whose grace is over (a node that is gone) do not block.
+    return Reason.PODS_DRAINING if step.case.target.draining else None
+
+
 def readiness_lost(step: Reduction) -> Reason | None:
     """Many pods, or nodes of the pool, that were ready and are not any more."""
     # NB: their load is missing where it is counted, and comes back with them.
@@ -187,7 +193,7 @@ def prediction_above_sla(step: Reduction) -> Reason | None:
 
 DownRule = Callable[[Reduction], Reason | None]
 
-PACE: tuple[DownRule, ...] = (change_not_measured,)
+PACE: tuple[DownRule, ...] = (change_not_measured, pods_draining)
 """Asked where the user lowered `maxReplicas` below the present size: whatever the metrics say, one step at a time."""
 
 PRECONDITIONS: tuple[DownRule, ...] = (
@@ -197,6 +203,7 @@ PRECONDITIONS: tuple[DownRule, ...] = (
     change_not_measured,
     rollout_running,
     pods_starting,
+    pods_draining,
     readiness_lost,
     signals_contradict,
     idleness_unproven,

@@ -12,6 +12,7 @@ from firsttoken_operator.domain.measurement import (
     health_of,
     measured,
 )
+from firsttoken_operator.domain.pods import CostChange, ReplicaPod
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.snapshot import (
     Claims,
@@ -39,6 +40,7 @@ __all__ = [
     "UNKNOWN_TIME_TO_READY_SECONDS",
     "Claims",
     "ConditionType",
+    "CostChange",
     "Decision",
     "FailedWrite",
     "FleetSnapshot",
@@ -54,6 +56,7 @@ __all__ = [
     "PoolSnapshot",
     "Prediction",
     "Reason",
+    "ReplicaPod",
     "ResourceSnapshot",
     "ScaleDown",
     "ScalingMode",

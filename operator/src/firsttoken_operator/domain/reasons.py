@@ -22,6 +22,7 @@ class Reason(StrEnum):
     # Why nothing was lowered
     STABILIZING = "Stabilizing"
     PODS_STARTING = "PodsStarting"
+    PODS_DRAINING = "PodsDraining"
     ROLLOUT = "Rollout"
     READINESS_LOST = "ReadinessLost"
     KV_PRESSURE = "KVPressure"
@@ -92,6 +93,7 @@ class Reason(StrEnum):
     MODEL_DOES_NOT_FIT = "ModelDoesNotFit"
     # Target and scaling (conditions ScalingActive, ScalingLimited, CapacityAvailable, SLAMet, Calibrated, Ready)
     ACTIVE = "Active"
+    GRACE_TOO_SHORT = "GraceTooShort"
     ADVISORY = "Advisory"
     PAUSED = "Paused"
     CONFLICT = "Conflict"

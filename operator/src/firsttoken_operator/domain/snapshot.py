@@ -77,7 +77,8 @@ class Target:
     """The scaled object and the pods in its live owner chain.
 
     `replicas` is `spec.replicas` of the target. Pods: `ready`, `starting` (created, not yet Ready) and `stuck` (for too
-    long, as `decide` judges) add up to the live ones; `terminating` still hold their GPUs.
+    long, as `decide` judges) add up to the live ones; `terminating` still hold their GPUs, and `draining` of them may
+    still answer: their grace period is not over.
     `unschedulable`, `failing` (image pull, crash loop) and `unplaced` (no node has them yet) are parts of
     `starting + stuck`.
     """
@@ -90,6 +91,7 @@ class Target:
     starting: int = 0
     stuck: int = 0
     terminating: int = 0
+    draining: int = 0
     unschedulable: int = 0
     failing: int = 0
     unplaced: int = 0
@@ -109,6 +111,8 @@ class Target:
     """99th percentile of its own starts; None: none was seen yet."""
     startup_timeout_seconds: float | None = None
     """Time that a replica may take before the kubelet restarts it; None: it is not declared."""
+    grace_seconds: float | None = None
+    """Time that a pod which ends has for the requests under way; None: not known."""
 
     @property
     def held(self) -> int:
@@ -243,6 +247,8 @@ class Metrics:
     shortcomings: tuple[Shortcoming, ...] = ()
     awaited: bool = False
     """The source has not answered yet at this tick, as it did at the last one: what this says counts for nothing."""
+    under_way: Mapping[str, float] = field(default_factory=dict)
+    """Requests that run or wait, by name of the pod; a pod of which that is not known is absent."""
 
     def lacks(self, reason: Reason) -> Shortcoming | None:
         """Find the shortcoming of this reason, if there is one."""

@@ -6,6 +6,7 @@ pods comes through as a lower bound with coverage < 1: it may raise replicas and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Metrics, Missing, Reason, Value
@@ -87,6 +88,7 @@ def measure(
         overdue=any(pod.overdue for pod in seen if pod.required),
         family=families_of(current),
         shortcomings=tuple(shortcomings(current, layout, reading, limit)),
+        under_way=_under_way(current),
     )
 
 
@@ -96,6 +98,13 @@ def nothing(why: Missing, window_seconds: float, health: Reason = Reason.MISSING
         health=health, detail=f"{why.reason}: {why.detail}", arrivals=why, first_tokens=why, waiting=why, running=why,
         error_share=why, kv_percent=why, ttft=None, window_seconds=window_seconds, input_tokens=why, output_tokens=why,
     )  # fmt: skip
+
+
+def _under_way(current: Sequence[SeenPod]) -> dict[str, float]:
+    """Requests that run or wait, by pod: of those that tell what runs."""
+    values = ((pod.pod.name, pod.sample.values) for pod in current)
+    told = ((name, said.get(Signal.RUNNING, math.nan) + said.get(Signal.WAITING, 0.0)) for name, said in values)
+    return {name: requests for name, requests in told if requests >= 0}
 
 
 def _proven_idle(seen: Sequence[SeenPod]) -> bool:

@@ -21,6 +21,10 @@ OWN_MANAGERS = "firsttoken"
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+OWN_DELETION_COST = "firsttoken.dev/deletion-cost"
+"""Annotation that says the same as `DELETION_COST` where this operator has set that one."""
+
 FAILING_REASONS = frozenset(
     {
         "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError",
@@ -30,6 +34,8 @@ FAILING_REASONS = frozenset(
 """Reasons of a container that waits and will not start by waiting."""
 
 
+DEFAULT_GRACE_SECONDS = 30.0
+"""Kubernetes' own `terminationGracePeriodSeconds`."""
 MOST_REFUSED_CHARACTERS = 400
 """Characters that are kept of the reason why pods are refused."""
 
@@ -59,6 +65,11 @@ class PodView:
 
     NB: exact from Kubernetes 1.29 on; before, there is no time of the sandbox and the scheduling stands for it, so that
     volumes that are slow to mount look like a pull. None: no container has begun, or one began anew."""
+    ends_seconds: float | None = None
+    """Time at which the grace period of a pod that ends is over; None: it does not end."""
+    deletion_cost: int | None = None
+    """See `domain.ReplicaPod`, as the next one."""
+    has_own_cost: bool = False
 
     @property
     def ready(self) -> bool:
@@ -84,6 +95,8 @@ class DeploymentView:
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
     refused: str = ""
     """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
+    grace_seconds: float = DEFAULT_GRACE_SECONDS
+    """Time from the request that a pod ends to its being killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +129,7 @@ class AutoscalerView:
 def project_pod(body: Body) -> PodView:
     """A pod; one that is not owned by a controller has an empty `owner_uid`."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    conditions = _conditions(status)
+    conditions, annotations = _conditions(status), metadata.get("annotations") or {}
     scheduled = conditions.get("PodScheduled") or {}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     waiting = [((entry.get("state") or {}).get("waiting") or {}).get("reason", "") for entry in containers]
@@ -136,6 +149,10 @@ def project_pod(body: Body) -> PodView:
         restarts=sum(count(entry.get("restartCount")) for entry in containers),
         lost_seconds=_lost_since(conditions.get("Ready") or {}, _true_since(conditions.get("Initialized") or {})),
         pulling_seconds=_pulling_seconds(status, conditions),
+        # NB: Kubernetes adds the grace period to the time of the deletion.
+        ends_seconds=epoch_seconds(metadata.get("deletionTimestamp")),
+        deletion_cost=_deletion_cost(annotations),
+        has_own_cost=annotations.get(OWN_DELETION_COST, "") == annotations.get(DELETION_COST),
     )
 
 
@@ -167,6 +184,7 @@ def project_deployment(body: Body) -> DeploymentView:
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
         replicas_writer=_replicas_writer(metadata),
         refused=_refused(status),
+        grace_seconds=_grace_seconds(template.get("spec") or {}),
     )
 
 
@@ -199,12 +217,24 @@ def project_autoscaler(body: Body) -> AutoscalerView:
     )
 
 
+def _grace_seconds(pod_spec: Body) -> float:
+    declared = pod_spec.get("terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_SECONDS if declared is None else float(count(declared))
+
+
 def _refused(status: Body) -> str:
     """Read what the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
     failure = _conditions(status).get("ReplicaFailure") or {}
     if failure.get("status") != "True":
         return ""
     return str(failure.get("message") or failure.get("reason"))[:MOST_REFUSED_CHARACTERS]
+
+
+def _deletion_cost(annotations: Mapping[str, Any]) -> int | None:
+    """The cost as the ReplicaSet controller reads it: what is no int32 counts as none."""
+    text = str(annotations.get(DELETION_COST, ""))
+    cost = int(text) if re.fullmatch(r"-?(0|[1-9][0-9]{0,9})", text) else None
+    return cost if cost is not None and -(2**31) <= cost < 2**31 else None
 
 
 def _conditions(status: Body) -> dict[Any, Body]:

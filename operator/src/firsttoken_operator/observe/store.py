@@ -15,6 +15,7 @@ from typing import TypeVar
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.domain import ReplicaPod
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.projections import (
     AutoscalerView,
@@ -116,6 +117,14 @@ class Store:
                 pod.terminating,
             )
             for pod in self.pods_of(deployment_uid)
+        )
+
+    def replica_pods(self, deployment_uid: str) -> tuple[ReplicaPod, ...]:
+        """List the pods of a Deployment that are not ending."""
+        return tuple(
+            ReplicaPod(pod.uid, pod.name, pod.ready, pod.created_seconds, pod.deletion_cost, pod.has_own_cost)
+            for pod in self.pods_of(deployment_uid)
+            if not pod.terminating
         )
 
     def time_to_ready(self, deployment_uid: str) -> TimeToReady | None:

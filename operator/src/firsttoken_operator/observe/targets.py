@@ -32,6 +32,7 @@ def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: floa
         ready=sum(pod.ready for pod in pods),
         starting=len(waiting),
         terminating=sum(pod.terminating for pod in pods),
+        draining=sum(pod.ends_seconds is not None and pod.ends_seconds > wall_seconds for pod in pods),
         unschedulable=sum(pod.unschedulable for pod in waiting),
         failing=sum(bool(pod.failing) for pod in waiting),
         unplaced=sum(not pod.node for pod in waiting),
@@ -43,6 +44,7 @@ def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: floa
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
         p99_start_seconds=known.p99_seconds if known else None,
         startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
+        grace_seconds=view.grace_seconds,
     )
 
 

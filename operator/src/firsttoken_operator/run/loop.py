@@ -38,6 +38,7 @@ from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.restore import Restoring
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
+from firsttoken_operator.run.victims import Victims
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,10 @@ take no more than half of a core where all of it is computing."""
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parts that the loop drives. `rendered` is None where nothing is; `leads`: whether this process may write."""
+    """Parts that the loop drives. `leads`: whether this process may write.
+
+    `rendered` is None where nothing is, `victims` where Kubernetes chooses the pods that end.
+    """
 
     store: Store
     writes: WriteQueue
@@ -67,6 +71,7 @@ class Parts:
     heartbeats: Heartbeats
     lookout: Lookout
     rendered: Rendered | None
+    victims: Victims | None = None
     leads: Callable[[], bool] = lambda: True
 
 
@@ -236,6 +241,8 @@ class Loop:
     async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick) -> None:
         """Everything that follows from one decision. Never raises: no resource may hold up another."""
         try:
+            if self._parts.victims is not None:
+                await self._parts.victims.prepare(decision, resource, self._parts.store)
             result = await self._parts.writer.execute(decision, resource, self._note_attempt)
             if decision.changes:
                 self._log(decision, result)

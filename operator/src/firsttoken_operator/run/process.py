@@ -51,6 +51,7 @@ from firsttoken_operator.run.sizer import Sizer
 from firsttoken_operator.run.sizing_store import SAVE_TICKS, SizingStore
 from firsttoken_operator.run.switch import WriteSwitch
 from firsttoken_operator.run.sync import CacheSync
+from firsttoken_operator.run.victims import Victims
 from firsttoken_operator.run.watches import WATCHED, Watched, missing_definitions
 
 logger = logging.getLogger(__name__)
@@ -165,6 +166,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
         metrics=OperatorMetrics(),
         heartbeats=Heartbeats(timing.tick_seconds, time.monotonic()),
         rendered=rendered if settings.render else None,
+        victims=Victims(cluster, writes) if settings.choose_victims else None,
         leads=leads,
     )
 

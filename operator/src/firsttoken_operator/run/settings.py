@@ -167,6 +167,8 @@ class Settings(_Section):
     """Rendering of `spec.runtime` into Deployments, Services and PodMonitors (needs the rights for it)."""
     render_namespaces: tuple[str, ...] = ()
     """Namespaces with rights to render; empty: all that are watched."""
+    choose_victims: bool = False
+    """Deletion costs on the pods that a scale-down is to end (needs the right to patch pods)."""
     writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
     """Namespace and name of the ConfigMap that stops all writes; empty: there is none."""
     sizing_store: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")

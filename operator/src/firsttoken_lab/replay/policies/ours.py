@@ -67,8 +67,9 @@ class Ours:
         start_seconds = ready_seconds(view.time_to_ready_seconds)
         target = Target(
             uid=_UID, kind="Deployment", name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
-            terminating=view.terminating, gpus_per_replica=self._sized.configuration.gpus_per_replica,
-            waits_seconds=view.waits_seconds, p99_start_seconds=view.p99_start_seconds,
+            terminating=view.terminating, draining=view.terminating,
+            gpus_per_replica=self._sized.configuration.gpus_per_replica, waits_seconds=view.waits_seconds,
+            p99_start_seconds=view.p99_start_seconds,
         )  # fmt: skip
         resource = ResourceSnapshot(
             uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,

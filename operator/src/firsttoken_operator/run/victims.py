@@ -1,0 +1,45 @@
+"""Tells Kubernetes which pods a smaller fleet ends: their deletion costs, right before the replicas are written."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from firsttoken_operator.act.backlog import Key, Priority
+from firsttoken_operator.act.errors import ClusterError
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.queue import WriteQueue
+from firsttoken_operator.decide import cost_changes
+from firsttoken_operator.domain import CostChange, Decision, ResourceSnapshot, ScalingMode, Target
+from firsttoken_operator.observe.projections import DELETION_COST, OWN_DELETION_COST
+from firsttoken_operator.observe.store import Store
+
+
+class Victims:
+    """Writes and takes away deletion costs. Without them a scale-down goes on, and Kubernetes chooses."""
+
+    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue) -> None:
+        self._cluster = cluster
+        self._writes = writes
+
+    async def prepare(self, decision: Decision, resource: ResourceSnapshot, store: Store) -> None:
+        """Give the pods of the target the costs that belong to a decision which is about to be written.
+
+        Raises nothing for a server that does not take them: the queue counts and logs it.
+        """
+        target = resource.target
+        may_write = not self._cluster.withheld and resource.policy.mode is ScalingMode.ACTIVE
+        if not may_write or not isinstance(target, Target) or resource.conflict:
+            return
+        changes = cost_changes(decision, store.replica_pods(target.uid), resource.metrics.under_way)
+        writes = (self._write(resource, change) for change in changes)
+        for outcome in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, ClusterError):
+                raise outcome
+
+    async def _write(self, resource: ResourceSnapshot, change: CostChange) -> None:
+        pod, cost = change.pod, None if change.cost is None else str(change.cost)
+        patch = {"metadata": {"uid": pod.uid, "annotations": {DELETION_COST: cost, OWN_DELETION_COST: cost}}}
+        ref = ObjectRef("v1", "Pod", resource.namespace, pod.name)
+        key = Key(resource.uid, "deletion cost", pod.name)
+        await self._writes.run(key, Priority.SCALE, partial(self._cluster.patch, ref, patch), 1)
