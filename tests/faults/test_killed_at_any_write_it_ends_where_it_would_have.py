@@ -18,7 +18,7 @@ import pytest
 
 from tests.faults.actions import Kill
 from tests.faults.lawful import assert_lawful, sent, taken
-from tests.faults.stage import Stage, staged
+from tests.faults.stage import LONG_GRACE, Stage, staged
 from tests.faults.test_a_change_and_back_leaves_no_trace import answered, different, shown
 from tests.operator.act.objects import infd, workload
 from tests.operator.run.process import create
@@ -35,8 +35,6 @@ ACTS: tuple[tuple[dict[str, Any], int], ...] = (
 )
 """Changes of the spec, and the replicas that follow."""
 MOST = 6
-GRACE = {"metricsLossGraceSeconds": 86400}
-"""There are no metrics, and a life is longer than the usual grace is at this time scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,9 @@ def stage(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def live(stage: Stage, name: str) -> Life:
     """Play the script with a resource of this name."""
     before, reached = len(stage.proxy.log), []
-    create(stage.cluster, workload(1, name), infd(name, targetRef={"name": name}, scaling={"minReplicas": 2} | GRACE))
+    create(
+        stage.cluster, workload(1, name), infd(name, targetRef={"name": name}, scaling={"minReplicas": 2} | LONG_GRACE)
+    )
     stage.until(name, 2, 90)
     for scaling, expected in ACTS:
         stage.change(name, **scaling)
