@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,25 @@ INSTALLED_KINDS = {
 ROLLOUT_SECONDS = 300
 
 
-def definitions_and_rights() -> list[dict[str, Any]]:
-    """Manifests of `INSTALLED_KINDS`."""
+def definitions_and_rights(*values: str) -> list[dict[str, Any]]:
+    """Manifests of `INSTALLED_KINDS`, with these values of the chart: `key=value`."""
+    return [document for document in _rendered(values) if document["kind"] in INSTALLED_KINDS]
+
+
+def configuration(*values: str) -> dict[str, Any]:
+    """Configuration of the operator as the chart writes it, with these values: `key=value`."""
+    (found,) = (document for document in _rendered(values) if document["kind"] == "ConfigMap")
+    settings: dict[str, Any] = yaml.safe_load(found["data"]["config.yaml"])
+    return settings
+
+
+def _rendered(values: Sequence[str]) -> list[dict[str, Any]]:
+    settings = [argument for value in values for argument in ("--set", value)]
     rendered = subprocess.run(
-        [helm(), "template", RELEASE, CHART, "--namespace", SYSTEM_NAMESPACE, "--set", "render.enabled=true"],
+        [helm(), "template", RELEASE, CHART, "--namespace", SYSTEM_NAMESPACE, *settings],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    return [document for document in yaml.safe_load_all(rendered) if document and document["kind"] in INSTALLED_KINDS]
+    return [document for document in yaml.safe_load_all(rendered) if document]
 
 
 def install(

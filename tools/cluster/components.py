@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.cluster.emulation import FAKE_NODE_ANNOTATION
-from tools.cluster.pki import ClusterKeys
+from tools.cluster.pki import FRONT_PROXY, ClusterKeys
 
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
-    "deployment-controller",
-    "replicaset-controller",
     "statefulset-controller",
     "disruption-controller",
     "endpointslice-controller",
@@ -33,10 +31,28 @@ CONTROLLERS = (
     "serviceaccount-token-controller",
     "taint-eviction-controller",
 )
+WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller")
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 """Issuer and default audience of ServiceAccount tokens."""
 OPEN_PATHS = "/healthz,/readyz,/livez,/metrics"
 CLIENT_RATE = ("--kube-api-qps=200", "--kube-api-burst=400")
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """Options of the controller manager. Without `pods_follow` no pod is made or deleted for a Deployment.
+
+    `autoscaler_sync_seconds` is the period of the HorizontalPodAutoscaler, 15 in a cluster where it is not set, and
+    `autoscaler_workers` how many it looks at in parallel, 5 there.
+    """
+
+    pods_follow: bool = True
+    autoscaler_sync_seconds: float = 2.0
+    autoscaler_workers: int = 5
+    client_rate: tuple[str, ...] = CLIENT_RATE
+
+
+DEFAULT_CONTROLLERS = ControllerOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,7 @@ def etcd(ports: Ports, folder: Path) -> list[str]:
 
 
 def kube_apiserver(ports: Ports, folder: Path, keys: ClusterKeys) -> list[str]:
-    """RBAC on; the admin certificate is in `system:masters`, everything else needs a role."""
+    """RBAC on; the admin certificate is in `system:masters`, everything else needs a role. APIs can be aggregated."""
     return [
         f"--etcd-servers={ports.etcd_url}",
         "--bind-address=127.0.0.1",
@@ -96,11 +112,25 @@ def kube_apiserver(ports: Ports, folder: Path, keys: ClusterKeys) -> list[str]:
         f"--service-account-signing-key-file={keys.service_accounts.key}",
         "--enable-priority-and-fairness=false",
         "--profiling=false",
+        f"--requestheader-client-ca-file={keys.front_proxy_ca}",
+        f"--requestheader-allowed-names={FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={keys.front_proxy.certificate}",
+        f"--proxy-client-key-file={keys.front_proxy.key}",
     ]
 
 
-def kube_controller_manager(ports: Ports, folder: Path, keys: ClusterKeys, kubeconfig: Path) -> list[str]:
+def kube_controller_manager(
+    ports: Ports,
+    folder: Path,
+    keys: ClusterKeys,
+    kubeconfig: Path,
+    options: ControllerOptions = DEFAULT_CONTROLLERS,
+) -> list[str]:
     """The controllers that workloads need, and no cloud or volume ones."""
+    controllers = (*CONTROLLERS, *(WORKLOAD_CONTROLLERS if options.pods_follow else ()))
     return [
         f"--kubeconfig={kubeconfig}",
         "--leader-elect=false",
@@ -111,11 +141,12 @@ def kube_controller_manager(ports: Ports, folder: Path, keys: ClusterKeys, kubec
         f"--root-ca-file={keys.ca}",
         f"--authorization-always-allow-paths={OPEN_PATHS}",
         "--concurrent-deployment-syncs=10",
-        "--horizontal-pod-autoscaler-sync-period=2s",
+        f"--horizontal-pod-autoscaler-sync-period={options.autoscaler_sync_seconds:g}s",
+        f"--concurrent-horizontal-pod-autoscaler-syncs={options.autoscaler_workers}",
         # A busy test machine may delay kwok's heartbeats; a node lost to that would be no finding.
         "--node-monitor-grace-period=5m",
-        f"--controllers={','.join(CONTROLLERS)}",
-        *CLIENT_RATE,
+        f"--controllers={','.join(controllers)}",
+        *options.client_rate,
     ]
 
 

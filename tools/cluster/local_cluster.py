@@ -20,6 +20,7 @@ from kubernetes import client, config
 
 from tools.cluster import components
 from tools.cluster.build import control_plane
+from tools.cluster.components import DEFAULT_CONTROLLERS, ControllerOptions
 from tools.cluster.emulation import GpuServers, stages_document
 from tools.cluster.pki import ClusterKeys, certificate_user, write_cluster_keys, write_kubeconfig
 from tools.cluster.ports import PortLease, lease_port
@@ -54,12 +55,14 @@ class Cluster:
         ready_delay_seconds: float = 0.5,
         terminate_delay_seconds: float = 0.0,
         prometheus: PrometheusOptions | None = None,
+        controllers: ControllerOptions = DEFAULT_CONTROLLERS,
     ) -> None:
         self._servers = tuple(servers) or (GpuServers(nodes, gpus_per_node),)
         self._stages = stages_document(
             ready_delay_seconds=ready_delay_seconds, terminate_delay_seconds=terminate_delay_seconds
         )
         self._prometheus_options = prometheus
+        self._controllers = controllers
         self._keep_logs = False
         self._clear()
 
@@ -93,6 +96,14 @@ class Cluster:
         if self._prometheus is None:
             raise RuntimeError("this cluster has no Prometheus; pass prometheus=PrometheusOptions()")
         return self._prometheus
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process of each program of the cluster, by the program's name."""
+        found = {component.name: component.pid for component in self._components}
+        if self._prometheus is not None and self._prometheus.pid is not None:
+            found["prometheus"] = self._prometheus.pid
+        return found
 
     @property
     def prometheus_url(self) -> str:
@@ -215,7 +226,7 @@ class Cluster:
         self._wait_healthy(f"{ports.api_url}/readyz", _tls(keys))
         self._run(
             programs / "kube-controller-manager",
-            components.kube_controller_manager(ports, self.folder, keys, self.kubeconfig),
+            components.kube_controller_manager(ports, self.folder, keys, self.kubeconfig, self._controllers),
         )
         self._run(programs / "kube-scheduler", components.kube_scheduler(ports, self.folder, self.kubeconfig))
         self._run(programs / "kwok", components.kwok(ports, self.kubeconfig, stages))

@@ -1,7 +1,7 @@
 """Certificates and kubeconfigs of a control plane that lives for minutes on 127.0.0.1.
 
-One certificate authority a cluster, keys written readable to this user only. Not for anything that lasts: every
-certificate ends after two days and nothing can be revoked.
+One certificate authority a cluster, and one for the APIs that it aggregates; keys are written readable to this user
+only. Not for anything that lasts: every certificate ends after two days and nothing can be revoked.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 LIFETIME = dt.timedelta(days=2)
 SERVICE_IP = "10.0.0.1"
 """First address of the service range, which the API server claims for `kubernetes.default.svc`."""
+FRONT_PROXY = "front-proxy-client"
+"""Name by which the API server calls the servers of aggregated APIs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,47 @@ class ClusterKeys:
     service_accounts: KeyPair
     components: dict[str, KeyPair]
     """Client certificates by the user's name."""
+    front_proxy_ca: Path
+    """Authority of `front_proxy`, by which servers behind the API server know it."""
+    front_proxy: KeyPair
+
+
+class Authority:
+    """Certificate authority that writes its certificate, `<stem>.crt`, and whatever it signs into one folder."""
+
+    def __init__(self, folder: Path, name: str, stem: str = "ca") -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _name(name)
+        own = _builder(self._name, self._name, self._key)
+        signed = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        self.certificate = folder / f"{stem}.crt"
+        self.certificate.write_bytes(signed.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+    def client(self, stem: str, user: str, group: str | None = None) -> KeyPair:
+        """Sign a client's certificate."""
+        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        return self._signed(stem, _name(user, organization=group), purpose)
+
+    def server(
+        self, stem: str, user: str, *, names: Sequence[str], addresses: Sequence[str], is_client: bool = False
+    ) -> KeyPair:
+        """Sign a server's certificate for these DNS names and IP addresses; with `is_client` it may call as well."""
+        general: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
+        general += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if is_client else [])]
+        return self._signed(stem, _name(user), x509.SubjectAlternativeName(general), x509.ExtendedKeyUsage(usages))
+
+    def _signed(self, stem: str, subject: x509.Name, *extensions: x509.ExtensionType) -> KeyPair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(subject, self._name, key)
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        pair = KeyPair(self._folder / f"{stem}.crt", self._folder / f"{stem}.key")
+        pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        _write_private(pair.key, _private_pem(key))
+        return pair
 
 
 def write_cluster_keys(
@@ -52,40 +95,18 @@ def write_cluster_keys(
 
     The server answers at these addresses; each component is a user's name with its group.
     """
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    ca_name = _name("firsttoken-test-ca")
-    ca = _builder(ca_name, ca_name, ca_key).add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-    ca_path = folder / "ca.crt"
-    ca_path.write_bytes(ca.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-
-    def signed(stem: str, subject: x509.Name, *extensions: x509.ExtensionType) -> KeyPair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(subject, ca_name, key)
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=False)
-        certificate = builder.sign(ca_key, hashes.SHA256())
-        pair = KeyPair(folder / f"{stem}.crt", folder / f"{stem}.key")
-        pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        _write_private(pair.key, _private_pem(key))
-        return pair
-
-    def client(stem: str, user: str, group: str | None) -> KeyPair:
-        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-        return signed(stem, _name(user, organization=group), purpose)
-
-    ips = [x509.IPAddress(ipaddress.ip_address(address)) for address in (*addresses, SERVICE_IP)]
-    names = [x509.DNSName(name) for name in ("localhost", "kubernetes.default.svc")]
+    authority = Authority(folder, "firsttoken-test-ca")
+    front_proxy = Authority(folder, "firsttoken-test-front-proxy-ca", "front-proxy-ca")
+    every, names = (*addresses, SERVICE_IP), ("localhost", "kubernetes.default.svc")
+    users = components or {}
     return ClusterKeys(
-        ca=ca_path,
-        server=signed(
-            "server",
-            _name("kube-apiserver"),
-            x509.SubjectAlternativeName([*names, *ips]),
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
-        ),
-        admin=client("admin", "admin", "system:masters"),
+        ca=authority.certificate,
+        server=authority.server("server", "kube-apiserver", names=names, addresses=every),
+        admin=authority.client("admin", "admin", "system:masters"),
         service_accounts=_token_keys(folder),
-        components={user: client(user.replace(":", "-"), user, group) for user, group in (components or {}).items()},
+        components={user: authority.client(user.replace(":", "-"), user, group) for user, group in users.items()},
+        front_proxy_ca=front_proxy.certificate,
+        front_proxy=front_proxy.client("front-proxy", FRONT_PROXY),
     )
 
 

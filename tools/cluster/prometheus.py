@@ -72,6 +72,11 @@ class Prometheus:
         """True while the server is up."""
         return self._component is not None and self._component.running
 
+    @property
+    def pid(self) -> int | None:
+        """Process of the server; None while it is stopped."""
+        return self._component.pid if self._component is not None else None
+
     def start(self) -> None:
         """Start the server and wait until it answers queries; its earlier data, if any, is still there."""
         self._write_config()
@@ -119,9 +124,21 @@ class Prometheus:
         }
         self._reload()
 
-    def add_target(self, address: str, *, job: str, labels: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Scrape one address (host and port) as the job `job`; its series get these labels."""
-        self._jobs[job] = {"static_configs": [{"targets": [address], "labels": dict(labels)}]}
+    def add_target(
+        self,
+        address: str,
+        *,
+        job: str,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        path: str = "/metrics",
+        honor_labels: bool = False,
+    ) -> None:
+        """Scrape one address (host and port) as the job `job`; its series get these labels.
+
+        `honor_labels`: what the target says of a label counts more.
+        """
+        static = [{"targets": [address], "labels": dict(labels)}]
+        self._jobs[job] = {"honor_labels": honor_labels, "metrics_path": path, "static_configs": static}
         self._reload()
 
     def pause_scraping(self) -> None:

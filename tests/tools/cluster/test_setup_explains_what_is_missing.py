@@ -110,7 +110,9 @@ def test_a_failed_setup_is_one_line_and_exit_code_1(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("targets", [build.TARGETS, build.NODE_TARGETS], ids=["control plane", "node"])
+@pytest.mark.parametrize(
+    "targets", [build.TARGETS, build.NODE_TARGETS, build.KEDA_TARGETS], ids=["control plane", "node", "KEDA"]
+)
 def test_the_build_depends_on_modules_and_flags(monkeypatch, tmp_path, targets):
     keys = {build.targets_key(targets)}
     monkeypatch.setattr(build, "GO_ENVIRONMENT", build.GO_ENVIRONMENT | {"CGO_ENABLED": "1"})
