@@ -9,12 +9,13 @@ BIN := $(VENV)/bin
 # Three workers on two cores: live tests, half of the time, mostly wait.
 PYTEST_ARGS ?= --numprocesses 3 --dist loadscope --no-loadscope-reorder
 DEMO_ARGS ?=
+PROFILE_ARGS ?=
 # Bytecode is kept, whatever the environment says: the tests start hundreds of processes, each of which would compile all
 # that it imports, and pytest would rewrite every assertion again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults check pure-tests lint demo cluster control-plane image node node-parts engine-parts crds release clean
+.PHONY: help test test-faults check pure-tests lint demo cluster profile control-plane image node node-parts engine-parts crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -47,6 +48,9 @@ demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane
 
 cluster: control-plane  ## A cluster of one's own to try things on, with emulated GPUs, until Ctrl-C
 	@$(BIN)/python -m tools.cluster.hold
+
+profile: control-plane  ## CPU time of the operator with 1,000 resources, by part (py-spy); PROFILE_ARGS="--n 100" for less
+	$(BIN)/python benchmarks/scale.py --only ours --n 1000 --quiet-minutes 3 --profile $(PROFILE_ARGS)
 
 control-plane: $(VENV)/.synced  ## Build the control plane; fetch Helm and kubectl
 	@$(BIN)/python -m tools.cluster
