@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ STEP, SPREAD, RESTART = 3.0, 9.0, 12.0
 """Multiples of the first load, each of which needs more replicas than the one before."""
 SETTLE_SECONDS = 75.0
 """Time after a change until nothing of it is in any rate window."""
+PEER_SETTLE_SECONDS = 20.0
+"""The same for the peer, which reads no rate: a scrape, and a period of the HorizontalPodAutoscaler."""
 SOAK_TICK_SECONDS = 1.0
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,7 +86,8 @@ def _measure_keda(plan: Plan) -> AutoscalerFigures:
         keda = Keda(rig, limits)
         keda.install()
         rig.set_up(pods_are_scraped=False)
-        return _measured(Measurement(rig, keda), plan, None)
+        settle_seconds = min(plan.settle_seconds, PEER_SETTLE_SECONDS)
+        return _measured(Measurement(rig, keda), replace(plan, settle_seconds=settle_seconds), None)
 
 
 def _rig(plan: Plan, controllers: ControllerOptions, *, mixed: bool) -> Rig:
