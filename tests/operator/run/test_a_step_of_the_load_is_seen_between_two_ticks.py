@@ -156,6 +156,12 @@ async def test_a_lookout_that_fails_stops_neither_itself_nor_the_ticks(caplog: p
     assert "the lookout failed" in caplog.text
 
 
+async def test_without_a_source_the_lookout_waits_and_does_not_end() -> None:
+    lookout = Lookout((), Traffic().arriving, TICK_SECONDS)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(lookout.run(lambda: True), 0.1)
+
+
 class Script:
     def __init__(self, answer: Vector | Missing) -> None:
         self.answer, self.asked = answer, list[str]()

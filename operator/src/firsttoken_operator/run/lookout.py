@@ -85,7 +85,8 @@ class Lookout:
 
     async def run(self, leads: Callable[[], bool]) -> None:
         """Look for ever, at each source by itself: one that is slow holds up no other."""
-        await asyncio.gather(*(self._watch(name, leads) for name in self._names))
+        # NB: without a source too, because the process ends with any part of it.
+        await asyncio.gather(asyncio.Event().wait(), *(self._watch(name, leads) for name in self._names))
 
     async def look(self, name: str) -> None:
         """Look at one source once."""
