@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from firsttoken_operator.api.inference_deployment import MetricsSpec
+from firsttoken_operator.api.served import served_replica, sleep_seconds
 from firsttoken_operator.domain import Reason, health_of
 from firsttoken_operator.families import EMULATED, FAMILIES, Metric, MetricFamily, Signal
 from firsttoken_operator.run.settings import GatewaySettings
-from firsttoken_operator.runtimes import RENDERED
+from firsttoken_operator.runtimes import RuntimeType
 from tests.docs.pages import ROOT, blocks, table
 from tests.fixtures.moving import PAGES, recorded
+from tests.operator.act.golden import EXAMPLES, rendering
 from tests.operator.families.test_a_family_is_one_file import PAGES as PAGE_OF
 from tests.operator.observe.test_every_runtime_is_read import PICKER, RUNTIMES
 
@@ -58,11 +61,45 @@ def test_the_bounds_are_those_of_the_server(family: MetricFamily) -> None:
     assert ("off" in READ[family.name][3]) == ("histogram_latencies" in family.advice.ttft)
 
 
-def test_what_is_rendered_is_what_the_operator_renders() -> None:
-    rendered = [name for name, row in READ.items() if row[5] == "yes"]
+def test_a_family_names_the_runtimes_that_are_rendered_and_publish_it() -> None:
+    rendered = {name: set(re.findall(r"\w+(?=,|$| \()", re.sub(r"\(.*?\)", "", row[5]).strip())) for name, row in READ.items() if row[5] != "no"}
 
-    assert [runtime.value for runtime in RENDERED] == ["NIM"]
-    assert rendered == ["NIM 1.x"]
+    assert set().union(*rendered.values()) == set(RuntimeType)
+    assert rendered == {
+        "vLLM": {"VLLM", "NIM"}, "SGLang": {"SGLang", "NIM"}, "Triton": {"Triton"}, "trtllm-serve": {"TRTLLMServe"},
+        "NIM 1.x": {"NIM"},
+    }  # fmt: skip
+
+
+def test_a_rendered_release_has_a_row_with_its_probes_and_its_example() -> None:
+    releases = [(runtime, release) for runtime in RuntimeType for release in runtime.spec.releases]
+    rows = table(PAGE, "## What is rendered")
+
+    assert len(rows) == len(releases)
+    for row, (runtime, release) in zip(rows, releases, strict=True):
+        container, stem = release.container, row[5]
+        path = ROOT / f"examples/{stem}.yaml"
+        since = release.since
+        assert row[0] == runtime
+        assert row[1] in (f"{since[0]}.{since[1]} and later", f"{since[0]}.x")
+        assert row[2].split(", ") == [container.ready_path, container.live_path]
+        assert path in EXAMPLES
+        assert rendering(path).container is container
+
+
+@pytest.mark.parametrize("row", table(PAGE, "## What is rendered"), ids=lambda row: f"{row[0]} {row[1]}")
+def test_the_limit_and_the_drain_are_as_the_row_says(row: tuple[str, ...]) -> None:
+    made = rendering(ROOT / f"examples/{row[5]}.yaml")
+    runtime = made.runtime
+    told = served_replica(made.resource, runtime, made.configuration)
+    start = made.container.start(replace(told, ttft_limit_seconds=0.123))
+    text = " ".join((*start.arguments, *start.environment.values(), *start.files.values()))
+
+    assert ("0.123" in text) == (not row[3].startswith("no"))
+    assert start.drains == ("the server" in row[4])
+    assert all(flag in text for flag in re.findall(r"--[a-z-]+", row[4]))
+    assert sleep_seconds(runtime, drains=True) == 10
+    assert sleep_seconds(runtime, drains=False) == runtime.termination_grace_period_seconds - 5
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

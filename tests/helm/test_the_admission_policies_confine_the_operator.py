@@ -13,13 +13,15 @@ import pytest
 import yaml
 
 from firsttoken_operator.act.events import COMPONENT
-from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
+from firsttoken_operator.act.manifests import deployment, disruption_budget, manifests, pod_monitor, service
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.docs.pages import ROOT
 from tests.fixtures.definitions import POD_MONITORS
 from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
+from tests.operator.act.golden import EXAMPLES, golden
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.run.process import installed
@@ -93,7 +95,11 @@ def operator(control_plane: Path) -> Iterator[Operator]:
         cluster.kubectl("create", "namespace", "closed")
         cluster.kubectl("create", "secret", "generic", "another-tenants", "-n", "team", "--from-literal=password=x")
         cluster.kubectl("create", "secret", "generic", "ngc", "-n", "team", "--from-literal=NGC_API_KEY=x")
-        cluster.kubectl("label", "secret", "ngc", "-n", "team", "firsttoken.dev/render=true")
+        for name in ("ngc-secret", "ngc-api-secret", "hf-token"):
+            cluster.kubectl("create", "secret", "generic", name, "-n", "team", "--from-literal=key=x")
+        for name in ("ngc", "ngc-secret", "ngc-api-secret", "hf-token"):
+            cluster.kubectl("label", "secret", name, "-n", "team", "firsttoken.dev/render=true")
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("nim-cache", {"firsttoken.dev/render": "true"})))
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("another-tenants")))
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(_claim("weights", {"firsttoken.dev/render": "true"})))
         for manifest in (
@@ -161,11 +167,30 @@ def test_what_the_operator_renders_is_taken(operator: Operator) -> None:
         "good", uid=uid, authSecret={"name": "ngc"}, imagePullSecrets=["ngc"], modelCache={"claimName": "weights"},
         runtimeClassName="nvidia",
     )  # fmt: skip
-    for manifest in (service(made), pod_monitor(made), deployment(made)):
+    for manifest in manifests(made):
         allowed(operator.apply(manifest))
     allowed(operator.scale("good"))
     # Once more, over what is there: an update.
     allowed(operator.apply(deployment(rendering("good", uid=uid, image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4"))))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_what_each_server_is_told_is_taken(operator: Operator, path: Path) -> None:
+    (declared,) = yaml.safe_load_all(path.read_text())
+    declared["metadata"]["namespace"] = "team"
+    created = operator.cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(declared)).stdout
+    for manifest in yaml.safe_load_all(golden(path).read_text()):
+        manifest["metadata"]["ownerReferences"][0]["uid"] = json.loads(created)["metadata"]["uid"]
+        if manifest["kind"] == "Deployment":
+            # Images are the administrator's choice.
+            manifest["spec"]["template"]["spec"]["containers"][0]["image"] = "nvcr.io/nim/any:1"
+        allowed(operator.apply(manifest))
+
+
+def test_a_budget_that_lets_no_pod_be_evicted_is_refused(operator: Operator) -> None:
+    manifest = disruption_budget(rendering())
+    manifest["spec"]["maxUnavailable"] = 0
+    refused(operator.apply(manifest), "of which one at a time may be evicted")
 
 
 def test_a_namespace_that_is_not_open_to_rendering_gets_nothing(operator: Operator) -> None:
@@ -208,6 +233,19 @@ HARMS: dict[str, tuple[Harm, str]] = {
     "root in the container": (lambda _, c: c["securityContext"].update(runAsUser=0), "without privileges"),
     "host port": (lambda _, c: c["ports"][0].update(hostPort=8000), "without privileges"),
     "command": (lambda _, c: c.update(command=["sh"]), "without privileges"),
+    "command with more words": (lambda _, c: c.update(command=["vllm", "serve", "--api-key=x"]), "without privileges"),
+    "another module": (lambda _, c: c.update(command=["python3", "-m", "pip"]), "without privileges"),
+    "words for the image's own command": (lambda _, c: c.update(args=["x"]), "without privileges"),
+    "flag that loads code": (
+        lambda _, c: c.update(command=["vllm", "serve"], args=["x", "--trust-remote-code"]), "without privileges",
+    ),
+    "flag in its short form": (
+        lambda _, c: c.update(command=["vllm", "serve"], args=["x", "-tp", "2"]), "without privileges",
+    ),
+    "labels of another pod as files": (
+        lambda p, _: p["volumes"].append({"name": "f", "downwardAPI": {"items": [
+            {"path": "a", "fieldRef": {"fieldPath": "metadata.labels"}}]}}), '"restricted"',
+    ),
     "all of a secret": (lambda _, c: c.update(envFrom=[{"secretRef": {"name": "ngc"}}]), "without privileges"),
     "root": (lambda p, _: p["securityContext"].update(runAsUser=0), '"restricted"'),
     "may be root": (lambda p, _: p["securityContext"].update(runAsNonRoot=False), '"restricted"'),

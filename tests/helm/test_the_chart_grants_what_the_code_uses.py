@@ -29,11 +29,17 @@ ALWAYS: set[Right] = {
 } | {(watched.group, watched.plural, verb) for watched in WATCHED for verb in ("list", "watch")}
 RENDERING: set[Right] = {
     (group, kind, verb)
-    for group, kind in (("apps", "deployments"), ("", "services"), ("monitoring.coreos.com", "podmonitors"))
+    for group, kind in (
+        ("apps", "deployments"),
+        ("", "services"),
+        ("policy", "poddisruptionbudgets"),
+        ("monitoring.coreos.com", "podmonitors"),
+    )
     for verb in ("get", "create", "patch")
 } | {
     (GROUP, "inferencedeployments/finalizers", "update"),
     ("", "services", "list"),
+    ("policy", "poddisruptionbudgets", "list"),
     ("monitoring.coreos.com", "podmonitors", "list"),
 }
 

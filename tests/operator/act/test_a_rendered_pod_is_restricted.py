@@ -1,16 +1,25 @@
-"""The manifests of `runtime: NIM`: what a tenant can put into them, and what no tenant can."""
+"""The manifests of `spec.runtime`: what a tenant can put into them, and what no tenant can."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_operator.act.manifests import RESOURCE_LABEL, Rendering, deployment, pod_monitor, service
+from firsttoken_operator.act.manifests import (
+    RESOURCE_LABEL,
+    deployment,
+    disruption_budget,
+    manifests,
+    pod_monitor,
+)
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.runtimes import CONTAINERS
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.act.objects import infd
@@ -40,11 +49,19 @@ def assert_restricted(spec: dict[str, Any]) -> None:
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] > 0
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert all(set(volume) - {"name"} <= {"emptyDir", "persistentVolumeClaim"} for volume in spec["volumes"])
+    kinds = {"emptyDir", "persistentVolumeClaim", "ephemeral", "downwardAPI"}
+    assert all(set(volume) - {"name"} <= kinds for volume in spec["volumes"])
     (container,) = spec["containers"]
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert not {"command", "args", "envFrom", "volumeDevices"} & set(container)
+    assert not {"envFrom", "volumeDevices"} & set(container)
+    known = next(each for each in CONTAINERS if (each.name, each.command) == _started(container))
+    given = [word.partition("=")[0] for word in container.get("args", ()) if word.startswith("-")]
+    assert {*given} <= {*known.flags, *known.settable}
     assert all("hostPort" not in port for port in container["ports"])
+
+
+def _started(container: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    return container["name"], tuple(container.get("command", ()))
 
 
 def test_the_smallest_runtime_is_restricted_and_complete() -> None:
@@ -66,7 +83,7 @@ def test_replicas_are_in_no_manifest() -> None:
     made = rendering()
 
     assert "replicas" not in deployment(made)["spec"]
-    assert all("replicas" not in str(manifest) for manifest in (service(made), pod_monitor(made)))
+    assert all("replicas" not in manifest["spec"] for manifest in manifests(made))
 
 
 def test_the_engine_is_told_the_parallelism_that_was_sized() -> None:
@@ -84,6 +101,41 @@ def test_a_cold_start_has_the_time_that_was_given() -> None:
 
     assert probe["failureThreshold"] * probe["periodSeconds"] >= 3605
     assert deployment(made)["spec"]["progressDeadlineSeconds"] > 3605 + probe["initialDelaySeconds"]
+
+
+def test_a_rollout_is_given_twice_what_starts_of_these_pods_took() -> None:
+    def deadline(seconds: float | None) -> int:
+        spec = deployment(replace(rendering(), p99_start_seconds=seconds))["spec"]
+        return int(spec["progressDeadlineSeconds"])
+
+    assert [deadline(seconds) for seconds in (None, 40.0, 1800.0, 1801.0, 2090.0, 2101.0)] == [
+        3600, 3600, 3600, 4200, 4200, 4800,
+    ]  # fmt: skip
+
+
+def test_nodes_are_chosen_by_the_labels_of_the_gpu_where_none_are_named() -> None:
+    spec = pod(replace(rendering(), node_selector={}, gpu_products=("NVIDIA-B300-SXM6-AC", "NVIDIA-B300-SXM6-PC")))
+    chosen = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    assert "nodeSelector" not in spec
+    assert chosen[0]["matchExpressions"][0] == {
+        "key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-B300-SXM6-AC", "NVIDIA-B300-SXM6-PC"],
+    }  # fmt: skip
+
+
+def test_nodes_are_drained_one_replica_at_a_time() -> None:
+    spec = disruption_budget(rendering())["spec"]
+
+    assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+    assert spec["selector"] == deployment(rendering())["spec"]["selector"]
+
+
+def test_a_volume_of_its_own_comes_and_goes_with_the_pod() -> None:
+    volume = pod(rendering({"modelCache": {"perReplica": {"size": "100Gi"}}}))["volumes"][1]
+
+    assert volume["ephemeral"]["volumeClaimTemplate"]["spec"] == {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Gi"}},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("grace_seconds", [10, 15, 120])
@@ -108,7 +160,7 @@ def test_the_selector_does_not_depend_on_anything_that_may_change() -> None:
 
 def test_every_object_is_owned_by_the_resource() -> None:
     made = rendering()
-    for manifest in (deployment(made), service(made), pod_monitor(made)):
+    for manifest in manifests(made):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("r-1", True, True)
 
@@ -135,31 +187,44 @@ def test_the_pod_monitor_names_the_port_that_has_the_metrics(metrics_port: int |
 
 
 names = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
+SERVERS = st.sampled_from(
+    [
+        ("NIM", "nim:1.0.3", "NIM_X_"), ("NIM", "nim:2.1.5", "NIM_X_"), ("VLLM", "vllm:v0.33.0", "VLLM_X_"),
+        ("VLLM", "vllm:latest", "NCCL_X_"), ("SGLang", "sglang:v0.5.23", "SGLANG_X_"),
+        ("TRTLLMServe", "trtllm:1.3.0", "TLLM_X_"), ("Triton", "triton:26.07", "TRTLLM_X_"),
+    ]
+)  # fmt: skip
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(
-    env=st.dictionaries(st.from_regex(r"NIM_X_[A-Z]{1,6}", fullmatch=True), st.text(max_size=20), max_size=4),
+    server=SERVERS,
+    env=st.dictionaries(st.from_regex(r"[A-Z]{1,6}", fullmatch=True), st.text(max_size=20), max_size=4),
     node_selector=st.dictionaries(names, names, max_size=3),
     tolerations=st.lists(st.builds(dict, key=names, operator=st.sampled_from(["Exists", "Equal"])), max_size=3),
-    claim=st.none() | names,
+    cache=st.none() | st.builds(dict, claimName=names) | st.builds(dict, perReplica=st.just({"size": "1Gi"})),
     runtime_class=st.none() | names,
 )
 def test_whatever_the_resource_says_the_pod_is_restricted(
+    server: tuple[str, str, str],
     env: dict[str, str],
     node_selector: dict[str, str],
     tolerations: list[dict[str, str]],
-    claim: str | None,
+    cache: dict[str, Any] | None,
     runtime_class: str | None,
 ) -> None:
+    kind, image, prefix = server
     runtime: dict[str, Any] = {
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "type": kind,
+        "image": image,
+        "checkpoint": None if kind == "NIM" else "a/checkpoint",
+        "env": [{"name": prefix + name, "value": value} for name, value in env.items()],
         "nodeSelector": node_selector,
         "tolerations": tolerations,
     }
-    if claim:
-        runtime["modelCache"] = {"claimName": claim}
+    if cache:
+        runtime["modelCache"] = cache
     if runtime_class:
         runtime["runtimeClassName"] = runtime_class
     made = rendering(runtime)

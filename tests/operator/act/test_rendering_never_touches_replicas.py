@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
-from firsttoken_operator.act.manifests import Rendering, deployment
+from firsttoken_operator.act.manifests import deployment
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.api.inference_deployment import InferenceDeployment

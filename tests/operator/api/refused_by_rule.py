@@ -22,12 +22,55 @@ REFUSED_BY_RULE = (
         fix="set runtime to have firsttoken run the engine, or targetRef to scale a Deployment that exists",
     ),
     BadObject(
-        "a runtime that is not rendered yet",
+        "a variable of another engine",
         DEPLOYMENT,
-        {"spec.targetRef": REMOVED, "spec.runtime": {"type": "VLLM", "image": "vllm:1"}},
-        field="spec.runtime.type",
-        problem="runtime.type Triton and VLLM are not rendered by this version",
-        fix="set runtime.type: NIM, or deploy the engine yourself and name its Deployment in targetRef",
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {"type": "VLLM", "image": "vllm:1", "env": [{"name": "NIM_LOG_LEVEL", "value": "INFO"}]},
+        },
+        field="spec.runtime.env",
+        problem="runtime.env of VLLM takes VLLM_* and NCCL_* only",
+        fix="remove the others",
+    ),
+    BadObject(
+        "a variable that is no setting",
+        DEPLOYMENT,
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {"type": "NIM", "image": "nim:1", "env": [{"name": "LD_PRELOAD", "value": "/tmp/x.so"}]},
+        },
+        field="spec.runtime.env",
+        problem="runtime.env of NIM takes NIM_* only",
+        fix="remove the others",
+    ),
+    BadObject(
+        "a flag that follows from the sizing",
+        DEPLOYMENT,
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {"type": "TRTLLMServe", "image": "trtllm:1.3", "flags": ["--max_batch_size=8"]},
+        },
+        field="spec.runtime.flags",
+        problem=(
+            "runtime.flags of TRTLLMServe takes --log_level, --num_postprocess_workers, --reasoning_parser, "
+            "--tool_parser only"
+        ),
+        fix="remove the others; those that follow from the sizing are set by the operator",
+    ),
+    BadObject(
+        "a cache in two places",
+        DEPLOYMENT,
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {
+                "type": "NIM",
+                "image": "nim:1",
+                "modelCache": {"claimName": "weights", "perReplica": {"size": "100Gi"}},
+            },
+        },
+        field="spec.runtime.modelCache",
+        problem="modelCache needs exactly one of claimName and perReplica",
+        fix="name a ReadWriteMany claim that all pods share, or give each pod a volume of its own",
     ),
     BadObject(
         "a target that is no Deployment",
@@ -359,8 +402,8 @@ REFUSED_BY_RULE = (
         },
         field="spec.runtime.env[0].name",
         problem=(
-            "NIM_CACHE_PATH, NIM_SERVER_PORT, NIM_TENSOR_PARALLEL_SIZE, NIM_PIPELINE_PARALLEL_SIZE are set by the "
-            "operator"
+            "NIM_CACHE_PATH, NIM_SERVER_PORT, NIM_TENSOR_PARALLEL_SIZE, NIM_PIPELINE_PARALLEL_SIZE, "
+            "NIM_PASSTHROUGH_ARGS, VLLM_CACHE_ROOT are set by the operator"
         ),
         fix="remove the entry and use the field of spec it stands for (runtime.port, hardware.tensorParallel...)",
     ),

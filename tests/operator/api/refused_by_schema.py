@@ -144,8 +144,11 @@ REFUSED_BY_SCHEMA = (
         {"spec.targetRef": REMOVED, "spec.runtime": {"type": "TGI", "image": "tgi:1"}},
         field="spec.runtime.type",
         problem='"TGI" is not supported',
-        fix="use one of NIM, Triton, VLLM",
-        server='spec.runtime.type: Unsupported value: "TGI": supported values: "NIM", "Triton", "VLLM"',
+        fix="use one of NIM, Triton, VLLM, SGLang, TRTLLMServe",
+        server=(
+            'spec.runtime.type: Unsupported value: "TGI": supported values: "NIM", "Triton", "VLLM", "SGLang", '
+            '"TRTLLMServe"'
+        ),
         rules_skipped=True,
     ),
     BadObject(
@@ -312,15 +315,36 @@ REFUSED_BY_SCHEMA = (
         of_form=True,
     ),
     BadObject(
-        "a variable that is no NIM setting",
+        "a flag with two values in it",
         DEPLOYMENT,
         {
             "spec.targetRef": REMOVED,
-            "spec.runtime": {"type": "NIM", "image": "nim:1", "env": [{"name": "LD_PRELOAD", "value": "/tmp/x.so"}]},
+            "spec.runtime": {"type": "VLLM", "image": "vllm:1", "flags": ["--seed=1 --trust-remote-code"]},
         },
-        field="spec.runtime.env[0].name",
-        problem='"LD_PRELOAD" is not a setting of the engine',
-        fix="write it as in NIM_JSONL_LOGGING",
+        field="spec.runtime.flags[0]",
+        problem='"--seed=1 --trust-remote-code" is not a flag of the form --name or --name=value without spaces',
+        fix="write it as in --seed=1",
+        of_form=True,
+    ),
+    BadObject(
+        "a checkpoint outside the names and paths that there are",
+        DEPLOYMENT,
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {"type": "VLLM", "image": "vllm:1", "checkpoint": "--trust-remote-code"},
+        },
+        field="spec.runtime.checkpoint",
+        problem='"--trust-remote-code" is not the name of a checkpoint on Hugging Face, or a path',
+        fix="write it as in RedHatAI/Meta-Llama-3-8B-Instruct-FP8",
+        of_form=True,
+    ),
+    BadObject(
+        "a version in words",
+        DEPLOYMENT,
+        {"spec.targetRef": REMOVED, "spec.runtime": {"type": "VLLM", "image": "vllm:1", "version": "latest"}},
+        field="spec.runtime.version",
+        problem='"latest" is not a version of two or three numbers',
+        fix="write it as in 0.33",
         of_form=True,
     ),
     BadObject(

@@ -26,6 +26,11 @@ def test_all_examples_can_be_read_together():
 
     assert sorted(d.metadata.name for d in documents.deployments) == [
         "assistant",
+        "assistant-nim2",
+        "assistant-sglang",
+        "assistant-triton",
+        "assistant-trtllm",
+        "assistant-vllm",
         "batch-job",
         "chat",
         "claims-assistant",

@@ -71,9 +71,7 @@ IMMUTABLE = {
     "the engine": (
         {"spec.targetRef": None, "spec.runtime": NIM},
         {"spec": {"runtime": {"type": "VLLM"}}},
-        "\n* spec.runtime.type: Invalid value: runtime.type Triton and VLLM are not rendered by this version; "
-        "set runtime.type: NIM, or deploy the engine yourself and name its Deployment in targetRef"
-        "\n* spec.runtime.type: Invalid value: runtime.type is immutable; "
+        "spec.runtime.type: Invalid value: runtime.type is immutable; "
         "create a new InferenceDeployment for another engine",
     ),
 }

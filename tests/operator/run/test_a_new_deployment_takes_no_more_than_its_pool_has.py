@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.act.errors import ClusterError, Unavailable
-from firsttoken_operator.act.manifests import Rendering
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.render import RenderResult, States
 from firsttoken_operator.decide import Memory, decide, judge
 from firsttoken_operator.domain import (

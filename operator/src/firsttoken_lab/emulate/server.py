@@ -18,12 +18,12 @@ from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
 from firsttoken_lab.emulate.pacing import PacedEngine
-from firsttoken_operator.runtimes import RENDERED
+from firsttoken_operator.runtimes import CONTAINERS
 from firsttoken_sizing.simulation.online_requests import RequestTooLarge
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-HEALTH_PATHS = ("/health", *(path for image in RENDERED.values() for path in (image.ready_path, image.live_path)))
-METRICS_PATHS = ("/metrics", *(image.metrics_path for image in RENDERED.values()))
+HEALTH_PATHS = tuple(dict.fromkeys(path for image in CONTAINERS for path in (image.ready_path, image.live_path)))
+METRICS_PATHS = tuple(dict.fromkeys(image.metrics_path for image in CONTAINERS))
 
 
 def _error(status: int, message: str, field: str | None = None) -> web.Response:

@@ -1,97 +1,87 @@
-"""Manifests that `spec.runtime` becomes: a Deployment, a Service and a PodMonitor. Pure.
+"""Manifests that `spec.runtime` becomes: Deployment, Service, PodMonitor and PodDisruptionBudget. Pure.
 
-Only the restricted fields of `spec.runtime` reach a pod: a user who may write an InferenceDeployment makes the operator
-create pods with the operator's rights, so the pods always pass the Pod Security Standard `restricted`, use no service
-account token and reach nothing outside their namespace.
-
-**`replicas` is in none of these manifests.** Who owns that field, and how it gets its first value, is in `render`.
+**`replicas` is in none of these manifests.** Who owns that field, and how it gets its first value, is in `render`. What
+is in a pod is in `pods`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
+from firsttoken_operator.act.pods import (
+    API_PORT_NAME,
+    METRICS_PORT_NAME,
+    Json,
+    Rendering,
+    has_metrics_port,
+    pod_template,
+)
 from firsttoken_operator.api.base import API_VERSION
-from firsttoken_operator.api.inference_deployment import KIND, InferenceDeployment
-from firsttoken_operator.api.runtime import Runtime
-from firsttoken_operator.runtimes import RENDERED
-from firsttoken_operator.runtimes.spec import ContainerSpec
-from firsttoken_sizing.profile import ConfigurationKey
-
-Json = dict[str, Any]
+from firsttoken_operator.api.inference_deployment import KIND
 
 RESOURCE_LABEL = "firsttoken.dev/inference-deployment"
 """Ties pods, Service and series to the resource; it is also the selector, which can never change."""
 MANAGED_BY_LABEL, MANAGER = "app.kubernetes.io/managed-by", "firsttoken"
 SCALE_LABEL = "firsttoken.dev/scale"
 """Label without which on the Deployment or on its namespace the chart's admission policy refuses to have it scaled."""
-GPU_RESOURCE = "nvidia.com/gpu"
-API_PORT_NAME = "api"
-METRICS_PORT_NAME = "metrics"
-PROBE_PERIOD_SECONDS = 10
-STARTUP_DELAY_SECONDS = 30
-ENDPOINT_REMOVAL_SECONDS = 10
-"""The endpoint of a pod is removed while it is being stopped: so long it still gets requests."""
+MONITORING_API = "monitoring.coreos.com/v1"
+DEADLINE_STEP_SECONDS = 600
+"""Steps of the deadline of a rollout: what is learned of starts changes all the time, and a Deployment shall not."""
+KINDS = (
+    ("v1", "Service"),
+    ("policy/v1", "PodDisruptionBudget"),
+    (MONITORING_API, "PodMonitor"),
+    ("apps/v1", "Deployment"),
+)
+"""Kinds that are rendered, in the order in which they are made: nothing leads to a pod before the Service is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """Everything that the manifests depend on.
-
-    `node_selector` is resolved: the resource's own, else the pool's, else the GPU product's label.
-    `monitor_labels`: what the cluster's Prometheus selects PodMonitors by, to scrape them at `scrape_interval_seconds`.
-    """
-
-    resource: InferenceDeployment
-    configuration: ConfigurationKey
-    node_selector: Mapping[str, str]
-    monitor_labels: Mapping[str, str]
-    scrape_interval_seconds: float
-
-    @property
-    def runtime(self) -> Runtime:
-        """The engine's fields. Raises ValueError for a resource that scales a target instead."""
-        if self.resource.spec.runtime is None:
-            raise ValueError(f"{self.resource.key} has no spec.runtime to render")
-        return self.resource.spec.runtime
-
-    @property
-    def container(self) -> ContainerSpec:
-        """Spec of the container that its image needs; every runtime that a resource may have is rendered."""
-        return RENDERED[self.runtime.type]
+def manifests(rendering: Rendering) -> tuple[Json, ...]:
+    """All of them, in the order of `KINDS`. Raises `InvalidInput` for what the server cannot run."""
+    return service(rendering), disruption_budget(rendering), pod_monitor(rendering), deployment(rendering)
 
 
 def deployment(rendering: Rendering) -> Json:
-    """The Deployment, without `replicas`."""
-    runtime, pod_labels = rendering.runtime, _labels(rendering)
+    """The Deployment, without `replicas`. Raises `InvalidInput` for what the server cannot run."""
     spec = {
-        # NB: the default of 600 s marks a rollout as failed while a large model is still loading.
-        "progressDeadlineSeconds": 2 * runtime.startup_timeout_seconds,
+        "progressDeadlineSeconds": _deadline_seconds(rendering),
         "revisionHistoryLimit": 3,
         # There is no spare GPU for a surge pod.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}},
         "selector": {"matchLabels": _selector(rendering)},
-        "template": {"metadata": {"labels": pod_labels}, "spec": _pod(rendering)},
+        "template": pod_template(rendering, _labels(rendering)),
     }
     return _manifest("apps/v1", "Deployment", rendering, spec, {SCALE_LABEL: "true"})
 
 
 def service(rendering: Rendering) -> Json:
     """The Service in front of the pods."""
-    port = {"name": API_PORT_NAME, "port": rendering.runtime.port, "targetPort": API_PORT_NAME, "protocol": "TCP"}
-    return _manifest("v1", "Service", rendering, {"selector": _selector(rendering), "ports": [port]})
+    ports = {API_PORT_NAME: rendering.runtime.port, **rendering.container.further_ports}
+    spec = {
+        "selector": _selector(rendering),
+        "ports": [{"name": n, "port": port, "targetPort": n, "protocol": "TCP"} for n, port in ports.items()],
+    }
+    return _manifest("v1", "Service", rendering, spec)
+
+
+def disruption_budget(rendering: Rendering) -> Json:
+    """The PodDisruptionBudget: nodes are drained one replica at a time. A pod that is not ready holds up no drain."""
+    spec = {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": _selector(rendering)},
+    }
+    return _manifest("policy/v1", "PodDisruptionBudget", rendering, spec)
 
 
 def pod_monitor(rendering: Rendering) -> Json:
     """The PodMonitor: of pods, not of a Service, so that no second Service doubles the series."""
     runtime = rendering.runtime
     endpoint = {
-        "port": METRICS_PORT_NAME if _has_metrics_port(runtime) else API_PORT_NAME,
-        "path": runtime.metrics_path,
+        "port": METRICS_PORT_NAME if has_metrics_port(runtime) else API_PORT_NAME,
+        "path": runtime.metrics_path or rendering.container.metrics_path,
         "interval": f"{max(1, round(rendering.scrape_interval_seconds))}s",
         "honorLabels": False,
     }
@@ -100,7 +90,18 @@ def pod_monitor(rendering: Rendering) -> Json:
         "podTargetLabels": [RESOURCE_LABEL],
         "podMetricsEndpoints": [endpoint],
     }
-    return _manifest("monitoring.coreos.com/v1", "PodMonitor", rendering, spec, rendering.monitor_labels)
+    return _manifest(MONITORING_API, "PodMonitor", rendering, spec, rendering.monitor_labels)
+
+
+def _deadline_seconds(rendering: Rendering) -> int:
+    """Time without progress after which a rollout counts as failed: twice what a start takes.
+
+    That is what the kubelet gives it, or what starts of these pods took where that is more (a new node, a new image).
+    NB: the default of 600 s marks a rollout as failed while a large model is still loading.
+    """
+    usual = 2 * rendering.runtime.startup_timeout_seconds
+    learned = 2 * (rendering.p99_start_seconds or 0.0)
+    return max(usual, math.ceil(learned / DEADLINE_STEP_SECONDS) * DEADLINE_STEP_SECONDS if learned > usual else 0)
 
 
 def _manifest(
@@ -135,90 +136,3 @@ def _labels(rendering: Rendering) -> dict[str, str]:
 
 def _selector(rendering: Rendering) -> dict[str, str]:
     return {RESOURCE_LABEL: rendering.resource.metadata.name}
-
-
-def _pod(rendering: Rendering) -> Json:
-    runtime, user = rendering.runtime, rendering.container.user
-    cache: Json = (
-        {"persistentVolumeClaim": {"claimName": runtime.model_cache.claim_name}}
-        if runtime.model_cache
-        else {"emptyDir": {}}
-    )
-    shared_memory = {"medium": "Memory", "sizeLimit": runtime.resources.shared_memory}
-    pod: Json = {
-        "automountServiceAccountToken": False,
-        # NB: a Service of the engine's name would inject variables such as NIM_PORT=tcp://..., which engines read.
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": runtime.termination_grace_period_seconds,
-        "securityContext": {
-            "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "nodeSelector": dict(rendering.node_selector),
-        "tolerations": [
-            {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
-            *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in runtime.tolerations),
-        ],
-        "containers": [_container(rendering)],
-        "volumes": [{"name": "dshm", "emptyDir": shared_memory}, {"name": "model-store", **cache}],
-    }  # fmt: skip
-    if runtime.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in runtime.image_pull_secrets]
-    if runtime.runtime_class_name:
-        pod["runtimeClassName"] = runtime.runtime_class_name
-    return pod
-
-
-def _container(rendering: Rendering) -> Json:
-    runtime, container = rendering.runtime, rendering.container
-    ports = [{"name": API_PORT_NAME, "containerPort": runtime.port, "protocol": "TCP"}]
-    if _has_metrics_port(runtime):
-        ports.append({"name": METRICS_PORT_NAME, "containerPort": runtime.metrics_port, "protocol": "TCP"})
-    # An extended resource has one number: its request is its limit.
-    limits: dict[str, Any] = {GPU_RESOURCE: str(rendering.configuration.gpus_per_replica)}
-    requests: dict[str, Any] = {}
-    for name, amount in (("cpu", runtime.resources.cpu), ("memory", runtime.resources.memory)):
-        if amount is not None:
-            limits[name] = requests[name] = amount
-    sleep_seconds = min(ENDPOINT_REMOVAL_SECONDS, runtime.termination_grace_period_seconds // 2)
-    return {
-        "name": container.name,
-        "image": runtime.image,
-        "ports": ports,
-        "env": _environment(rendering),
-        "resources": {"limits": limits} | ({"requests": requests} if requests else {}),
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "startupProbe": _probe(container.ready_path, timeout_seconds=1, initialDelaySeconds=STARTUP_DELAY_SECONDS)
-        | {"failureThreshold": math.ceil(runtime.startup_timeout_seconds / PROBE_PERIOD_SECONDS)},
-        "readinessProbe": _probe(container.ready_path, timeout_seconds=5) | {"failureThreshold": 3},
-        "livenessProbe": _probe(container.live_path, timeout_seconds=5) | {"failureThreshold": 6},
-        "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds}}},
-        "volumeMounts": [
-            {"name": "dshm", "mountPath": "/dev/shm"},
-            {"name": "model-store", "mountPath": container.cache_path},
-        ],
-    }
-
-
-def _environment(rendering: Rendering) -> list[Json]:
-    runtime, container = rendering.runtime, rendering.container
-    chosen = {setting.name: setting.value for setting in runtime.env}
-    values = {**container.defaults, **chosen, **container.environment(runtime.port, rendering.configuration)}
-    entries: list[Json] = [{"name": name, "value": value} for name, value in sorted(values.items())]
-    if runtime.auth_secret is not None:
-        secret = {"name": runtime.auth_secret.name, "key": runtime.auth_secret.key}
-        entries.insert(0, {"name": container.secret_variable, "valueFrom": {"secretKeyRef": secret}})
-    return entries
-
-
-def _probe(path: str, *, timeout_seconds: int, **more: int) -> Json:
-    return {
-        "httpGet": {"path": path, "port": API_PORT_NAME},
-        "periodSeconds": PROBE_PERIOD_SECONDS,
-        "timeoutSeconds": timeout_seconds,
-        **more,
-    }
-
-
-def _has_metrics_port(runtime: Runtime) -> bool:
-    return runtime.metrics_port is not None and runtime.metrics_port != runtime.port

@@ -1,4 +1,4 @@
-"""Creates and updates the objects of `runtime: NIM`, and keeps the hands off their replicas.
+"""Creates and updates the objects of `spec.runtime`, and keeps the hands off their replicas.
 
 **The rule for `replicas`.** Server-side apply removes a field that its only owner no longer sends: a Deployment applied
 with 7 replicas and then without becomes 1; applied again with 7 it resets a fleet that was scaled to 12. So the field
@@ -21,14 +21,14 @@ from typing import Any
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, NoTurn, Rejected, Withheld
 from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
-from firsttoken_operator.act.manifests import MANAGED_BY_LABEL, MANAGER, Rendering, deployment, pod_monitor, service
+from firsttoken_operator.act.manifests import KINDS, MANAGED_BY_LABEL, MANAGER, MONITORING_API, manifests
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ScalingMode
 
-MONITORING_API = "monitoring.coreos.com/v1"
-REQUESTS = 10
+REQUESTS = 13
 """Requests of one rendering at most."""
 LISTS_AT_ONCE = 8
 ABSENT = ""
@@ -73,8 +73,7 @@ class Renderer:
 
         Raises `ClusterError`.
         """
-        kinds = [("apps/v1", "Deployment"), ("v1", "Service")]
-        kinds += [(MONITORING_API, "PodMonitor")] if await self._has_monitors() else []
+        kinds = await self._kinds()
         places = asyncio.Semaphore(LISTS_AT_ONCE)
 
         async def listed(api_version: str, kind: str, namespace: str) -> Mapping[ObjectRef, Mapping[str, Any]]:
@@ -125,19 +124,17 @@ class Renderer:
         changed = changed_since(live_resource, metadata.uid, metadata.generation)
         if changed or live_mode(live_resource) is ScalingMode.PAUSED:
             return RenderResult(Reason.WRITE_CONFLICT, changed or "scaling.mode is Paused now")
-        # The Service first, so that no pod is ready before something leads to it.
-        manifests = [service(rendering), deployment(rendering)]
-        if await self._has_monitors():
-            manifests.insert(1, pod_monitor(rendering))
+        kinds = await self._kinds()
+        wanted = [each for each in manifests(rendering) if (each["apiVersion"], each["kind"]) in kinds]
         live = {}
-        for manifest in manifests:
+        for manifest in wanted:
             found = await self._find(ObjectRef.of(manifest))
             if found is not None and not _is_owned_by(found, metadata.uid):
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
                 raise NameTaken(text)
             live[manifest["kind"]] = found
         states, written = {}, []
-        for manifest in manifests:
+        for manifest in wanted:
             now = live[manifest["kind"]]
             if now is None or not is_known or differs(manifest, now):
                 written.append(manifest["kind"])
@@ -172,8 +169,10 @@ class Renderer:
             )
         return await self._cluster.apply(manifest | {"metadata": manifest["metadata"] | {"uid": uid}})
 
-    async def _has_monitors(self) -> bool:
-        return await self._cluster.serves(MONITORING_API, "PodMonitor")
+    async def _kinds(self) -> list[tuple[str, str]]:
+        """The kinds that this cluster has."""
+        has_monitors = await self._cluster.serves(MONITORING_API, "PodMonitor")
+        return [kind for kind in KINDS if has_monitors or kind[0] != MONITORING_API]
 
     async def _find(self, ref: ObjectRef) -> dict[str, Any] | None:
         try:

@@ -152,7 +152,7 @@ def _engine(spec: InferenceDeploymentSpec, profiles: Iterable[Profile]) -> Engin
     if spec.sizing.engine is not None:
         return spec.sizing.engine
     if spec.runtime is not None:
-        return spec.runtime.type.spec.engine
+        return spec.runtime.release.engines[0]
     model = canonical_model(spec.model.name)
     named = [p for p in profiles if p.engine and canonical_model(p.key.model) == model]
     measured_on = {engine for p in named for engine in Engine if is_of_engine(p, engine)}

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from firsttoken_operator.runtimes import RENDERED
-
 RATE = r"^([0-9]+(\.[0-9]{1,3})?|[0-9]+m)$"
 AMOUNT = r"^[0-9]+(\.[0-9]{1,6})?$"
 SIGNED_AMOUNT = r"^-?[0-9]+(\.[0-9]{1,6})?$"
@@ -28,7 +26,10 @@ LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 API_VERSION = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$"
 CAMEL_CASE_WORD = r"^[A-Z][A-Za-z0-9]*$"
 SECRET_KEY = r"^[-._A-Za-z0-9]+$"
-SETTING = "|".join(container.setting_pattern for container in RENDERED.values())
+SETTING = r"^[A-Z][A-Z0-9_]*$"
+FLAG = r"^--[a-z][a-z0-9_-]*(=[^ \t\r\n]+)?$"
+CHECKPOINT = r"^/?[A-Za-z0-9][A-Za-z0-9._/-]*$"
+SERVER_VERSION = r"^[0-9]{1,5}\.[0-9]{1,5}(\.[0-9]{1,5})?$"
 IMAGE = r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$"
 PATH = r"^/[-A-Za-z0-9._/]*$"
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
@@ -59,7 +60,10 @@ FORMS: Mapping[str, Form] = {
     API_VERSION: Form("an API version", "apps/v1"),
     CAMEL_CASE_WORD: Form("one word that begins with a capital", "Deployment"),
     SECRET_KEY: Form("a key of letters, digits, -, _ and .", "api-key"),
-    SETTING: Form("a setting of the engine", next(iter(next(iter(RENDERED.values())).defaults))),
+    SETTING: Form("a variable of capitals, digits and _", "NCCL_DEBUG"),
+    FLAG: Form("a flag of the form --name or --name=value without spaces", "--seed=1"),
+    CHECKPOINT: Form("the name of a checkpoint on Hugging Face, or a path", "RedHatAI/Meta-Llama-3-8B-Instruct-FP8"),
+    SERVER_VERSION: Form("a version of two or three numbers", "0.33"),
     IMAGE: Form("a container image", "nvcr.io/nim/meta/llama3-8b-instruct:1.0.3"),
     PATH: Form("a path that begins with /", "/metrics"),
     MODEL_NAME: Form("a model name of letters, digits, ., _, - and /", "meta-llama/Meta-Llama-3-8B-Instruct"),

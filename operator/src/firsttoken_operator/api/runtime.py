@@ -6,17 +6,57 @@ that reaches outside the namespace: secrets and claims by name, no host path, no
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Literal
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
-from firsttoken_operator.runtimes import RENDERED, RuntimeType
+from firsttoken_operator.runtimes import CONTAINERS, RuntimeType
+from firsttoken_operator.runtimes.spec import ServerRelease, Version, version_of
 
-OPERATOR_OWNED_ENV = tuple(name for container in RENDERED.values() for name in container.owned)
-_USUAL = next(iter(RENDERED.values()))
-_OTHERS = " and ".join(other.value for other in RuntimeType if other not in RENDERED)
+OPERATOR_OWNED_ENV = tuple(
+    dict.fromkeys(name for c in CONTAINERS for name in c.owned if re.match(c.setting_pattern, name))
+)
+_PORT = CONTAINERS[0].port
+
+
+def _type_rules() -> tuple[Rule, ...]:
+    """Rules for the variables and the flags that each type takes: none of them changes what was sized."""
+    rules = []
+    for runtime in RuntimeType:
+        usual = runtime.containers[0]
+        pattern, prefixes = usual.setting_pattern, " and ".join(f"{word}_*" for word in usual.setting_prefixes)
+        settable = sorted({flag for container in runtime.containers for flag in container.settable})
+        rules += [
+            Rule(
+                cel=f"self.type != '{runtime}' || !has(self.env) || self.env.all(e, e.name.matches('{pattern}'))",
+                problem=f"runtime.env of {runtime} takes {prefixes} only",
+                fix="remove the others",
+                holds=partial(_has_variables_of, runtime, re.compile(pattern)),
+                field="env",
+            ),
+            Rule(
+                cel=f"self.type != '{runtime}' || !has(self.flags) || self.flags.all(f, f.split('=')[0] in {settable})",
+                problem=f"runtime.flags of {runtime} takes {', '.join(settable)} only",
+                fix="remove the others; those that follow from the sizing are set by the operator",
+                holds=partial(_has_flags_of, runtime, frozenset(settable)),
+                field="flags",
+            ),
+        ]
+    return tuple(rules)
+
+
+def _has_variables_of(runtime: RuntimeType, pattern: re.Pattern[str], declared: Runtime) -> bool:
+    return declared.type is not runtime or all(pattern.match(setting.name) for setting in declared.env)
+
+
+def _has_flags_of(runtime: RuntimeType, settable: frozenset[str], declared: Runtime) -> bool:
+    return declared.type is not runtime or all(flag.partition("=")[0] in settable for flag in declared.flags)
 
 
 class TolerationOperator(StrEnum):
@@ -47,12 +87,32 @@ class Toleration(ApiModel):
     )
 
 
-class ModelCache(ApiModel):
-    """Place where model weights are kept between pods."""
+class ReplicaVolume(ApiModel):
+    """A volume of its own for each pod, made with it and deleted with it (a generic ephemeral volume)."""
 
-    claim_name: LongName = described(
+    size: Quantity = described("Size of the volume.", unit="bytes (Quantity)")
+    storage_class_name: LongName | None = optional("StorageClass of the volume.", absent="the cluster's default")
+
+
+class ModelCache(ApiModel):
+    """Place where model weights are kept between pods, or on a volume of each pod."""
+
+    RULES = (
+        Rule(
+            cel="has(self.claimName) != has(self.perReplica)",
+            problem="modelCache needs exactly one of claimName and perReplica",
+            fix="name a ReadWriteMany claim that all pods share, or give each pod a volume of its own",
+            holds=lambda cache: (cache.claim_name is None) != (cache.per_replica is None),
+        ),
+    )
+
+    claim_name: LongName | None = optional(
         "PersistentVolumeClaim in the same namespace. With more than one node it has to be ReadWriteMany: a "
-        "ReadWriteOnce claim leaves pods on a second node waiting for ever."
+        "ReadWriteOnce claim leaves pods on a second node waiting for ever.",
+        absent="perReplica says what each pod has",
+    )
+    per_replica: ReplicaVolume | None = optional(
+        "A volume for each pod, of any access mode; every pod downloads the model.", absent="claimName is shared"
     )
 
 
@@ -60,8 +120,12 @@ class SecretKey(ApiModel):
     """One key of a Secret in the same namespace."""
 
     name: LongName = described("Name of the Secret in the same namespace.")
-    key: str = described(
-        "Key in the Secret.", default=_USUAL.secret_variable, min_length=1, max_length=253, pattern=forms.SECRET_KEY
+    key: str | None = optional(
+        "Key in the Secret.",
+        absent="the name of the variable: NGC_API_KEY for NIM, HF_TOKEN for the others",
+        min_length=1,
+        max_length=253,
+        pattern=forms.SECRET_KEY,
     )
 
 
@@ -82,7 +146,7 @@ class RuntimeResources(ApiModel):
 
 
 class EngineSetting(ApiModel):
-    """One NIM_* environment variable."""
+    """One environment variable of the engine."""
 
     RULES = (
         Rule(
@@ -94,46 +158,72 @@ class EngineSetting(ApiModel):
         ),
     )
 
-    name: str = described("Name of a documented NIM_* variable.", max_length=64, pattern=forms.SETTING)
+    name: str = described(
+        "Name of a documented variable of the engine, such as NIM_* or VLLM_*.", max_length=64, pattern=forms.SETTING
+    )
     value: str = described("Its value; never a secret.", max_length=256)
 
 
+ServerFlag = Annotated[str, Field(max_length=512, pattern=forms.FLAG)]
+
+
 class Runtime(ApiModel):
-    """The engine that firsttoken renders: a Deployment, a Service and a PodMonitor."""
+    """The engine that firsttoken renders: a Deployment, a Service, a PodMonitor and a PodDisruptionBudget."""
 
     RULES = (
-        Rule(
-            cel=" || ".join(f"self.type == '{rendered.value}'" for rendered in RENDERED),
-            problem=f"runtime.type {_OTHERS} are not rendered by this version",
-            fix=f"set runtime.type: {' or '.join(RENDERED)}, or deploy the engine yourself and name its Deployment in"
-            " targetRef",
-            holds=lambda r: r.type in RENDERED,
-            field="type",
-        ),
         Rule(
             cel="self.type == oldSelf.type",
             problem="runtime.type is immutable",
             fix="create a new InferenceDeployment for another engine",
             field="type",
         ),
+        *_type_rules(),
     )
 
-    type: RuntimeType = described("Engine. This version renders NIM; for the others deploy them and use targetRef.")
+    type: RuntimeType = described("Server that runs the model.")
     image: str = described(
-        "Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3.",
+        "Container image with a tag or digest, such as nvcr.io/nim/meta/llama3-8b-instruct:1.0.3. A tag that begins "
+        "with a version tells what the server knows.",
         min_length=1,
         max_length=512,
         pattern=forms.IMAGE,
     )
-    port: Int = described("Port of the OpenAI-compatible API.", default=_USUAL.port, unit="TCP port", ge=1024, le=65535)
-    metrics_port: Int | None = optional(
-        "Port of the Prometheus metrics.", unit="TCP port", absent="the same as runtime.port", ge=1024, le=65535
+    version: str | None = optional(
+        "Version of the server, where the tag does not begin with it.",
+        absent="that of the tag; without one only what every version knows is set",
+        max_length=32,
+        pattern=forms.SERVER_VERSION,
     )
-    metrics_path: str = described(
-        "Path of the Prometheus metrics; NIM serves /v1/metrics.",
-        default=_USUAL.metrics_path,
-        max_length=128,
-        pattern=forms.PATH,
+    checkpoint: str | None = optional(
+        "Weights in the precision that is sized: a name on Hugging Face, or a path in the model cache (/model-store). "
+        "A NIM brings its own.",
+        absent="the model's own, which vLLM and SGLang convert to FP8 while they load it",
+        max_length=256,
+        pattern=forms.CHECKPOINT,
+    )
+    max_sequence_tokens: Int | None = optional(
+        "Longest prompt and answer together that the server takes.",
+        unit="tokens",
+        absent="the model's context window, or what fits into the KV cache where that is less",
+        ge=16,
+        le=100_000_000,
+    )
+    flags: tuple[ServerFlag, ...] = described(
+        "Further flags of the server, each as --name or --name=value: those that change no size, such as "
+        "--tool-call-parser=llama3_json.",
+        default=(),
+        max_length=16,
+    )
+    port: Int = described("Port of the API.", default=_PORT, unit="TCP port", ge=1024, le=65535)
+    metrics_port: Int | None = optional(
+        "Port of the Prometheus metrics.",
+        unit="TCP port",
+        absent="8002 for Triton, else the same as runtime.port",
+        ge=1024,
+        le=65535,
+    )
+    metrics_path: str | None = optional(
+        "Path of the Prometheus metrics.", absent="that of the server", max_length=128, pattern=forms.PATH
     )
     model_cache: ModelCache | None = optional(
         "Where weights are kept.", absent="each pod downloads the model into its own emptyDir"
@@ -142,17 +232,21 @@ class Runtime(ApiModel):
         "Names of image pull secrets in the same namespace.", default=(), max_length=8
     )
     auth_secret: SecretKey | None = optional(
-        "Secret that becomes the environment variable NGC_API_KEY.", absent="no key is passed"
+        "Secret that becomes the variable of the model registry's key: NGC_API_KEY or HF_TOKEN.",
+        absent="no key is passed",
     )
     resources: RuntimeResources = described("CPU and memory of one replica.", default=RuntimeResources())
     env: tuple[EngineSetting, ...] = described(
-        "NIM_* settings, such as NIM_MODEL_PROFILE. No other variable is taken.",
+        "Settings of the engine, such as NIM_MODEL_PROFILE. No variable of another kind is taken.",
         default=(),
         max_length=32,
         map_keys=["name"],
     )
     node_selector: dict[str, LabelValue] = described(
-        "Node labels that the pods need.", absent="those of the pool", default_factory=dict, max_length=16
+        "Node labels that the pods need.",
+        absent="those of the pool, else that of the GPU",
+        default_factory=dict,
+        max_length=16,
     )
     tolerations: tuple[Toleration, ...] = described(
         "Taints that the pods tolerate beside nvidia.com/gpu.", default=(), max_length=16
@@ -170,3 +264,13 @@ class Runtime(ApiModel):
     termination_grace_period_seconds: Int = described(
         "How long a replica that is removed may finish its answers.", default=120, unit="seconds", ge=10, le=3600
     )
+
+    @property
+    def server_version(self) -> Version | None:
+        """Version of the server; None: nothing tells it."""
+        return version_of(self.image, self.version)
+
+    @property
+    def release(self) -> ServerRelease:
+        """The way in which the version that its image is of is started."""
+        return self.type.spec.release(self.server_version)

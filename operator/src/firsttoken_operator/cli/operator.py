@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--render",
         action="store_true",
         default=None,
-        help="render spec.runtime into Deployments, Services and PodMonitors (needs the rights for it)",
+        help="render spec.runtime into Deployments and what belongs to them (needs the rights for it)",
     )
     parser.add_argument(
         "--leader-elect",

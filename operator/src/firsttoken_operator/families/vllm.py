@@ -47,7 +47,7 @@ VLLM = MetricFamily(
     ttft=TTFT,
     advice=Advice(
         publish="vLLM without --disable-log-stats",
-        buckets="start vLLM 0.33 or later with --custom-histogram-buckets, and {limit} among its time_to_first_token",
+        buckets="start vLLM 0.32 or later with --custom-histogram-buckets, and {limit} among its time_to_first_token",
     ),
     page=(
         gauge(Metric.RUNNING, _RUNNING),

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.act.errors import ClusterError
-from firsttoken_operator.act.manifests import Rendering, deployment, pod_monitor, service
+from firsttoken_operator.act.manifests import manifests
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult, States
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit
@@ -22,17 +23,19 @@ from firsttoken_operator.domain import (
     Decision,
     FailedWrite,
     FleetSnapshot,
-    PoolSnapshot,
     Reason,
     ResourceSnapshot,
+    Target,
     TargetMissing,
 )
-from firsttoken_operator.observe.projections import GPU_PRODUCT_LABEL
 from firsttoken_operator.observe.store import Store
 from firsttoken_sizing.catalog import resolve_gpu
+from firsttoken_sizing.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
 
+LASTING = (*FAILURES, Reason.INVALID_SPEC)
+"""Outcomes that are told once, for as long as they last."""
 RENDERINGS_A_TICK = 30
 """Renderings at most: a leader that takes over renders everything anew, and the tick waits for it."""
 STATES_SECONDS = 5.0
@@ -46,11 +49,21 @@ class _Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
-    uid: str
+class _Wanted:
+    """Wanted form of an admitted resource: its rendering, and the manifests as one text."""
+
+    admitted: Admission
     rendering: Rendering
-    replicas: int
-    wanted: str
+    text: str
+
+    @property
+    def uid(self) -> str:
+        return self.admitted.resource.uid
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    wanted: _Wanted
     is_known: bool
 
 
@@ -82,7 +95,7 @@ class Rendered:
         self._made_gpus.pop(resource.uid, None)
         if problem is None:
             return resource
-        if problem.reason in FAILURES or problem.reason in POOL_LIMITS:
+        if problem.reason in LASTING or problem.reason in POOL_LIMITS:
             return replace(resource, unrendered=FailedWrite(problem.reason, problem.message))
         return resource
 
@@ -90,18 +103,23 @@ class Rendered:
         self, snapshot: FleetSnapshot, store: Store, decisions: Iterable[Decision]
     ) -> dict[str, RenderResult]:
         """Render what is due and admitted; what is new of it by uid. A failure that goes on is no news."""
-        due: list[tuple[Admission, InferenceDeployment]] = []
+        due: list[_Wanted] = []
         results: dict[str, RenderResult] = {}
         for admitted in admit(snapshot, decisions):
             stored = store.resources.get(admitted.resource.uid)
             if stored is None or stored.parsed is None:
                 continue  # Deleted, or made unreadable, since the snapshot was taken.
-            if not isinstance(admitted, Waiting):
-                due.append((admitted, stored.parsed))
-            elif admitted.is_news:
-                results[admitted.resource.uid] = RenderResult(admitted.reason, admitted.message)
-        rendered = await self._reconcile_all([(a, self._rendering(a, parsed, snapshot)) for a, parsed in due])
-        for (admitted, _), result in zip(due, rendered, strict=True):
+            uid = admitted.resource.uid
+            if isinstance(admitted, Waiting):
+                if admitted.is_news:
+                    results[uid] = RenderResult(admitted.reason, admitted.message)
+                continue
+            try:
+                due.append(self._wanted(admitted, stored.parsed, snapshot))
+            except InvalidInput as error:
+                results[uid] = RenderResult(Reason.INVALID_SPEC, str(error))
+        for wanted, result in zip(due, await self._reconcile_all(due), strict=True):
+            admitted = wanted.admitted
             if admitted.is_new and result is not None and result.created:
                 gpus = admitted.replicas * admitted.sized.configuration.gpus_per_replica
                 self._made_gpus[admitted.resource.uid] = gpus
@@ -114,67 +132,65 @@ class Rendered:
             before = self._problems.pop(uid, None)
             if result.reason is not Reason.RENDERED:
                 self._problems[uid] = result
-            if before is None or before.reason is not result.reason or result.reason not in FAILURES:
+            if before is None or before.reason is not result.reason or result.reason not in LASTING:
                 news[uid] = result
         for known in (self._applied, self._problems, self._tried, self._made_gpus):
             for uid in known.keys() - store.resources.keys():
                 known.pop(uid)
         return news
 
-    def _rendering(self, admitted: Admission, parsed: InferenceDeployment, snapshot: FleetSnapshot) -> Rendering:
+    def _wanted(self, admitted: Admission, parsed: InferenceDeployment, snapshot: FleetSnapshot) -> _Wanted:
+        """Work out the manifests. Raises `InvalidInput` for what the server cannot run."""
         configuration, pool = admitted.sized.configuration, snapshot.pools.get(admitted.resource.pool or "")
-        selector = _node_selector(parsed, configuration.gpu, pool)
-        return Rendering(parsed, configuration, selector, self._monitor_labels, self._scrape_interval_seconds)
+        runtime, target = parsed.spec.runtime, admitted.resource.target
+        rendering = Rendering(
+            parsed,
+            configuration,
+            (runtime.node_selector if runtime else {}) or (pool.node_selector if pool else {}),
+            self._monitor_labels,
+            self._scrape_interval_seconds,
+            gpu_products=resolve_gpu(configuration.gpu).node_labels,
+            p99_start_seconds=target.p99_start_seconds if isinstance(target, Target) else None,
+        )
+        return _Wanted(admitted, rendering, json.dumps(manifests(rendering), sort_keys=True))
 
-    async def _reconcile_all(self, due: list[tuple[Admission, Rendering]]) -> list[RenderResult | None]:
-        known = [rendering for admitted, rendering in due if admitted.resource.uid in self._applied]
+    async def _reconcile_all(self, due: list[_Wanted]) -> list[RenderResult | None]:
+        known = [wanted.rendering for wanted in due if wanted.uid in self._applied]
         states: Mapping[str, States] = {}
         try:
             async with asyncio.timeout(STATES_SECONDS):
                 states = await self._renderer.states(known) if known else {}
         except (ClusterError, TimeoutError) as error:
             logger.warning("cannot list the rendered objects: %r", error)
-        waiting = [one for a, rendering in due if (one := self._due(a, rendering, states.get(a.resource.uid, {})))]
+        waiting = [one for wanted in due if (one := self._due(wanted, states.get(wanted.uid, {})))]
         # Those first that were tried longest ago: one that fails at each tick keeps none of the others from a turn.
-        waiting.sort(key=lambda one: self._tried.get(one.uid, 0))
+        waiting.sort(key=lambda one: self._tried.get(one.wanted.uid, 0))
         now = waiting[:RENDERINGS_A_TICK]
         self._tick += 1
-        self._tried |= {one.uid: self._tick for one in now}
+        self._tried |= {one.wanted.uid: self._tick for one in now}
         rendered = await asyncio.gather(*(self._render(one) for one in now))
-        found = {one.uid: self._problems.get(one.uid) for one in waiting}
-        found |= {one.uid: result for one, result in zip(now, rendered, strict=True)}
-        return [found.get(a.resource.uid) for a, _ in due]
+        found = {one.wanted.uid: self._problems.get(one.wanted.uid) for one in waiting}
+        found |= {one.wanted.uid: result for one, result in zip(now, rendered, strict=True)}
+        return [found.get(wanted.uid) for wanted in due]
 
-    def _due(self, admitted: Admission, rendering: Rendering, now: States) -> _Due | None:
+    def _due(self, wanted: _Wanted, now: States) -> _Due | None:
         """Work out what is to be rendered. `now`: the objects as they are, as far as that is known."""
-        uid = admitted.resource.uid
-        wanted = json.dumps([make(rendering) for make in (deployment, service, pod_monitor)], sort_keys=True)
-        before = self._applied.get(uid)
-        is_known = before is not None and before.wanted == wanted and not admitted.is_new
+        before = self._applied.get(wanted.uid)
+        is_known = before is not None and before.wanted == wanted.text and not wanted.admitted.is_new
         if before is not None and is_known and all(before.states.get(ref) == state for ref, state in now.items()):
             return None
-        return _Due(uid, rendering, admitted.replicas, wanted, is_known)
+        return _Due(wanted, is_known)
 
     async def _render(self, due: _Due) -> RenderResult | None:
         """Render, and tell what became of it; None: all is as it should be."""
-        result = await self._renderer.render(due.rendering, due.replicas, is_known=due.is_known)
+        wanted = due.wanted
+        result = await self._renderer.render(wanted.rendering, wanted.admitted.replicas, is_known=due.is_known)
         if result is None:
-            return self._problems.get(due.uid)  # Not tried: what was true stays so.
+            return self._problems.get(wanted.uid)  # Not tried: what was true stays so.
         if result.reason is not Reason.RENDERED:
             return result
-        self._applied[due.uid] = _Applied(due.wanted, result.states)
+        self._applied[wanted.uid] = _Applied(wanted.text, result.states)
         if not result.written:
             return None
-        logger.info("rendered %s: %s", due.rendering.resource.key, result.message)
+        logger.info("rendered %s: %s", wanted.rendering.resource.key, result.message)
         return result
-
-
-def _node_selector(parsed: InferenceDeployment, gpu: str, pool: PoolSnapshot | None) -> Mapping[str, str]:
-    """The resource's own, else the pool's, else the label that GPU feature discovery puts on the GPU's nodes."""
-    runtime = parsed.spec.runtime
-    if runtime is not None and runtime.node_selector:
-        return runtime.node_selector
-    if pool is not None and pool.node_selector:
-        return pool.node_selector
-    label = resolve_gpu(gpu).node_label
-    return {GPU_PRODUCT_LABEL: label} if label else {}

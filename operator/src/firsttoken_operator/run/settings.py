@@ -164,7 +164,7 @@ class Settings(_Section):
     cluster_scoped: bool = True
     """Rights on what belongs to no namespace: without them no GPUPool, BenchmarkProfile or node."""
     render: bool = False
-    """Rendering of `spec.runtime` into Deployments, Services and PodMonitors (needs the rights for it)."""
+    """Rendering of `spec.runtime` into Deployments and what belongs to them (needs the rights for it)."""
     render_namespaces: tuple[str, ...] = ()
     """Namespaces with rights to render; empty: all that are watched."""
     choose_victims: bool = False

@@ -1,6 +1,6 @@
-"""The runtimes that a resource can name: one file for each that the operator renders, and this table.
+"""The runtimes that a resource can name: one file for each way in which a server is started, and this table.
 
-`spec.runtime` takes its defaults and its limits from here, and `act.manifests` what a pod needs.
+`spec.runtime` takes its defaults and its limits from here, and `act.pods` what a pod needs.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-from firsttoken_operator.runtimes import nim
+from firsttoken_operator.runtimes import nim, sglang, triton, trtllm_serve, vllm
 from firsttoken_operator.runtimes.spec import ContainerSpec, RuntimeSpec
-from firsttoken_sizing.engines import Engine
 
 
 class RuntimeType(StrEnum):
-    """Engines that the resource can name."""
+    """Servers that the resource can name."""
 
     _value_: str
     spec: RuntimeSpec
@@ -27,9 +26,16 @@ class RuntimeType(StrEnum):
         return member
 
     NIM = nim.SPEC
-    TRITON = RuntimeSpec("Triton", Engine.TENSORRT_LLM)
-    VLLM = RuntimeSpec("VLLM", Engine.VLLM)
+    TRITON = triton.SPEC
+    VLLM = vllm.SPEC
+    SGLANG = sglang.SPEC
+    TRTLLM_SERVE = trtllm_serve.SPEC
+
+    @property
+    def containers(self) -> tuple[ContainerSpec, ...]:
+        """The containers of its versions."""
+        return tuple(release.container for release in self.spec.releases)
 
 
-RENDERED: dict[RuntimeType, ContainerSpec] = {t: t.spec.container for t in RuntimeType if t.spec.container}
-"""Those that the operator runs itself; the first one's settings are the defaults of `spec.runtime`."""
+CONTAINERS: tuple[ContainerSpec, ...] = tuple(container for runtime in RuntimeType for container in runtime.containers)
+"""All of them."""

@@ -56,6 +56,12 @@ class Gpu:
     """GPUs that one NVLink domain joins where that is more than a server."""
 
     @property
+    def node_labels(self) -> tuple[str, ...]:
+        """Values of that label on nodes with this GPU: products that differ in nothing that counts here are one GPU."""
+        others = (alias for alias in self.aliases if self.node_label and alias.startswith("NVIDIA-"))
+        return tuple(dict.fromkeys((self.node_label, *others))) if self.node_label else ()
+
+    @property
     def memory_gib(self) -> float:
         """Memory in GiB: as reported, else the nominal figure at 10^9 bytes a GB (never too much)."""
         if self.memory_mib_reported is not None:

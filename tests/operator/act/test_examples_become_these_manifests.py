@@ -1,0 +1,61 @@
+"""Each example with `runtime` becomes the manifests that were read by eye, and a real API server takes them.
+
+The API server judges without making anything (`--dry-run=server`), and a pod of each template passes the Pod Security
+Standard `restricted` where that is enforced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from firsttoken_operator.act.manifests import manifests
+from firsttoken_operator.runtimes import CONTAINERS
+from tests.fixtures.definitions import POD_MONITORS
+from tests.operator.act.golden import EXAMPLES, golden, rendering, text
+from tools.cluster import Cluster
+
+NAMES = [path.stem for path in EXAMPLES]
+
+
+def test_every_server_has_an_example() -> None:
+    shown = [rendering(path).container for path in EXAMPLES]
+
+    assert all(any(container is one for one in shown) for container in CONTAINERS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+def test_an_example_becomes_what_was_read(path: Path) -> None:
+    assert golden(path).read_text() == text(manifests(rendering(path))), "run: python -m tests.operator.act.golden"
+
+
+@pytest.fixture(scope="module")
+def hardened(control_plane: Path) -> Iterator[Cluster]:
+    with Cluster(nodes=1) as running:
+        running.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
+        running.wait_until_established()
+        running.kubectl("create", "namespace", "team")
+        running.kubectl("label", "namespace", "team", "pod-security.kubernetes.io/enforce=restricted")
+        yield running
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
+def test_the_api_server_takes_each_object_and_its_pods(hardened: Cluster, path: Path) -> None:
+    made = list(yaml.safe_load_all(golden(path).read_text()))
+    template = next(each for each in made if each["kind"] == "Deployment")["spec"]["template"]
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"} | template
+    pod["metadata"] = template["metadata"] | {"name": "one", "namespace": "team"}
+    # NB: strict: a field that the API does not know is an error, and not dropped.
+    for manifest in (*made, pod):
+        told = hardened.kubectl(
+            "create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-",
+            stdin=json.dumps(manifest), check=False,
+        )  # fmt: skip
+        assert told.returncode == 0, f"{manifest['kind']}: {told.stderr}"
+        assert "would violate PodSecurity" not in told.stderr
