@@ -62,7 +62,8 @@ def test_the_bounds_are_those_of_the_server(family: MetricFamily) -> None:
 
 
 def test_a_family_names_the_runtimes_that_are_rendered_and_publish_it() -> None:
-    rendered = {name: set(re.findall(r"\w+(?=,|$| \()", re.sub(r"\(.*?\)", "", row[5]).strip())) for name, row in READ.items() if row[5] != "no"}
+    without_versions = {name: re.sub(r" ?\(.*?\)", "", row[5]) for name, row in READ.items()}
+    rendered = {name: set(cell.split(", ")) for name, cell in without_versions.items() if cell != "no"}
 
     assert set().union(*rendered.values()) == set(RuntimeType)
     assert rendered == {

@@ -34,13 +34,13 @@ FACTS = {
     "run": {
         "why a source was not read": "BAD_RESPONSE SOURCE_NOT_CONFIGURED SOURCE_UNREACHABLE",
         "why the sizing model gave no size": "INVALID_SPEC UNKNOWN_GPU UNKNOWN_MODEL",
-        "what became of a rendering is read": "RENDERED",
+        "what became of a rendering is read": "RENDERED ROLLOUT_PENDING",
         "a decision that raised is counted": "DECISION_FAILED",
         "what limited an increase before a restart is read": "SCALE_UP_STEP",
     },
     "act": {
         "what became of a write, or which live object forbids it": """
-            CONFLICT RENDERED TARGET_NOT_FOUND WRITE_CONFLICT WRITE_DENIED WRITE_FAILED WRITES_PAUSED
+            CONFLICT RENDERED ROLLOUT_PENDING TARGET_NOT_FOUND WRITE_CONFLICT WRITE_DENIED WRITE_FAILED WRITES_PAUSED
             """,
         "which Event tells of a change that was decided or seen": """
             FOREIGN_WRITE METRICS_LOST METRICS_RECOVERED SCALED_DOWN SCALED_UP

@@ -82,7 +82,7 @@ def test_a_deleted_pool_stops_growth_and_a_deleted_benchmark_has_all_sized_anew(
         assert p.stage.status()["sizing"]["replicasForDeclaredPeak"] != measured
 
 
-RENDERED = ("deployment", "service", "podmonitor")
+RENDERED = ("deployment", "service", "podmonitor", "poddisruptionbudget")
 
 
 def test_what_was_rendered_goes_along_unless_it_is_cut_loose(

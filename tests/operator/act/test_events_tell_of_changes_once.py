@@ -63,8 +63,8 @@ def blind(about: ResourceSnapshot, at: datetime = START) -> Observed:
 @pytest.mark.parametrize("reason", Reason)
 def test_what_is_not_as_the_user_wants_it_is_a_warning(reason: Reason) -> None:
     normal = {
-        "Advisory", "MetricsRecovered", "Paused", "Rendered", "ScaledDown", "ScaledUp", "TargetAtZero", "Unknown",
-        "WritesPaused",
+        "Advisory", "MetricsRecovered", "Paused", "Rendered", "RolloutPending", "ScaledDown", "ScaledUp",
+        "TargetAtZero", "Unknown", "WritesPaused",
     }  # fmt: skip
     told = event(resource(target(5), metrics(20.0)), reason, "", START)
 

@@ -48,7 +48,9 @@ class Recorded:
             raise self.problem
         return {rendering.resource.metadata.uid: self.present for rendering in renderings}
 
-    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool) -> RenderResult | None:
+    async def render(
+        self, rendering: Rendering, replicas: int, *, is_known: bool, may_roll: bool
+    ) -> RenderResult | None:
         self.asked.append((rendering.resource.metadata.name, replicas))
         return self.answer
 
@@ -116,6 +118,22 @@ async def test_a_failure_that_goes_on_is_told_once_until_it_is_another() -> None
         assert explained.unrendered == (FailedWrite(reason, "403") if reason is not Reason.RENDERED else None)
 
     assert told == [["a"], [], ["a"], ["a"]]
+
+
+async def test_what_its_server_cannot_run_is_said_once_and_on_the_resource() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    document = infd("a", runtime=dict(MINIMAL), sizing={"batching": ["InFlight", "Static"]})
+    del document["spec"]["targetRef"]
+    document["metadata"] |= {"uid": "a", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    store.feed("InferenceDeployment", "MODIFIED", document)
+    told = [await rendered.reconcile(there(snapshot), store, ()) for _ in range(3)]
+    explained = rendered.explain(there(snapshot).resources[0])
+
+    assert [[result.reason for result in each.values()] for each in told] == [[Reason.INVALID_SPEC], [], []]
+    assert explained.unrendered is not None
+    assert explained.unrendered.message.startswith("sizing.batching: a replica runs one way of batching")
+    assert renderer.asked == []
 
 
 async def test_what_had_no_turn_has_not_failed_and_stays_what_it_was() -> None:

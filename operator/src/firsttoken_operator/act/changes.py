@@ -41,6 +41,9 @@ def _transition(before: Condition | None, after: Condition) -> Event | None:
     if after.type == ConditionType.METRICS_HEALTHY.value:
         return _metrics_event(before, after)
     changed = before is None or (before.status, before.reason) != (after.status, after.reason)
+    if after.type == ConditionType.ROLLOUT_PENDING.value:
+        is_news = before is None or before.status is not after.status or before.message != after.message
+        return (Reason(after.reason), after.message) if is_news and after.status is ConditionStatus.TRUE else None
     announced = after.type in {kind.value for kind in _ANNOUNCED_WHEN_FALSE}
     if announced and changed and after.status is ConditionStatus.FALSE:
         return Reason(after.reason), after.message

@@ -47,10 +47,14 @@ def conditions(
     """All conditions, `Ready` first; `previous` keeps the times and messages of what did not change."""
     before = {condition.type: condition for condition in previous}
     newest, sized = resource.generation, resource.sized_generation
-    return tuple(
+    judged = tuple(
         condition(before.get(j.kind), j, newest if sized is None or j.kind not in ABOUT_SIZING else sized, now)
         for j in judge(resource, decision, unscaled)
     )
+    # What is not known yet, after a restart, is as it was.
+    rollout = before.get(ConditionType.ROLLOUT_PENDING)
+    is_kept = rollout is not None and resource.claims.is_rendered and resource.pending_rollout is None
+    return (*judged, rollout) if is_kept and rollout is not None else judged
 
 
 def undecided(

@@ -28,7 +28,7 @@ _REMEMBERED = 10_000
 
 NORMAL = frozenset({
     Reason.RENDERED, Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.METRICS_RECOVERED, Reason.WRITES_PAUSED,
-    Reason.ADVISORY, Reason.PAUSED, Reason.TARGET_AT_ZERO, Reason.UNKNOWN,
+    Reason.ADVISORY, Reason.PAUSED, Reason.TARGET_AT_ZERO, Reason.UNKNOWN, Reason.ROLLOUT_PENDING,
 })  # fmt: skip
 """Reasons of what was done, or is as the user wants it, or is not known yet. Everything else is a warning."""
 

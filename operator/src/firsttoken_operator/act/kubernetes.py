@@ -96,13 +96,16 @@ class KubernetesCluster(Connection):
         ]
         return await self._patch(ref.path("status"), patch, "json-patch+json")
 
-    async def apply(self, manifest: Json) -> Json:
+    async def apply(self, manifest: Json, *, dry_run: bool = False) -> Json:
         """Server-side apply: we own exactly the fields of `manifest`, also those that another writer has set.
+
+        `dry_run`: the object as it would be, and nothing is written.
 
         Where `manifest` has a uid, an object with another one is `Rejected`, and one that is gone a `Conflict`; so is
         one with another `resourceVersion`, where `manifest` has that.
         """
-        return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER)
+        query = {"dryRun": "All"} if dry_run else {}
+        return await self._apply(ObjectRef.of(manifest).path(), manifest, FIELD_MANAGER, **query)
 
     async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str = "") -> None:
         """Become an owner of the target's replicas at the value they have, so that an apply without them keeps it.
@@ -192,8 +195,8 @@ class KubernetesCluster(Connection):
         query = {name: selector for name, selector in selectors.items() if selector}
         await list_each(partial(self.page, path, metadata_only=True), query, lambda body: take(body["metadata"]))
 
-    async def _apply(self, path: str, body: Json, manager: str) -> Json:
-        return await self._patch(path, body, "apply-patch+yaml", manager, force="true")
+    async def _apply(self, path: str, body: Json, manager: str, **query: str) -> Json:
+        return await self._patch(path, body, "apply-patch+yaml", manager, force="true", **query)
 
     async def _patch(
         self, path: str, body: Json | list[Json], way: str, manager: str = FIELD_MANAGER, **query: str

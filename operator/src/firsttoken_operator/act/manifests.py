@@ -6,6 +6,8 @@ is in a pod is in `pods`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -41,6 +43,15 @@ KINDS = (
 def manifests(rendering: Rendering) -> tuple[Json, ...]:
     """All of them, in the order of `KINDS`. Raises `InvalidInput` for what the server cannot run."""
     return service(rendering), disruption_budget(rendering), pod_monitor(rendering), deployment(rendering)
+
+
+def revision_of(workload: Json) -> str:
+    """Name of what the pods of a manifest are: other pods have another one.
+
+    NB: in letters only: a number that moves inside a condition's message is no news.
+    """
+    digest = hashlib.sha256(json.dumps(workload["spec"]["template"], sort_keys=True).encode()).hexdigest()
+    return digest[:10].translate(str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst"))
 
 
 def deployment(rendering: Rendering) -> Json:

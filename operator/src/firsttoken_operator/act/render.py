@@ -25,10 +25,13 @@ from firsttoken_operator.act.manifests import KINDS, MANAGED_BY_LABEL, MANAGER, 
 from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.act.queue import WriteQueue
+from firsttoken_operator.act.rollouts import pending_text, rollout_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ScalingMode
 
-REQUESTS = 13
+HELD_KINDS = ("Deployment", "PodMonitor")
+"""Kinds that stay as they are while a rollout waits: the pods, and how those that run are scraped."""
+REQUESTS = 14
 """Requests of one rendering at most."""
 LISTS_AT_ONCE = 8
 ABSENT = ""
@@ -45,8 +48,8 @@ States = Mapping[ObjectRef, str]
 class RenderResult:
     """Outcome of a rendering.
 
-    `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since), WriteDenied or
-    WriteFailed. `states`: the objects as they are now. `written`: whether any of them had to be.
+    `reason` is Rendered, Conflict (the name is taken), WriteConflict (the resource changed since), RolloutPending,
+    WriteDenied or WriteFailed. `states`: the objects as they are now. `written`: whether any of them had to be.
     """
 
     reason: Reason
@@ -92,8 +95,13 @@ class Renderer:
             for metadata in (one.resource.metadata for one in rendering)
         }
 
-    async def render(self, rendering: Rendering, replicas: int, *, is_known: bool = False) -> RenderResult | None:
+    async def render(
+        self, rendering: Rendering, replicas: int, *, is_known: bool = False, may_roll: bool = True
+    ) -> RenderResult | None:
         """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
+
+        `may_roll`: pods that run may be replaced. Where they may not and would be, the Deployment and what its pods are
+        scraped by stay as they are: RolloutPending.
 
         `is_known`: the same was applied before, so that only what differs from it is applied again. Otherwise a field
         may have to go, which only an apply does. Never raises `ClusterError`: an outcome is a value. None: it was not
@@ -104,7 +112,7 @@ class Renderer:
         key = Key(metadata.uid, "rendering", str(metadata.generation))
         try:
             return await self._writes.run(
-                key, Priority.RENDER, lambda: self._render(rendering, replicas, is_known), REQUESTS
+                key, Priority.RENDER, lambda: self._render(rendering, replicas, is_known, may_roll), REQUESTS
             )
         except (Withheld, NoTurn):
             return None
@@ -117,7 +125,7 @@ class Renderer:
         except ClusterError as error:
             return RenderResult(Reason.WRITE_FAILED, str(error))
 
-    async def _render(self, rendering: Rendering, replicas: int, is_known: bool) -> RenderResult:
+    async def _render(self, rendering: Rendering, replicas: int, is_known: bool, may_roll: bool) -> RenderResult:
         metadata = rendering.resource.metadata
         ref = ObjectRef(API_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
         live_resource = await self._cluster.read(ref)
@@ -133,13 +141,20 @@ class Renderer:
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
                 raise NameTaken(text)
             live[manifest["kind"]] = found
+        workload, places = wanted[-1], []
+        if (runs := live[workload["kind"]]) is not None and not may_roll:
+            places = await rollout_of(self._cluster, workload, runs)
         states, written = {}, []
         for manifest in wanted:
             now = live[manifest["kind"]]
-            if now is None or not is_known or differs(manifest, now):
+            if places and now is not None and manifest["kind"] in HELD_KINDS:
+                pass
+            elif now is None or not is_known or differs(manifest, now):
                 written.append(manifest["kind"])
                 now = await self._write(manifest, now, replicas)
             states[ObjectRef.of(manifest)] = _state(now["metadata"])
+        if places:
+            return RenderResult(Reason.ROLLOUT_PENDING, pending_text(rendering, workload, places), states=states)
         if is_known:
             text = (
                 f"{' and '.join(written)} {metadata.name} put back: deleted or changed by another writer, or new here"

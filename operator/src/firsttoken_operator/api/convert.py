@@ -15,9 +15,11 @@ from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
 from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
+from firsttoken_operator.api.runtime import RELEASED_ROLLOUT
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.decide import usual_scale_down
+from firsttoken_operator.domain.rollout import RolloutTerms
 from firsttoken_operator.domain.snapshot import ScalingPolicy
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
@@ -132,6 +134,12 @@ def scaling_policy(deployment: InferenceDeployment, pool: GPUPool | None, *, tim
         backlog_drain_seconds=scaling.backlog_drain_seconds / time_scale,
         metrics_loss_grace_seconds=scaling.metrics_loss_grace_seconds / time_scale,
     )
+
+
+def rollout_terms(deployment: InferenceDeployment) -> RolloutTerms:
+    """Terms on which its pods may be replaced; those of a target that it does not render are not its own."""
+    runtime, annotations = deployment.spec.runtime, deployment.metadata.annotations
+    return RolloutTerms(runtime.rollout_policy, annotations.get(RELEASED_ROLLOUT, "")) if runtime else RolloutTerms()
 
 
 def _tokens(tokens: int | None, words: int | None) -> float:

@@ -16,6 +16,7 @@ from pydantic import Field
 from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
+from firsttoken_operator.domain.rollout import RolloutPolicy
 from firsttoken_operator.runtimes import CONTAINERS, RuntimeType
 from firsttoken_operator.runtimes.spec import ServerRelease, Version, version_of
 
@@ -23,6 +24,8 @@ OPERATOR_OWNED_ENV = tuple(
     dict.fromkeys(name for c in CONTAINERS for name in c.owned if re.match(c.setting_pattern, name))
 )
 _PORT = CONTAINERS[0].port
+RELEASED_ROLLOUT = "firsttoken.dev/released-rollout"
+"""Annotation of a resource that releases the rollout of one revision of its pods."""
 
 
 def _type_rules() -> tuple[Rule, ...]:
@@ -263,6 +266,11 @@ class Runtime(ApiModel):
     )
     termination_grace_period_seconds: Int = described(
         "How long a replica that is removed may finish its answers.", default=120, unit="seconds", ge=10, le=3600
+    )
+    rollout_policy: RolloutPolicy = described(
+        "When pods are replaced that are not as declared any more: at once, when no request is served, or when the "
+        f"revision that the condition RolloutPending names is released by the annotation {RELEASED_ROLLOUT}.",
+        default=RolloutPolicy.IMMEDIATE,
     )
 
     @property

@@ -19,6 +19,7 @@ from firsttoken_operator.cli.output import add_output, columns, emit
 from firsttoken_operator.cli.remedies import REMEDIES
 from firsttoken_operator.domain import ConditionType
 
+_WELL_WHEN_FALSE = (ConditionType.SCALING_LIMITED, ConditionType.ROLLOUT_PENDING)
 _LIMITS = {"TTFT": "time_to_first_token", "ITL": "inter_token_latency", "E2E": "end_to_end"}
 
 
@@ -104,7 +105,7 @@ def _why(deployment: InferenceDeployment) -> Iterator[str]:
 def _is_well(condition: Condition) -> bool:
     if condition.type == ConditionType.CALIBRATED:
         return condition.reason not in REMEDIES  # where nothing was learned yet, nothing is wrong
-    well = ConditionStatus.FALSE if condition.type == ConditionType.SCALING_LIMITED else ConditionStatus.TRUE
+    well = ConditionStatus.FALSE if condition.type in _WELL_WHEN_FALSE else ConditionStatus.TRUE
     return condition.status is well
 
 

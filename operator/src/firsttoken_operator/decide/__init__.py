@@ -24,6 +24,7 @@ from firsttoken_operator.decide.facts import judge_facts, usual_scale_down
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.recommendation import recommended
+from firsttoken_operator.decide.rollout import may_roll
 from firsttoken_operator.decide.sentences import metrics_announcement
 from firsttoken_operator.decide.victims import cost_changes
 from firsttoken_operator.decide.zero import SLEEPING
@@ -55,6 +56,7 @@ __all__ = [
     "judge_pool",
     "judge_undecided",
     "judge_untold",
+    "may_roll",
     "metrics_announcement",
     "recommended",
     "usual_scale_down",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from firsttoken_operator.decide.bounds import resource_bounds
+from firsttoken_operator.decide.rollout import rollout_pending
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
 from firsttoken_operator.domain import (
     POOL_LIMITS,
@@ -49,7 +50,10 @@ def judge(
     unscaled: FailedWrite | None = None,
     config: EstimatorConfig = DEFAULT,
 ) -> tuple[Judgement, ...]:
-    """All conditions of a resource, `Ready` first. `unscaled`: why the replicas are not what was decided."""
+    """All conditions of a resource, `Ready` first. `unscaled`: why the replicas are not what was decided.
+
+    Without `RolloutPending` where that is not known.
+    """
     said = {
         ConditionType.READY: _ready(resource, decision),
         ConditionType.SIZING_READY: _sizing_ready(resource),
@@ -61,6 +65,8 @@ def judge(
         ConditionType.SCALING_LIMITED: _scaling_limited(resource, decision),
         ConditionType.CALIBRATED: _calibrated(decision.capacity_factor, config),
     }
+    if (pending := rollout_pending(resource)) is not None:
+        said[ConditionType.ROLLOUT_PENDING] = pending
     return tuple(Judgement(kind, *what) for kind, what in said.items())
 
 

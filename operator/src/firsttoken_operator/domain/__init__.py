@@ -14,6 +14,7 @@ from firsttoken_operator.domain.measurement import (
 )
 from firsttoken_operator.domain.pods import CostChange, ReplicaPod
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
+from firsttoken_operator.domain.rollout import RolloutPolicy, RolloutTerms
 from firsttoken_operator.domain.snapshot import (
     Claims,
     FailedWrite,
@@ -58,6 +59,8 @@ __all__ = [
     "Reason",
     "ReplicaPod",
     "ResourceSnapshot",
+    "RolloutPolicy",
+    "RolloutTerms",
     "ScaleDown",
     "ScalingMode",
     "ScalingPolicy",

@@ -95,6 +95,7 @@ class ConditionType(StrEnum):
     SCALING_ACTIVE = "ScalingActive"
     SCALING_LIMITED = "ScalingLimited"
     CALIBRATED = "Calibrated"
+    ROLLOUT_PENDING = "RolloutPending"
 
 
 @dataclass(frozen=True, slots=True)

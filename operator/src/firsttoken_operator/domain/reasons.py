@@ -115,6 +115,7 @@ class Reason(StrEnum):
     SCALED_UP = "ScaledUp"
     SCALED_DOWN = "ScaledDown"
     RENDERED = "Rendered"
+    ROLLOUT_PENDING = "RolloutPending"
     WRITE_CONFLICT = "WriteConflict"
     WRITE_DENIED = "WriteDenied"
     WRITE_FAILED = "WriteFailed"

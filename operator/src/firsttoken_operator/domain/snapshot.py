@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing, Shortcoming, health_of
 from firsttoken_operator.domain.reasons import Reason
+from firsttoken_operator.domain.rollout import RolloutTerms
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
@@ -300,6 +301,9 @@ class ResourceSnapshot:
     """Generation of the spec that `sized` is about, where what it depends on has changed since; None: this one."""
     unrendered: FailedWrite | None = None
     """Failure because of which the Deployment that runs is not what `spec.runtime` says."""
+    rollout: RolloutTerms = field(default_factory=RolloutTerms)
+    pending_rollout: str | None = None
+    """Change of the pods that is not released yet, in words; empty: there is none; None: not known, not rendered."""
 
 
 @dataclass(frozen=True, slots=True)

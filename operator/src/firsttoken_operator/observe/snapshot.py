@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 
-from firsttoken_operator.api.convert import scaling_policy
+from firsttoken_operator.api.convert import rollout_terms, scaling_policy
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
@@ -137,6 +137,7 @@ class _Builder:
             # NB: as far ahead as a new pod takes to be ready, so that those of a window are ready when it opens.
             scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
+            rollout=rollout_terms(resource),
         )
 
     def _hosts(

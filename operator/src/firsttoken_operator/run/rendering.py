@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.act.errors import ClusterError
-from firsttoken_operator.act.manifests import manifests
+from firsttoken_operator.act.manifests import manifests, revision_of
 from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult, States
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.decide import Admission, Waiting, admit
+from firsttoken_operator.decide import Admission, Waiting, admit, may_roll
 from firsttoken_operator.domain import (
     POOL_LIMITS,
     Decision,
@@ -47,6 +47,10 @@ class _Applied:
     wanted: str
     states: States
 
+    def is_as_found(self, now: States) -> bool:
+        """Tell whether the objects, as far as they are known now, are as they were."""
+        return all(self.states.get(ref) == state for ref, state in now.items())
+
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
@@ -55,6 +59,7 @@ class _Wanted:
     admitted: Admission
     rendering: Rendering
     text: str
+    may_roll: bool
 
     @property
     def uid(self) -> str:
@@ -77,6 +82,8 @@ class Rendered:
         self._monitor_labels = dict(monitor_labels)
         self._scrape_interval_seconds = scrape_interval_seconds
         self._applied: dict[str, _Applied] = {}
+        self._held: dict[str, _Applied] = {}
+        """Renderings whose rollout waits, with the objects as they are meanwhile."""
         self._problems: dict[str, RenderResult] = {}
         self._tried: dict[str, int] = {}
         """Tick of the last attempt."""
@@ -93,6 +100,10 @@ class Rendered:
                 target = replace(target, reason=problem.reason, message=problem.message)
             return replace(resource, target=target)
         self._made_gpus.pop(resource.uid, None)
+        if problem is not None and problem.reason is Reason.ROLLOUT_PENDING:
+            return replace(resource, pending_rollout=problem.message)
+        if resource.uid in self._applied:
+            resource = replace(resource, pending_rollout="")
         if problem is None:
             return resource
         if problem.reason in LASTING or problem.reason in POOL_LIMITS:
@@ -132,9 +143,11 @@ class Rendered:
             before = self._problems.pop(uid, None)
             if result.reason is not Reason.RENDERED:
                 self._problems[uid] = result
+            if result.reason is Reason.ROLLOUT_PENDING:
+                continue  # The condition tells of it, once.
             if before is None or before.reason is not result.reason or result.reason not in LASTING:
                 news[uid] = result
-        for known in (self._applied, self._problems, self._tried, self._made_gpus):
+        for known in (self._applied, self._held, self._problems, self._tried, self._made_gpus):
             for uid in known.keys() - store.resources.keys():
                 known.pop(uid)
         return news
@@ -152,10 +165,12 @@ class Rendered:
             gpu_products=resolve_gpu(configuration.gpu).node_labels,
             p99_start_seconds=target.p99_start_seconds if isinstance(target, Target) else None,
         )
-        return _Wanted(admitted, rendering, json.dumps(manifests(rendering), sort_keys=True))
+        made = manifests(rendering)
+        released = may_roll(admitted.resource, revision_of(made[-1]))
+        return _Wanted(admitted, rendering, json.dumps(made, sort_keys=True), released)
 
     async def _reconcile_all(self, due: list[_Wanted]) -> list[RenderResult | None]:
-        known = [wanted.rendering for wanted in due if wanted.uid in self._applied]
+        known = [wanted.rendering for wanted in due if wanted.uid in self._applied or wanted.uid in self._held]
         states: Mapping[str, States] = {}
         try:
             async with asyncio.timeout(STATES_SECONDS):
@@ -169,24 +184,34 @@ class Rendered:
         self._tick += 1
         self._tried |= {one.wanted.uid: self._tick for one in now}
         rendered = await asyncio.gather(*(self._render(one) for one in now))
-        found = {one.wanted.uid: self._problems.get(one.wanted.uid) for one in waiting}
+        found = {uid: self._problems.get(uid) for uid in (*self._held, *(one.wanted.uid for one in waiting))}
         found |= {one.wanted.uid: result for one, result in zip(now, rendered, strict=True)}
         return [found.get(wanted.uid) for wanted in due]
 
     def _due(self, wanted: _Wanted, now: States) -> _Due | None:
         """Work out what is to be rendered. `now`: the objects as they are, as far as that is known."""
+        held = self._held.get(wanted.uid)
+        if held is not None:
+            # Asked again once it is released, or anything is not as it was found.
+            is_same = held.wanted == wanted.text and held.is_as_found(now) and not wanted.may_roll
+            return None if is_same and not wanted.admitted.is_new else _Due(wanted, is_known=False)
         before = self._applied.get(wanted.uid)
         is_known = before is not None and before.wanted == wanted.text and not wanted.admitted.is_new
-        if before is not None and is_known and all(before.states.get(ref) == state for ref, state in now.items()):
+        if before is not None and is_known and before.is_as_found(now):
             return None
         return _Due(wanted, is_known)
 
     async def _render(self, due: _Due) -> RenderResult | None:
         """Render, and tell what became of it; None: all is as it should be."""
         wanted = due.wanted
-        result = await self._renderer.render(wanted.rendering, wanted.admitted.replicas, is_known=due.is_known)
+        result = await self._renderer.render(
+            wanted.rendering, wanted.admitted.replicas, is_known=due.is_known, may_roll=wanted.may_roll
+        )
         if result is None:
             return self._problems.get(wanted.uid)  # Not tried: what was true stays so.
+        self._held.pop(wanted.uid, None)
+        if result.reason is Reason.ROLLOUT_PENDING:
+            self._held[wanted.uid] = _Applied(wanted.text, result.states)
         if result.reason is not Reason.RENDERED:
             return result
         self._applied[wanted.uid] = _Applied(wanted.text, result.states)
