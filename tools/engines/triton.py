@@ -16,6 +16,7 @@ import platform
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -59,11 +60,11 @@ def triton() -> Path:
 class Triton:
     """A server with the models of a folder, for one `with` block; it can be killed and started again.
 
-    Its ports stay the same for life. `folder` takes its log and its copy of the models.
+    Its ports stay the same for life. `folder` takes its log and its copy of the models. `flags`: further ones.
     """
 
-    def __init__(self, models: Path, folder: Path) -> None:
-        self._site, self._folder, self._models = triton(), folder, models
+    def __init__(self, models: Path, folder: Path, flags: Sequence[str] = ()) -> None:
+        self._site, self._folder, self._models, self._flags = triton(), folder, models, flags
         self._http, self._metrics = lease_port(), lease_port()
         self._component: Component | None = None
 
@@ -105,6 +106,7 @@ class Triton:
             "--metrics-interval-ms=200",
             "--allow-grpc=false",
             "--allow-gpu-metrics=false",
+            *self._flags,
         ]
         environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
         component = Component("triton", arguments, self._folder / "triton.log", env=environment, grace_seconds=0.0)

@@ -136,6 +136,24 @@ async def test_what_its_server_cannot_run_is_said_once_and_on_the_resource() -> 
     assert renderer.asked == []
 
 
+async def test_a_replica_that_one_server_of_its_pool_cannot_hold_is_refused() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    pool = {
+        "apiVersion": "firsttoken.dev/v1alpha1", "kind": "GPUPool",
+        "metadata": {"name": "h100", "uid": "p", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"location": "OnPrem", "gpu": "H100-SXM-80GB", "gpusPerServer": 4},
+    }  # fmt: skip
+    store.feed("GPUPool", "ADDED", pool)
+    large = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=4, pipeline_parallel=2))
+    snapshot = replace(snapshot, resources=tuple(replace(r, sized=large) for r in snapshot.resources))
+    (told,) = (await rendered.reconcile(snapshot, store, ())).values()
+
+    assert told.reason is Reason.INVALID_SPEC
+    assert told.message.startswith("hardware.pipelineParallel: a replica of 8 GPUs is more than one server has (4)")
+    assert renderer.asked == []
+
+
 async def test_what_had_no_turn_has_not_failed_and_stays_what_it_was() -> None:
     rendered, renderer = made()
     store, snapshot = fleet("a")

@@ -16,7 +16,9 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.api.served import metrics_port, served_replica, sleep_seconds
 from firsttoken_operator.runtimes.spec import CONFIGURATION_PATH, ContainerSpec, Start
+from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import Hardware
 
 Json = dict[str, Any]
 
@@ -25,6 +27,7 @@ API_PORT_NAME = "api"
 METRICS_PORT_NAME = "metrics"
 CONFIGURATION_ANNOTATION = "firsttoken.dev/configuration."
 """Prefix of the annotations of a pod that are files of its server. The name of the file follows."""
+GPUS_PER_SERVER = Hardware(gpus=()).gpus_per_server
 PROBE_PERIOD_SECONDS = 10
 STARTUP_DELAY_SECONDS = 30
 
@@ -36,6 +39,7 @@ class Rendering:
     `node_selector`: the resource's own, else the pool's; where both are empty, nodes with one of `gpu_products` as
     their label are taken. `monitor_labels`: what the cluster's Prometheus selects PodMonitors by, to scrape them at
     `scrape_interval_seconds`. `p99_start_seconds`: what starts of its pods took; None: none was seen.
+    `gpus_per_server`: those of one node, into which a replica has to fit.
     """
 
     resource: InferenceDeployment
@@ -45,6 +49,7 @@ class Rendering:
     scrape_interval_seconds: float
     gpu_products: tuple[str, ...] = ()
     p99_start_seconds: float | None = None
+    gpus_per_server: int = GPUS_PER_SERVER
 
     @property
     def runtime(self) -> Runtime:
@@ -60,7 +65,11 @@ class Rendering:
 
 
 def pod_template(rendering: Rendering, labels: Mapping[str, str]) -> Json:
-    """The template of the pods. Raises `InvalidInput` for what the server cannot run."""
+    """The template of the pods. Raises `InvalidInput` for what the server cannot run, or one node cannot hold."""
+    if (gpus := rendering.configuration.gpus_per_replica) > rendering.gpus_per_server:
+        problem = f"a replica of {gpus} GPUs is more than one server has ({rendering.gpus_per_server})"
+        fix = "declare a tensorParallel and a pipelineParallel that fit, larger GPUs, or a smaller precision"
+        raise InvalidInput("hardware.pipelineParallel", problem, fix)
     start = rendering.container.start(served_replica(rendering.resource, rendering.runtime, rendering.configuration))
     metadata: Json = {"labels": dict(labels)}
     if start.files:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from firsttoken_operator.act.errors import ClusterError
 from firsttoken_operator.act.manifests import manifests, revision_of
-from firsttoken_operator.act.pods import Rendering
+from firsttoken_operator.act.pods import GPUS_PER_SERVER, Rendering
 from firsttoken_operator.act.render import FAILURES, Renderer, RenderResult, States
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import Admission, Waiting, admit, may_roll
@@ -126,7 +126,7 @@ class Rendered:
                     results[uid] = RenderResult(admitted.reason, admitted.message)
                 continue
             try:
-                due.append(self._wanted(admitted, stored.parsed, snapshot))
+                due.append(self._wanted(admitted, stored.parsed, snapshot, store))
             except InvalidInput as error:
                 results[uid] = RenderResult(Reason.INVALID_SPEC, str(error))
         for wanted, result in zip(due, await self._reconcile_all(due), strict=True):
@@ -152,10 +152,20 @@ class Rendered:
                 known.pop(uid)
         return news
 
-    def _wanted(self, admitted: Admission, parsed: InferenceDeployment, snapshot: FleetSnapshot) -> _Wanted:
+    def _wanted(
+        self, admitted: Admission, parsed: InferenceDeployment, snapshot: FleetSnapshot, store: Store
+    ) -> _Wanted:
         """Work out the manifests. Raises `InvalidInput` for what the server cannot run."""
         configuration, pool = admitted.sized.configuration, snapshot.pools.get(admitted.resource.pool or "")
         runtime, target = parsed.spec.runtime, admitted.resource.target
+        servers = next(
+            (
+                p.parsed.spec.gpus_per_server
+                for p in store.pools.values()
+                if p.parsed is not None and p.name == admitted.resource.pool
+            ),
+            GPUS_PER_SERVER,
+        )
         rendering = Rendering(
             parsed,
             configuration,
@@ -164,6 +174,7 @@ class Rendered:
             self._scrape_interval_seconds,
             gpu_products=resolve_gpu(configuration.gpu).node_labels,
             p99_start_seconds=target.p99_start_seconds if isinstance(target, Target) else None,
+            gpus_per_server=servers,
         )
         made = manifests(rendering)
         released = may_roll(admitted.resource, revision_of(made[-1]))
