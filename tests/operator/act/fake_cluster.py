@@ -35,6 +35,10 @@ class FakeCluster:
         await self._begin("read_scale", ref)
         return self._scale(ref)
 
+    async def metadata(self, api_version: str, kind: str, namespace: str, labels: str) -> dict[ObjectRef, Any]:
+        await self._begin("read_all", ObjectRef(api_version, kind, namespace, ""))
+        return {ref: found["metadata"] for ref, found in self.objects.items() if ref.kind == kind}
+
     async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
         await self._begin("patch_scale", ref)
         now = self._scale(ref)

@@ -50,7 +50,8 @@ def workload(replicas: int, name: str = TARGET) -> dict[str, Any]:
 def seen(live_resource: dict[str, Any], live_target: dict[str, Any], **changes: Any) -> ResourceSnapshot:
     """Snapshot of a tick: the resource and its settled target as they are on the server."""
     replicas = live_target["spec"]["replicas"]
-    tgt = target(replicas, uid=live_target["metadata"]["uid"], name=live_target["metadata"]["name"])
+    there = live_target["metadata"]
+    tgt = target(replicas, uid=there["uid"], name=there["name"], resource_version=there.get("resourceVersion", ""))
     metadata = live_resource["metadata"]
     base = resource(tgt, metrics(20.0))
     return replace(

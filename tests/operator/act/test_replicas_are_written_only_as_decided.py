@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 
 from firsttoken_operator.act.errors import ClusterError, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import ObjectRef
+from firsttoken_operator.act.live import MANY
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import MAX_ATTEMPTS, ScaleWriter, Write
-from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode
+from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode, Target
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import NAMESPACE, TARGET, decision, infd, seen, workload
 from tests.operator.decide.builders import POLICY
@@ -118,10 +121,11 @@ async def test_nothing_is_written_when_the_world_has_changed(
 ) -> None:
     cluster, snapshot = fleet(5)
     change(cluster)
+    changed = deepcopy(cluster.objects)
     result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (result.write, result.reason) == (write, reason)
-    assert cluster.writes() == []
+    assert cluster.objects == changed
 
 
 @pytest.mark.parametrize("mode", [ScalingMode.PAUSED, ScalingMode.ADVISORY])
@@ -193,8 +197,8 @@ async def test_a_lost_answer_is_no_second_step() -> None:
     second = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert (first.write, first.reason) == (Write.FAILED, Reason.WRITE_FAILED)
-    assert (second.write, second.replicas) == (Write.DONE, 9)
-    assert cluster.writes() == ["patch_scale"]
+    assert (second.write, second.replicas, replicas_of(cluster)) == (Write.DONE, 9, 9)
+    assert cluster.objects[DEPLOYMENT]["metadata"]["resourceVersion"] == "2", "written once"
 
 
 async def test_the_intent_is_told_before_a_write_is_sent_and_only_then() -> None:
@@ -202,10 +206,10 @@ async def test_the_intent_is_told_before_a_write_is_sent_and_only_then() -> None
     told: list[int] = []
     cluster.lose_answer_of = "patch_scale"
     change = decision(snapshot, 5, 9)
-    for _ in range(2):
+    for attempt in (1, 2):
         writer = ScaleWriter(cluster, WriteQueue())
         result = await writer.execute(change, snapshot, lambda about: told.append(about.to_replicas))
-        assert told == [9]
+        assert told == [9] * attempt == [9] * cluster.writes().count("patch_scale")
 
     assert result.write is Write.DONE
 
@@ -243,14 +247,78 @@ async def test_a_server_that_takes_another_number_has_not_taken_it() -> None:
     assert "but shows 7" in result.message
 
 
-async def test_what_a_write_rests_on_is_read_at_once_so_that_a_slow_server_is_waited_for_twice() -> None:
+async def test_a_slow_server_is_waited_for_twice_and_for_twice_more_where_the_target_moved() -> None:
     cluster, snapshot = fleet(5)
     cluster.delay_seconds = 0.01
     result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 5, 9), snapshot)
 
     assert result.write is Write.DONE
-    assert [name for name, _ in cluster.calls] == ["read", "read_scale", "patch_scale"]
+    assert [name for name, _ in cluster.calls] == ["read", "patch_scale"]
+
+    cluster.touch(DEPLOYMENT)
+    cluster.calls.clear()
+    again = replace(snapshot, target=replace(snapshot.target, replicas=9))
+    result = await ScaleWriter(cluster, WriteQueue()).execute(decision(snapshot, 9, 12), again)
+
+    assert result.write is Write.DONE
+    assert [name for name, _ in cluster.calls] == ["read", "patch_scale", "read", "read_scale", "patch_scale"]
     assert cluster.most_in_flight == 2
+
+
+MANY_RESOURCES = 2 * MANY
+
+
+def fleets() -> tuple[FakeCluster, list[ResourceSnapshot]]:
+    """As many as are listed at once, each with a target of its own."""
+    objects: dict[ObjectRef, Any] = {}
+    snapshots = []
+    for number in range(MANY_RESOURCES):
+        cluster, snapshot = fleet(5)
+        name, target = f"r{number}", f"d{number}"
+        resource, deployment = cluster.objects[RESOURCE], cluster.objects[DEPLOYMENT]
+        resource["metadata"] |= {"name": name, "uid": f"u{number}"}
+        deployment["metadata"]["name"] = target
+        objects[replace(RESOURCE, name=name)], objects[replace(DEPLOYMENT, name=target)] = resource, deployment
+        assert isinstance(snapshot.target, Target)
+        there = replace(snapshot.target, name=target)
+        snapshots.append(replace(snapshot, name=name, uid=f"u{number}", target=there))
+    return FakeCluster(objects), snapshots
+
+
+async def write_all(cluster: FakeCluster, snapshots: list[ResourceSnapshot]) -> list[Write]:
+    writer = ScaleWriter(cluster, WriteQueue())
+    asked = (writer.execute(decision(snapshot, 5, 9), snapshot) for snapshot in snapshots)
+    return [result.write for result in await asyncio.gather(*asked)]
+
+
+async def test_many_are_read_at_once_and_written_in_a_request_each() -> None:
+    cluster, snapshots = fleets()
+    cluster.delay_seconds = 0.01
+    edited = replace(RESOURCE, name="r3")
+    cluster.objects[edited]["metadata"]["generation"] = 4
+    del cluster.objects[replace(RESOURCE, name="r4")]
+    written = await write_all(cluster, snapshots)
+    names = [name for name, _ in cluster.calls]
+
+    assert written[3:5] == [Write.REDECIDE] * 2
+    assert {*written[:3], *written[5:]} == {Write.DONE}
+    assert names.count("read_all") == 1
+    assert names.count("patch_scale") == MANY_RESOURCES - 2
+    assert names.count("read") < MANY
+
+
+async def test_where_they_cannot_be_listed_each_is_read() -> None:
+    cluster, snapshots = fleets()
+    cluster.delay_seconds = 0.01
+
+    def before(name: str, ref: ObjectRef) -> None:
+        if name == "read_all":
+            raise Rejected("no list", 403)
+
+    cluster.before = before
+
+    assert set(await write_all(cluster, snapshots)) == {Write.DONE}
+    assert [name for name, _ in cluster.calls].count("read") == MANY_RESOURCES
 
 
 async def test_replicas_that_may_not_become_fewer_may_become_more_at_once() -> None:

@@ -1,7 +1,8 @@
 """Order of the writes: by priority, within a budget, ever later after failures. Pure: every call is told the time.
 
-Scaling comes before rendering, before statuses, before Events. What is not scaling leaves half of the burst and a
-quarter of the places in flight alone, so that a scale write finds room whatever else is to be written.
+Scaling comes before rendering, before statuses, before Events. A scale write waits for a place in flight, and for the
+budget only where the server asked for silence: what it takes then is missing for all others until the average is kept.
+What is not scaling leaves half of the burst and a quarter of the places in flight alone.
 
 A library's token bucket (aiolimiter) knows neither priorities nor a clock that is given, and would be one line of this.
 """
@@ -68,6 +69,8 @@ class Backlog:
         self._failures: dict[Key, tuple[int, float]] = {}
         self._number = 0
         self._tokens, self._counted_seconds = float(budget.burst), 0.0
+        self._is_strained = False
+        """True from a request for silence until the budget has recovered: nothing goes beyond it then."""
 
     def add(self, key: Key, priority: Priority, requests: int, now: float) -> None:
         """Let a write of so many requests wait for its turn. One that waits already keeps its place."""
@@ -131,6 +134,7 @@ class Backlog:
     def pause(self, now: float, seconds: float) -> None:
         """Start nothing for so long, and have no burst afterwards."""
         self._tokens, self._counted_seconds = 0.0, max(self._counted_seconds, now + seconds)
+        self._is_strained = True
 
     def charge(self, requests: int) -> None:
         """Count requests that a write made beyond those it waited for."""
@@ -165,11 +169,13 @@ class Backlog:
         if now > self._counted_seconds:
             gained = (now - self._counted_seconds) * self._budget.requests_per_second
             self._tokens = min(float(self._budget.burst), self._tokens + gained)
+            self._is_strained = self._is_strained and self._tokens < self._budget.burst / 2
             self._counted_seconds = now
 
     def _missing_tokens(self, entry: _Entry) -> float:
-        kept = 0.0 if entry.priority is Priority.SCALE else self._budget.burst / 2
-        return max(0.0, kept + entry.requests - self._tokens)
+        if entry.priority is not Priority.SCALE:
+            return max(0.0, self._budget.burst / 2 + entry.requests - self._tokens)
+        return max(0.0, entry.requests - self._tokens) if self._is_strained else 0.0
 
     def _has_place(self, entry: _Entry) -> bool:
         places = self._budget.in_flight

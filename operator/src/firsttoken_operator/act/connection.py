@@ -43,6 +43,7 @@ class Connection:
     """The API server. `_request` and `_answer` raise `ClusterError`; close it when done.
 
     `write_seconds` is asked when a write is about to be sent: for how long it may be under way; 0: it is not sent.
+    `beside`: another one to the same server; what withholds its writes withholds these too.
     """
 
     def __init__(
@@ -52,18 +53,28 @@ class Connection:
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         write_seconds: Callable[[], float] = lambda: math.inf,
+        beside: Connection | None = None,
     ) -> None:
         self._client = api_client
         self._timeout_seconds = timeout_seconds
         self._write_seconds = write_seconds
-        self.withheld = ""
-        """Reason that nothing is written now; empty: writes are sent."""
+        self._beside = beside
+        self._withheld = ""
         self._clock = clock
         self.heard_seconds = -math.inf
         """Time at which the server last answered anything, or told of anything in a watch, on the monotonic clock."""
         self._silent_until = 0.0
         self._dated: tuple[float, float] | None = None
         """Clock of the server as the last answer said it, and when on our monotonic one."""
+
+    @property
+    def withheld(self) -> str:
+        """Reason that nothing is written now; empty: writes are sent."""
+        return self._withheld or (self._beside.withheld if self._beside is not None else "")
+
+    @withheld.setter
+    def withheld(self, why: str) -> None:
+        self._withheld = why
 
     async def close(self) -> None:
         """Close the connections."""

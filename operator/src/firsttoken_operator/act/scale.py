@@ -1,29 +1,31 @@
 """Carries out a decision: the only place that writes replicas.
 
-A decision was made on what the watches delivered, which may be seconds or (after an outage) minutes old. So everything
-is read live before a write, which carries what was read: nothing is overwritten that the decision did not see, and it
-is never retried on other facts than the ones it was made on.
+A decision was made on what the watches delivered, which may be seconds or (after an outage) minutes old. So the
+resource is read live before a write, and the write carries the version of the target that the decision saw: nothing is
+overwritten that it did not see, and it is never retried on other facts than the ones it was made on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Rejected, Unavailable, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef, Scale
+from firsttoken_operator.act.live import LiveResources
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.act.queue import WriteQueue
-from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Decision, FailedWrite, Reason, ResourceSnapshot, ScalingMode, Target
 
 MAX_ATTEMPTS = 3
 PAUSE_SECONDS = 0.2
-REQUESTS = 3
-"""Requests of one write: resource and target are read, then the target is written."""
+REQUESTS = 2
+"""Requests of one write: the resource is read, then the target is written."""
+KIND = "scale"
+"""Kind of these writes in the queue."""
 TARGET_API_VERSION = "apps/v1"
 """The API that serves the scale subresource of Deployments, the only kind that is scaled."""
 
@@ -61,9 +63,14 @@ class ScaleResult:
 class ScaleWriter:
     """Writes `/scale` of targets, before anything else that is to be written."""
 
-    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue) -> None:
+    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue, namespaces: Sequence[str] = ("",)) -> None:
         self._cluster = cluster
         self._writes = writes
+        self._live = LiveResources(cluster, lambda: writes.waiting()[KIND], namespaces)
+
+    def close(self) -> None:
+        """Give up what is read for writes that are no longer waited for."""
+        self._live.close()
 
     @property
     def withheld(self) -> str:
@@ -90,7 +97,7 @@ class ScaleWriter:
         try:
             return await self._writes.run(
                 # NB: who may not have fewer replicas may have more: one direction is not put off for the other.
-                Key(resource.uid, "scale", "up" if decision.to_replicas > decision.from_replicas else "down"),
+                Key(resource.uid, KIND, "up" if decision.to_replicas > decision.from_replicas else "down"),
                 Priority.SCALE,
                 lambda: self._write(decision, resource, target, before_write), REQUESTS,
             )  # fmt: skip
@@ -106,19 +113,23 @@ class ScaleWriter:
     async def _write(
         self, decision: Decision, resource: ResourceSnapshot, target: Target, before_write: Callable[[Decision], None]
     ) -> ScaleResult:
-        resource_ref = ObjectRef(API_VERSION, "InferenceDeployment", decision.namespace, decision.name)
         target_ref = ObjectRef(TARGET_API_VERSION, target.kind, decision.namespace, target.name)
         for attempt in range(MAX_ATTEMPTS):
             if attempt:
-                self._writes.charge(REQUESTS)
+                self._writes.charge(REQUESTS + 1)
                 # A controller that tells of new pods writes several times in a row.
                 await asyncio.sleep(PAUSE_SECONDS)
+            seen = Scale(target.uid, target.resource_version, target.replicas)
             # At once: a server that takes 5 s for each answer leaves time for two in a row before the deadline.
-            live, scale = await asyncio.gather(self._cluster.read(resource_ref), self._cluster.read_scale(target_ref))
+            live, scale = await asyncio.gather(
+                self._live.read(decision.namespace, decision.name),
+                self._cluster.read_scale(target_ref) if attempt or not seen.resource_version else _known(seen),
+            )
             changed = changed_since(live, resource.uid, resource.generation)
             if changed:
                 return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, changed)
-            if (mode := live_mode(live)) is not ScalingMode.ACTIVE:
+            # NB: metadata alone is of the generation that was decided on, and so is its mode.
+            if "spec" in live and (mode := live_mode(live)) is not ScalingMode.ACTIVE:
                 return ScaleResult(Write.NONE, Reason(mode.value), f"scaling.mode is {mode} now")
             early = _already_settled(scale, decision, target)
             if early is not None:
@@ -137,6 +148,10 @@ class ScaleWriter:
             return ScaleResult(Write.DONE, decision.reason, decision.message, written.replicas)
         text = f"{MAX_ATTEMPTS} writes in a row met a newer {target.kind} {target.name}"
         return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text)
+
+
+async def _known(scale: Scale) -> Scale:
+    return scale
 
 
 def _already_settled(scale: Scale, decision: Decision, target: Target) -> ScaleResult | None:

@@ -114,6 +114,8 @@ class Target:
     """Time that a replica may take before the kubelet restarts it; None: it is not declared."""
     grace_seconds: float | None = None
     """Time that a pod which ends has for the requests under way; None: not known."""
+    resource_version: str = ""
+    """Version of the object that this is; empty: not known."""
 
     @property
     def held(self) -> int:

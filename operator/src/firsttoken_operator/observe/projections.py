@@ -97,6 +97,7 @@ class DeploymentView:
     """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
     grace_seconds: float = DEFAULT_GRACE_SECONDS
     """Time from the request that a pod ends to its being killed."""
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ def project_deployment(body: Body) -> DeploymentView:
         replicas_writer=_replicas_writer(metadata),
         refused=_refused(status),
         grace_seconds=_grace_seconds(template.get("spec") or {}),
+        resource_version=str(metadata.get("resourceVersion", "")),
     )
 
 

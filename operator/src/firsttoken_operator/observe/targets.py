@@ -45,6 +45,7 @@ def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: floa
         p99_start_seconds=known.p99_seconds if known else None,
         startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
         grace_seconds=view.grace_seconds,
+        resource_version=view.resource_version,
     )
 
 

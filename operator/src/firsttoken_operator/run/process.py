@@ -74,14 +74,15 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
     # NB: with connections of its own: writes that hang must not keep the Lease from being renewed.
     lease_cluster = KubernetesCluster(client.ApiClient(configuration), timeout_seconds=REQUEST_SECONDS)
     elector = _elector(settings, lease_cluster)
-    cluster = KubernetesCluster(
-        client.ApiClient(configuration), write_seconds=elector.write_seconds if elector else lambda: math.inf
-    )
+    write_seconds = elector.write_seconds if elector else lambda: math.inf
+    cluster = KubernetesCluster(client.ApiClient(configuration), write_seconds=write_seconds)
+    # NB: with connections of its own too: a replica waits for no status.
+    scaling = KubernetesCluster(client.ApiClient(configuration), write_seconds=write_seconds, beside=cluster)
     configuration = await load_configuration(kubeconfig)
     # NB: watches keep their connections, and writes must not wait for one.
     configuration.connection_pool_maxsize = 0
     watching = KubernetesCluster(client.ApiClient(configuration))
-    parts = _parts(settings, cluster, elector.leads if elector else lambda: True)
+    parts = _parts(settings, cluster, scaling, elector.leads if elector else lambda: True)
     role = (lambda: elector.says) if elector else lambda: "ok"
     health = HealthServer(parts.heartbeats, parts.metrics.render, time.monotonic, role)
     try:
@@ -122,7 +123,8 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         parts.sizer.close()
         parts.measuring.close()
         await parts.writes.close()
-        for connected in (cluster, lease_cluster, watching):
+        parts.writer.close()
+        for connected in (cluster, scaling, lease_cluster, watching):
             await connected.close()
 
 
@@ -139,7 +141,9 @@ def _elector(settings: Settings, cluster: KubernetesCluster) -> Elector | None:
     return Elector(cluster, settings.lease_namespace, settings.lease_name, identity)
 
 
-def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], bool]) -> Parts:
+def _parts(
+    settings: Settings, cluster: KubernetesCluster, scaling: KubernetesCluster, leads: Callable[[], bool]
+) -> Parts:
     timing, limits = settings.timing, settings.api_server
     writes = WriteQueue(
         Budget(limits.requests_per_second, limits.burst),
@@ -159,7 +163,7 @@ def _parts(settings: Settings, cluster: KubernetesCluster, leads: Callable[[], b
         lookout=Lookout(measuring.names, measuring.arriving, timing.tick_seconds),
         histories=Histories(source_configs(settings), timing),
         sizer=Sizer(),
-        writer=ScaleWriter(cluster, writes),
+        writer=ScaleWriter(scaling, writes, settings.namespaces or ("",)),
         publisher=Publisher(cluster, recorder, writes),
         recorder=recorder,
         pools=PoolPublisher(cluster, writes),
