@@ -22,7 +22,7 @@ def test_the_files_are_up_to_date() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_metric_of_a_query_exists(name: str) -> None:
     published = {each for names in OperatorMetrics().registry._collector_to_names.values() for each in names}
-    queries = " ".join(family.query(signal, 60.0, 40.0) for family in FAMILIES for signal in family.signals)
+    queries = " ".join(query for family in FAMILIES for query in family.queries(60.0, 40.0))
     engines = {name.removesuffix("_count") for name in re.findall(r"([a-z_:]+)\{", queries)}
     asked = " ".join(questions(json.loads(boards()[name])).values())
     found = set(re.findall(r"\b(firsttoken_\w+)", asked))

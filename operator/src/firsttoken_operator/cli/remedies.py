@@ -30,6 +30,8 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "Stabilizing": f"{_WAIT} every signal has allowed them for a full window (scaleDownStabilizationSeconds)",
         "PodsStarting": f"{_WAIT} the pods that start are ready",
         "PodsDraining": f"{_WAIT} the pods that end have answered, or their grace period is over",
+        "RolloutPending": "the approval that its message names, or another spec.runtime.rolloutPolicy",
+        "GraceTooShort": "a longer terminationGracePeriodSeconds, and a longer limit of the server's own",
         "Rollout": f"{_WAIT} the rollout is finished or undone",
         "ReadinessLost": f"{_WAIT} its pods, or the nodes of its pool, are ready again: half an hour at most",
         "KVPressure": "less in the KV caches (keys and values of the tokens so far), or replicas with more memory",

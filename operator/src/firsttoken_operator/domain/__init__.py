@@ -19,7 +19,6 @@ from firsttoken_operator.domain.snapshot import (
     Claims,
     FailedWrite,
     FleetSnapshot,
-    LateShare,
     Metrics,
     Owner,
     PoolSnapshot,
@@ -30,10 +29,10 @@ from firsttoken_operator.domain.snapshot import (
     Sized,
     Target,
     TargetMissing,
-    TtftInterval,
     Unsized,
 )
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS, Tick, Timing, lead_seconds, ready_seconds
+from firsttoken_operator.domain.ttft import LateShare, TtftInterval
 
 __all__ = [
     "MAXIMUM_ERROR_SHARE",

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from firsttoken_operator.domain.measurement import LARGEST_VALUE, Measurement, Missing, Shortcoming, health_of
+from firsttoken_operator.domain.measurement import Measurement, Missing, Shortcoming, health_of
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.rollout import RolloutTerms
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
+from firsttoken_operator.domain.ttft import TtftInterval
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
@@ -177,42 +178,6 @@ class Claims:
     autoscaler: str = ""
     writer: str = ""
     """Field manager that wrote the replicas last, beside us; empty: there is none, or it is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class LateShare:
-    """Share of first tokens that came after the TTFT limit, 0..1: certainly `low` to `high`, most likely `estimate`.
-
-    The three are equal where the limit is the bound of a bucket.
-    """
-
-    low: float
-    estimate: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.estimate <= self.high <= 1:
-            raise ValueError(f"0 <= low <= estimate <= high <= 1, not {self.low}, {self.estimate}, {self.high}")
-
-
-@dataclass(frozen=True, slots=True)
-class TtftInterval:
-    """The SLA's percentile of TTFT as far as the buckets tell: somewhere in [low, high] milliseconds.
-
-    `high` is None in the last bucket. `requests` is how many requests of the window it stands on. `late` is None where
-    there is no limit on a percentile of TTFT.
-    """
-
-    low_milliseconds: float
-    high_milliseconds: float | None
-    mean_milliseconds: float
-    requests: float
-    late: LateShare | None = None
-
-    def __post_init__(self) -> None:
-        numbers = (self.low_milliseconds, self.mean_milliseconds, self.requests)
-        if not all(0 <= number <= LARGEST_VALUE for number in numbers):
-            raise ValueError(f"low, mean and requests are in [0, {LARGEST_VALUE:g}], not {numbers}")
 
 
 @dataclass(frozen=True, slots=True)
