@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.aio import client
 
 from firsttoken_operator.act.errors import Rejected
-from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef, load_configuration
+from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.observe.projections import DELETION_COST, OWN_DELETION_COST
+from tests.fixtures.connected import connected
 from tests.operator.run.process import installed
 
 pytestmark = pytest.mark.cluster
@@ -37,13 +37,12 @@ def confined(control_plane: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 @pytest.fixture
 async def operator(confined: tuple[Path, dict[str, Any]]) -> AsyncIterator[KubernetesCluster]:
-    connected = KubernetesCluster(client.ApiClient(await load_configuration(str(confined[0]))))
-    # The API server reads a new policy within a second or so. A label that is there already would be no change.
-    values = (str(number) for number in range(50))
-    while not await refusal(connected, {"metadata": {"labels": {"number": next(values)}}}):
-        await asyncio.sleep(0.2)
-    yield connected
-    await connected.close()
+    async with connected(confined[0]) as made:
+        # The API server reads a new policy within a second or so. A label that is there already would be no change.
+        values = (str(number) for number in range(50))
+        while not await refusal(made, {"metadata": {"labels": {"number": next(values)}}}):
+            await asyncio.sleep(0.2)
+        yield made
 
 
 async def refusal(operator: KubernetesCluster, patch: dict[str, Any]) -> str:

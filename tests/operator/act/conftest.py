@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from kubernetes.aio import client
 
-from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
+from firsttoken_operator.act.kubernetes import KubernetesCluster
+from tests.fixtures.connected import connected
 from tools.cluster import Cluster
 
 CRDS = Path(__file__).parents[3] / "crds"
@@ -24,6 +24,5 @@ def cluster(control_plane: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def api(cluster: Cluster) -> AsyncIterator[KubernetesCluster]:
-    connected = KubernetesCluster(client.ApiClient(await load_configuration(str(cluster.kubeconfig))))
-    yield connected
-    await connected.close()
+    async with connected(cluster.kubeconfig) as made:
+        yield made

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.aio import client
 
-from firsttoken_operator.act.kubernetes import KubernetesCluster, load_configuration
+from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.domain import ResourceSnapshot, ScalingMode
 from firsttoken_operator.observe.projections import DELETION_COST, OWN_DELETION_COST
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.victims import Victims
+from tests.fixtures.connected import connected
 from tests.operator.act.objects import NAMESPACE, decision, infd, seen, workload
 from tests.operator.decide.builders import POLICY
 from tools.cluster import Cluster, wait_until
@@ -34,9 +34,8 @@ def cluster(control_plane: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def api(cluster: Cluster) -> AsyncIterator[KubernetesCluster]:
-    connected = KubernetesCluster(client.ApiClient(await load_configuration(str(cluster.kubeconfig))))
-    yield connected
-    await connected.close()
+    async with connected(cluster.kubeconfig) as made:
+        yield made
 
 
 class Fleet:
@@ -136,10 +135,9 @@ async def test_what_is_not_written_marks_no_pod(
 
 async def test_a_server_that_denies_it_stops_no_scale_down(cluster: Cluster) -> None:
     account = cluster.service_account_kubeconfig(NAMESPACE, "default")
-    without_rights = KubernetesCluster(client.ApiClient(await load_configuration(str(account))))
-    fleet = Fleet(cluster, without_rights, "denied")
-    await fleet.decided(3)
-    await without_rights.close()
+    async with connected(account) as without_rights:
+        fleet = Fleet(cluster, without_rights, "denied")
+        await fleet.decided(3)
 
     assert fleet.costs() == {}
     assert len(fleet.scale(3)) == 3

@@ -170,7 +170,7 @@ def _parts(
         metrics=OperatorMetrics(),
         heartbeats=Heartbeats(timing.tick_seconds, time.monotonic()),
         rendered=rendered if settings.render else None,
-        victims=Victims(cluster, writes) if settings.choose_victims else None,
+        victims=Victims(scaling, writes) if settings.choose_victims else None,
         leads=leads,
     )
 
