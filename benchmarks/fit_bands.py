@@ -29,8 +29,8 @@ def document(data: Path) -> str:
             "NVIDIA DLI S-FX-18, dataset/nim.csv: NIM with TensorRT-LLM, mid-2024",
             "NVIDIA aiconfigurator, silicon_sample.csv (with rows of InferenceX): engines of 2025 and 2026",
         ],
-        "errors": "absolute, in percent of the predicted requests a second; coverage and half-width: factors of other"
-        " configurations",
+        "errors": "medians of absolute logarithms of measured over predicted, as percent; low and high: logarithms of"
+        " times over the difficulty; coverage and half-width: by quantiles of other configurations",
         "bands": bands.shipped(data),
     }
     return json.dumps(content, indent=1) + "\n"

@@ -27,11 +27,10 @@ from evaluation.measured import COLLECTED, SOURCES, Measured, calibrations, conf
 from evaluation.nim_fit import work
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.parameters import PARAMETERS
-from firsttoken_sizing.step.calibration import TERMS, Calibration
-from firsttoken_sizing.step.fit import Fit, errors_percent
+from firsttoken_sizing.step.calibration import TERMS
+from firsttoken_sizing.step.fit import Fit
 from firsttoken_sizing.step.knowledge import fit_configuration
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.step.samples import Sample
 from firsttoken_sizing.step.shipped import name_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +49,7 @@ def describe(measured: Measured) -> dict[str, Any]:
     """The step model of one configuration, and its errors: fitted, and with each pair of lengths left out."""
     key, samples = measured.key, measured.samples
     fit = measured.fit(samples, measured.constants)
-    fitted = float(np.median(_errors(measured, fit, samples)))
+    fitted = float(np.median(measured.errors_percent(fit, samples)))
     held_out = np.array(list(held_out_errors(measured)))
     return {
         "model": key.model,
@@ -82,7 +81,7 @@ def held_out_errors(measured: Measured) -> Iterator[float]:
         tested = [s for s in measured.samples if (s.input_tokens, s.output_tokens) == pair]
         rest = [s for s in measured.samples if (s.input_tokens, s.output_tokens) != pair]
         constants = measured.fit(rest, measured.constants_of_others) if rest else measured.constants_of_others
-        yield from _errors(measured, constants, tested)
+        yield from measured.errors_percent(constants, tested)
 
 
 def without_one(measured: Measured) -> list[StepModel]:
@@ -202,10 +201,6 @@ def main() -> int:
             (TARGET / name).write_text(text, encoding="utf-8")
             print(f"wrote {(TARGET / name).relative_to(ROOT)}")
     return 0 if same else 1
-
-
-def _errors(measured: Measured, known: Fit | Calibration, samples: list[Sample] | tuple[Sample, ...]) -> list[float]:
-    return [float(errors_percent(measured.step(known, sample.input_tokens), [sample])[0]) for sample in samples]
 
 
 if __name__ == "__main__":

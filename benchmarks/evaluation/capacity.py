@@ -21,7 +21,7 @@ from evaluation.curves import Asked, MeasuredCurve, nim_curves, questions, silic
 from evaluation.row import Figure, Row, absolute_errors
 from firsttoken_sizing import Arrivals, Hardware, SizingRequest, Workload
 from firsttoken_sizing.optimize.evaluation import Evaluation
-from firsttoken_sizing.optimize.question import check
+from firsttoken_sizing.optimize.question import Question, check
 from firsttoken_sizing.optimize.search import search
 from firsttoken_sizing.profile import Profile
 from firsttoken_sizing.step import Knowledge
@@ -34,6 +34,7 @@ class SizedAnswer:
     known: str
     """Name of what was left out, or given."""
     asked: Asked
+    question: Question
     evaluation: Evaluation | None
 
     @property
@@ -51,7 +52,7 @@ class SizedAnswer:
     @property
     def is_covered(self) -> bool:
         """Tell whether the measured capacity lies inside the band."""
-        return self.evaluation is not None and 100 * abs(self.ratio - 1) <= self.evaluation.error_band_percent
+        return self.evaluation is not None and self.evaluation.band.low <= self.ratio <= self.evaluation.band.high
 
     @property
     def is_broken(self) -> bool:
@@ -73,8 +74,9 @@ def answered(asked: Asked, known: str, knowledge: Knowledge, profiles: tuple[Pro
         engine_release=None if profiles else curve.engine.spec.release(curve.release).label,
         pinned=curve.key,
     )
-    plans = search(check(request, knowledge)).plans
-    return SizedAnswer(known, asked, plans[0].evaluation if plans else None)
+    question = check(request, knowledge)
+    plans = search(question).plans
+    return SizedAnswer(known, asked, question, plans[0].evaluation if plans else None)
 
 
 Leave = Callable[[Path, MeasuredCurve], Knowledge | None]
@@ -84,6 +86,7 @@ LEFT_OUT: dict[str, Leave] = {
     "model": without.without_model,
     "GPU": without.without_gpu,
     "model and GPU": without.without_both,
+    "release of the engine": without.without_release,
 }
 GIVEN = "given: other workloads of one's own"
 _GOALS = {("NIM", "workload"): (6.0, 8.0), ("NIM", "configuration"): (8.0, 10.0), ("recent", "workload"): (15.0, 20.0)}
@@ -130,7 +133,7 @@ def of_curve(data: Path, curve: MeasuredCurve, names: Iterable[str]) -> Iterator
 
 
 def _about_nim(data: Path, curve: MeasuredCurve) -> Iterator[SizedAnswer]:
-    yield from of_curve(data, curve, ("workload", "configuration"))
+    yield from of_curve(data, curve, ("workload", "configuration", "release of the engine"))
     own, knowledge = tuple(without.profiles_of(data, curve)), without.without_configuration(data, curve)
     for asked in questions(curve):
         yield answered(asked, GIVEN, knowledge, own)
@@ -139,8 +142,10 @@ def _about_nim(data: Path, curve: MeasuredCurve) -> Iterator[SizedAnswer]:
 def _row(engine: str, known: str, answers: Sequence[SizedAnswer]) -> Row:
     median, mean = _GOALS.get((engine, known), (None, None))
     is_judged = median is not None
-    widths = [a.evaluation.error_band_percent for a in answers if a.evaluation is not None]
-    covered = 100 * float(np.mean([a.is_covered for a in answers]))
+    sized = [a for a in answers if a.evaluation is not None]
+    widths = [100 * (a.evaluation.band.high - a.evaluation.band.low) / 2 for a in sized if a.evaluation is not None]
+    covered = 100 * float(np.mean([a.is_covered for a in sized]))
+    refused = 100 * (1 - len(sized) / len(answers))
     low, high = _COVERAGE_GOALS
     return Row(
         what=f"capacity inside the SLA, {engine}",
@@ -148,9 +153,10 @@ def _row(engine: str, known: str, answers: Sequence[SizedAnswer]) -> Row:
         points=len(answers),
         figures=(
             *absolute_errors((a.error_percent for a in answers), median=median, mean=mean),
-            Figure("median band", float(np.median(widths))),
+            Figure("median half-width of the band", float(np.median(widths))),
             Figure("coverage", covered, low if is_judged else None, at_least=True),
             Figure("coverage, at most", covered, high if is_judged else None),
+            Figure("refused, which has no band", refused),
             Figure("broken", 100 * float(np.mean([a.is_broken for a in answers])), _BROKEN_GOAL if is_judged else None),
         ),
     )

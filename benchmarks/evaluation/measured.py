@@ -20,7 +20,7 @@ from firsttoken_sizing.engines.tensorrt_llm import RELEASE_2024
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.step.calibration import Calibration
-from firsttoken_sizing.step.fit import Fit, fit_constants
+from firsttoken_sizing.step.fit import Fit, errors_percent, fit_constants
 from firsttoken_sizing.step.floor import at_least, least_constants
 from firsttoken_sizing.step.knowledge import calibrated as calibrated_constants
 from firsttoken_sizing.step.knowledge import speed_key
@@ -67,6 +67,10 @@ class Measured:
         physics = work(self.key, prompt_tokens)
         step = known.step(physics) if isinstance(known, Fit) else physics.step(known)
         return at_least(step, physics, self.least)
+
+    def errors_percent(self, known: Fit | Calibration, samples: Sequence[Sample]) -> list[float]:
+        """Absolute errors of the requests a second of samples, by a fit or by constants."""
+        return [float(errors_percent(self.step(known, s.input_tokens), [s])[0]) for s in samples]
 
 
 def calibrations(data: Path) -> list[dict[str, Any]]:

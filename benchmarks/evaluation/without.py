@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
+
 from evaluation import silicon
 from evaluation.curves import MeasuredCurve
 from evaluation.data import NIM, read_profiles
@@ -69,6 +71,11 @@ def without_both(data: Path, curve: MeasuredCurve) -> Knowledge:
     return _without(data, curve, lambda of: of[0].model == ours.model or of[0].gpu == ours.gpu)
 
 
+def without_release(data: Path, curve: MeasuredCurve) -> Knowledge:
+    """All but this release of the engine; of collected points those of configurations without a fit remain, a few."""
+    return _without(data, curve, lambda of: of[1:] == (curve.engine, curve.release))
+
+
 def profiles_of(data: Path, curve: MeasuredCurve) -> Iterator[Profile]:
     """The other workloads of a configuration of nim_dli.csv."""
     for profile in _nim(data)[curve.key]:
@@ -122,12 +129,13 @@ def _nim(data: Path) -> dict[ConfigurationKey, list[Profile]]:
 def _fitted(measured: Measured, samples: tuple[Sample, ...], prompt_tokens: float) -> FittedStep:
     """The fit that would be shipped of these points, drawn to constants that have not seen the configuration."""
     inputs, outputs = [s.input_tokens for s in samples], [s.output_tokens for s in samples]
+    fit = measured.fit(samples, measured.constants_of_others)
     return FittedStep(
-        model=_step(measured, samples),
+        model=measured.step(fit),
         input_tokens=Range(min(inputs), max(inputs)),
         output_tokens=Range(min(outputs), max(outputs)),
         points=len(samples),
-        median_error_percent=0.0,
+        median_error_percent=float(np.median(measured.errors_percent(fit, samples))),
         source="fit without the workload",
         origin=Origin.SHIPPED,
         release=measured.release,

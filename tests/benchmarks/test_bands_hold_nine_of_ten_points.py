@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.step.bands import Regime
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared/data"
@@ -19,17 +19,16 @@ def data() -> Path:
     return DATA
 
 
-def test_every_regime_covers_what_it_promises_and_some_are_as_narrow_as_the_goal(data: Path) -> None:
+def test_every_class_of_answers_covers_what_it_promises_and_no_more(data: Path) -> None:
     from evaluation.bands import rows
 
     found = {row.what.removeprefix("error band, "): row for row in rows(data)}
 
-    assert {name.partition(",")[0] for name in found} == set(Regime)
+    assert {name.partition(":")[0].partition(",")[0] for name in found} == set(Regime)
     assert [name for name, row in found.items() if not row.figures[0].reached] == []
-    narrow = {name for name, row in found.items() if row.reached}
-    # NB: Fitted is at 2.507 times the median error, 2.5 is the goal.
-    measured = {Regime.INTERPOLATED, Regime.EXTRAPOLATED}
-    assert narrow == measured | {f"{regime}, collected" for regime in (Regime.RELATED, Regime.PRIOR)}
+    # NB: of 16 configurations, whose coverage goes in steps.
+    few = {"GPUKnown, collected: capacity inside a limit on TTFT"}
+    assert {name for name, row in found.items() if not row.figures[1].reached} <= few
 
 
 def test_the_shipped_bands_are_what_the_data_give(data: Path) -> None:
@@ -39,23 +38,27 @@ def test_the_shipped_bands_are_what_the_data_give(data: Path) -> None:
     committed = json.loads(TARGET.read_text(encoding="utf-8"))["bands"]
 
     for ours, theirs in zip(shipped(data), committed, strict=True):
-        assert ours.pop("regime") == theirs.pop("regime")
-        # NB: not equal to the last digit, which depends on the linear algebra of the machine.
-        assert ours == pytest.approx(theirs, rel=0.02)
+        names = ("regime", "quantity", "collected", "mixtureOfExperts", "points", "groups")
+        assert [ours[name] for name in names] == [theirs[name] for name in names]
+        # NB: not equal to the last digit, which depends on the linear algebra of the machine, and a quantile is one of
+        # the points.
+        assert ours["low"] == pytest.approx(theirs["low"], rel=0.05, abs=0.01)
+        assert ours["high"] == pytest.approx(theirs["high"], rel=0.05, abs=0.01)
 
 
-def test_a_factor_does_not_see_the_group_that_it_is_judged_on() -> None:
-    from evaluation.bands import HeldOut, _judged
+def test_a_quantile_does_not_see_the_configuration_that_it_is_judged_on() -> None:
+    from evaluation.bands import HeldOut, judged
 
     rng = np.random.default_rng(1)
-    easy = [HeldOut(f"g{i % 5}", float(abs(e))) for i, e in enumerate(rng.normal(size=500))]
-    wild = [HeldOut("wild", 1000.0) for _ in range(500)]
+    easy = [HeldOut(f"g{i % 5}", float(e), 1.0, abs(float(e))) for i, e in enumerate(rng.normal(size=1000))]
+    wild = [HeldOut("wild", 1000.0, 1.0, 1000.0) for _ in range(1000)]
 
-    coverage, half_width = _judged(easy + wild, 0.9)
+    _, coverage, half_width = judged(easy + wild)
 
-    assert coverage == pytest.approx(0.5)
+    assert coverage == pytest.approx(0.5, abs=0.05)
     assert half_width > 100
-    alone, width = _judged(easy, 0.9)
+    level, alone, width = judged(easy)
+    assert level == pytest.approx(0.95, abs=0.005)
     assert alone == pytest.approx(0.9, abs=0.03)
     assert width == pytest.approx(1.645, rel=0.15)
 
@@ -67,7 +70,38 @@ def test_a_conformal_quantile_counts_the_point_to_come(level: float, expected: f
     assert conformal_quantile([float(i) for i in range(1, 10)], level) == expected
 
 
+def test_the_two_sides_are_apart_and_hold_no_error_at_all() -> None:
+    from evaluation.bands import sides
+
+    assert sides([-3.0, 0.1, 0.2, 0.3], 0.5) == (0.0, 0.2)
+    assert sides([0.5] * 9, 0.9) == (0.0, 0.5)
+
+
 def test_difficulty_is_part_of_the_score() -> None:
     from evaluation.bands import HeldOut
 
-    assert HeldOut("g", 6.0, difficulty_percent=2.0).score == pytest.approx(6 / (2 + PARAMETERS.bands.easiest_percent))
+    assert HeldOut("g", 0.06, 0.2, 0.06).score == pytest.approx(0.3)
+    assert HeldOut("g", 0.06, 0.2, 0.06).half_width(-1.0, 2.0) == pytest.approx(0.3)
+
+
+def test_the_residual_of_a_capacity_is_the_time_that_would_have_given_the_measured_one(data: Path) -> None:
+    """With all steps so much longer `size` answers with what was measured, or jumps over it by one request."""
+    from evaluation.bands import _capacities, _load_model
+    from evaluation.capacity import of_curve
+    from evaluation.curves import nim_curves
+    from firsttoken_sizing.optimize.error_band import capacity_if, judged_sla
+
+    answers = list(of_curve(data, nim_curves(data)[0], ("workload",)))
+    points = [point for _, point in _capacities(answers)]
+
+    assert len(points) == len(answers)
+    for answer, point in zip(answers, points, strict=True):
+        assert point.evaluation is not None
+        assert point.question is not None
+        load_model, truth = _load_model(point.question, point.evaluation), answer.asked.truth.requests_per_second
+        above, below = (
+            capacity_if(load_model, judged_sla(point.question), math.exp(point.times + shift))
+            for shift in (-1e-4, 1e-4)
+        )
+        assert below <= truth * 1.001
+        assert truth <= above * 1.001 or point.times < 0

@@ -52,6 +52,10 @@ def test_knowledge_without_something_has_neither_its_fit_nor_its_points() -> Non
         fit = without.without_workload(DATA, curve)
         assert fit is not None
         assert fit.fits[key].points < shipped().fits[key].points
+        assert fit.fits[key].median_error_percent > 0
+        release = without.without_release(DATA, curve)
+        assert not release.is_calibrated(curve.engine, curve.release)
+        assert not any(of[1:] == (curve.engine, curve.release) for of in release.fits)
 
 
 def test_an_answer_of_the_judge_is_that_of_size() -> None:
@@ -81,10 +85,11 @@ def test_an_answer_of_the_judge_is_that_of_size() -> None:
 
 
 def test_a_refusal_is_an_error_of_the_whole_capacity_and_outside_every_band() -> None:
-    from evaluation.capacity import SizedAnswer
+    from evaluation.capacity import answered
     from evaluation.curves import nim_curves, questions
 
-    refused = SizedAnswer("nothing", next(questions(nim_curves(DATA)[0])), None)
+    asked = next(questions(nim_curves(DATA)[0]))
+    refused = replace(answered(asked, "nothing", shipped()), evaluation=None)
 
     assert refused.error_percent == 100
     assert not refused.is_covered
@@ -98,8 +103,9 @@ def test_the_rows_have_their_goals() -> None:
     answers = list(of_curve(DATA, nim_curves(DATA)[0], ("workload",)))
     row, plain = _row("NIM", "workload", answers), _row("NIM", GIVEN, answers)
 
-    assert [f.name for f in row.figures] == ["median", "mean", "median band", "coverage", "coverage, at most", "broken"]
-    assert [f.goal for f in row.figures] == [6.0, 8.0, None, 88.0, 93.0, 5.0]
+    names = ["median", "mean", "median half-width of the band", "coverage", "coverage, at most"]
+    assert [f.name for f in row.figures] == [*names, "refused, which has no band", "broken"]
+    assert [f.goal for f in row.figures] == [6.0, 8.0, None, 88.0, 93.0, None, 5.0]
     assert plain.reached
     assert replace(row, figures=plain.figures).reached
 

@@ -82,7 +82,6 @@ REVIEWED = {
         optimize/cost HOURS_PER_YEAR _HOURS_PER_DAY _SECONDS_PER_YEAR
         optimize/job _SECONDS_PER_HOUR
         optimize/warnings _SIXTEEN_BITS _EIGHT_BITS
-        step/bands _PERCENT
         step/modifiers _FREE
         step/prior _ACTIVATION_BYTES
         step/waves _KEY_VALUE_BYTES
@@ -94,8 +93,7 @@ REVIEWED = {
         optimize/checks _MOST_GPUS_OF_A_REPLICA _RATES _MOST_REQUESTS _MOST_HOURS _MOST_MILLISECONDS _LARGEST_PRICE
         optimize/checks _SHORTEST_AMORTIZATION_YEARS
         optimize/infeasible _WITHOUT_WEIGHTS _WITHOUT_A_REQUEST
-        optimize/search _WIDEST_BAND_PERCENT
-        optimize/warnings _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL _NVLINK_WANTED_ABOVE_BILLION _WIDE_BAND_PERCENT
+        optimize/warnings _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL _NVLINK_WANTED_ABOVE_BILLION
         optimize/warnings _NEARLY_IDLE_PERCENT
         step/samples _LARGEST_STEP_TOKENS
         """,
@@ -175,7 +173,6 @@ NUMBERS = {
         """,
     "mathematics": """
         performance/work 4
-        step/bands 4
         """,
     "the least that is accepted": """
         optimize/checks 1e-3

@@ -51,16 +51,27 @@ class LengthParameters:
 class BandParameters:
     """Parameters of error bands."""
 
-    easiest_percent: float = 1.25
-    """Added to every difficulty. Chosen: fits that agree are not therefore right."""
+    easiest: float = 0.1
+    """Added to every difficulty of a fit (logarithm of a time). Chosen: fits that agree are not therefore right."""
+    own_error_weight: float = 2.0
+    """Weight of the scatter of a fit's own points (their median error) beside the spread of fits without one workload.
+    Chosen: 1 to 4 are alike on what was left out."""
+    least_share: float = 0.1
+    """Lowest share of the answer that a band reaches. Chosen: where steps that are a little slower leave not even one
+    request alone inside the SLA, no rate is sure; a tenth says as much."""
+    wide_below: float = 0.8
+    """Share of the answer below which the low end of a band makes it wide: it is warned of, and a deployment starts
+    with the replicas of that end. Chosen: a start that is a fifth short is made up for by the first windows of load."""
+    near_limit: float = 0.2
+    """Share of its limit from which on a TTFT counts as near it, where the end of a replica stops it. Chosen."""
     poisson_percent: float = 7.0
-    """Error that the Poisson model adds to that of the fit. Measured: the 90th percentile of its distance from the
-    discrete-event simulation in TTFT P95, over all kinds of replicas (benchmarks/evaluation/poisson.py)."""
+    """Error of times that the Poisson model adds to that of the fit. Measured: the 90th percentile of its distance from
+    the discrete-event simulation in TTFT P95, over all kinds of replicas (benchmarks/evaluation/poisson.py)."""
     least_points: int = 8
     """Bands were measured with fits of at least so many points; one of fewer passes through them whatever it says
     elsewhere. Measured, as said."""
     one_point_percent: float = 30.0
-    """Least band of a fit of one point; of n < `least_points` it is this / sqrt(n). Chosen."""
+    """Least band of the times of a fit of one point; of n < `least_points` it is this / sqrt(n). Chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.engines.memory import Memory
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey, Latencies, Profile
 from firsttoken_sizing.workload import (
@@ -167,6 +169,10 @@ class Sizing(Latencies):
     table: CapacityTable | None = None
     replicas: int = 0
     """Replicas for the declared peak."""
+    replicas_low: int = 0
+    """Replicas for the declared peak if one carries the most of its band."""
+    replicas_high: int = 0
+    """The same if it carries the least."""
     replicas_for_average: int | None = None
     gpus: int = 0
     servers: int = 0
@@ -175,8 +181,11 @@ class Sizing(Latencies):
     requests_per_second_per_server: float = 0.0
     concurrency_per_replica: float = 0.0
     basis: Basis | None = None
-    error_band_percent: float = 0.0
-    """Distance that the real requests a second of one replica may have from the answer."""
+    band: Band | None = None
+    """Shares of `requests_per_second_per_replica` between which the real ones lie, nine times of ten; of a measured
+    point the repeatability of that benchmark."""
+    latency_bands: dict[str, Band] = field(default_factory=dict)
+    """The same of `ttft`, `itl` and `end_to_end`, at as many requests in flight."""
     utilization_cap_percent: float = 0.0
     """Largest rate inside the SLA, as a share of the largest stable one."""
     memory: Memory | None = None
@@ -188,3 +197,13 @@ class Sizing(Latencies):
     """Answer to a declared offline job."""
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def error_band_percent(self) -> float:
+        """Farthest that the real requests a second of one replica lie from the answer; 0 for none."""
+        return self.band.percent if self.band else 0.0
+
+    @property
+    def careful_share(self) -> float:
+        """Share of the answer that a replica may be down to, where the band is wide; 1 where it is not."""
+        return self.band.low if self.band and self.band.low < PARAMETERS.bands.wide_below else 1.0

@@ -31,6 +31,7 @@ from firsttoken_operator.domain import (
     TtftInterval,
     Unsized,
 )
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla, Workload
 from tests.docs.pages import ROOT, blocks
@@ -44,10 +45,11 @@ EMPTY = InferenceDeploymentStatus()
 SIZING = Sizing(
     request=call_center(),
     feasible=True, reason="", cause=None, configuration=SIZED.configuration, arrivals=Arrivals.POISSON,
-    table=SIZED.table, replicas=40, replicas_for_average=6, gpus=40, servers=5, peak_requests_per_second=200.0,
+    table=SIZED.table, replicas=40, replicas_low=40, replicas_high=41, replicas_for_average=6,
+    gpus=40, servers=5, peak_requests_per_second=200.0,
     requests_per_second_per_replica=5.0, requests_per_second_per_server=40.0, concurrency_per_replica=10.0,
     ttft=SIZED.table.at(5.0).ttft, itl=SIZED.table.at(5.0).itl, end_to_end=SIZED.table.at(5.0).end_to_end,
-    binding_constraint="TTFT P95", basis=Basis.MEASURED, error_band_percent=1.2, utilization_cap_percent=50.4,
+    binding_constraint="TTFT P95", basis=Basis.MEASURED, band=Band(0.99, 1.012), utilization_cap_percent=50.4,
 )  # fmt: skip
 EVERY_LIMIT = Sla(
     time_to_first_token=Limit(300, Percentile.P95), inter_token_latency=Limit(50, Percentile.MEAN),
@@ -397,6 +399,17 @@ def test_a_number_of_another_generation_or_of_another_size_is_a_change() -> None
 
     assert message("MetricsHealthy", before, later) == "5 of 9 pods"
     assert message("SizingReady", before, smaller) == "1 replicas for the declared peak"
+
+
+def test_a_wide_error_band_is_told_with_what_a_new_deployment_starts_with() -> None:
+    wide = replace(SIZED, most_replicas_for_declared_peak=67, careful_share=0.6)
+    status = status_of(EMPTY, observed(about=replace(resource(target(5), metrics(20.0)), sized=wide)))
+    (found,) = [c for c in status.conditions if c.type == "SizingReady"]
+
+    assert found.message == (
+        "40 replicas for the declared peak, and up to 67: one may carry only 60 % of what it was sized for, so a new"
+        " deployment starts with replicas for that"
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,10 @@ STATUS: dict[str, Any] = {
     "desiredReplicas": 29,
     "replicaLimit": 59,
     "lastDecisionReason": "Stabilizing",
-    "sizing": {"configuration": {"gpu": "H100-SXM-80GB", "precision": "FP8", "tensorParallel": 2}},
+    "sizing": {
+        "configuration": {"gpu": "H100-SXM-80GB", "precision": "FP8", "tensorParallel": 2},
+        "replicasForDeclaredPeak": 39, "replicasLow": 37, "replicasHigh": 43, "basis": "Fitted",
+    },
     "traffic": {"live": {"requestsPerSecond": "150"}, "drift": "live traffic is 75 % of the declared peak"},
     "prediction": {"nMinus1": at(28, 282), "n": at(29, 266), "nPlus1": at(30, 252) | {"saturated": True}},
     "capacity": {"chargedGPUs": 29, "unmetGPUs": 10},
@@ -74,6 +77,7 @@ def test_it_says_why_what_was_predicted_and_what_would_change_it() -> None:
     text = "\n".join(lines(deployment()))
 
     assert "A replica is 2 x H100-SXM-80GB, FP8. Mode Active." in text
+    assert "Sized for the declared peak: 39 (37 to 43) replicas, Fitted." in text
     assert "Wanted 29 replicas, ready 16, at most 59." in text
     assert f"since {NOW}: {SENTENCE}" in text
     assert "ScalingLimited True (PoolExhausted): 39 replicas asked for, 29 granted" in text
@@ -115,6 +119,7 @@ def test_programs_read_the_same() -> None:
     document = explanation(deployment())
 
     assert document["desiredReplicas"] == 29
+    assert (document["sizing"]["replicasLow"], document["sizing"]["replicasHigh"]) == (37, 43)
     assert document["whatWouldChange"][1] == {"reason": "PoolExhausted", "by": REMEDIES["PoolExhausted"]}
     assert document["decisions"] == STATUS["decisions"]
 

@@ -21,6 +21,7 @@ from firsttoken_operator.domain import (
     Tick,
 )
 from firsttoken_operator.run.restore import restored
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals
 from tests.fixtures.worked_examples import call_center
@@ -39,10 +40,11 @@ def sizing(sized: Sized = SIZED) -> Sizing:
     return Sizing(
         request=call_center(),
         feasible=True, reason="", cause=None, configuration=sized.configuration, arrivals=Arrivals.POISSON,
-        table=sized.table, replicas=40, replicas_for_average=6, gpus=40, servers=5, peak_requests_per_second=200.0,
+        table=sized.table, replicas=40, replicas_low=40, replicas_high=41, replicas_for_average=6,
+        gpus=40, servers=5, peak_requests_per_second=200.0,
         requests_per_second_per_replica=capacity, requests_per_second_per_server=8 * capacity,
         concurrency_per_replica=10.0, ttft=point.ttft, itl=point.itl, end_to_end=point.end_to_end,
-        binding_constraint="TTFT P95", basis=Basis.MEASURED, error_band_percent=1.0, utilization_cap_percent=50.0,
+        binding_constraint="TTFT P95", basis=Basis.MEASURED, band=Band(0.99, 1.01), utilization_cap_percent=50.0,
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def test_asked_loads_are_measured_or_between_or_modeled() -> None:
     assert 8.8434 < curve.points[1].requests_per_second < 11.132
     # 400 is outside of what was measured, so the whole curve is no better than the model.
     assert curve.basis is Basis.FITTED
-    assert curve.error_band_percent > 1
+    assert curve.band.percent > 1
     assert study(call_center(), Loads(concurrencies=(10, 30))).curves[0].basis is Basis.INTERPOLATED
 
 

@@ -1,83 +1,100 @@
 from __future__ import annotations
 
+import json
 import math
-from itertools import pairwise
+from importlib.resources import files
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_sizing.profile import Point
-from firsttoken_sizing.step.bands import Regime, band_percent, bend_percent, prior_regime, spread_percent
+from firsttoken_sizing.band import Band
+from firsttoken_sizing.parameters import PARAMETERS
+from firsttoken_sizing.step.bands import AnswerKind, Banded, Regime, difficulty_of_fit, prior_regime, spread, times_of
 
-difficulties = st.floats(0, 1e3)
+kinds = st.builds(
+    AnswerKind, st.sampled_from([r for r in Regime if r is not Regime.MEASURED]), st.booleans(), st.booleans()
+)
+bands = st.builds(Band, st.floats(0.01, 1), st.floats(1, 100))
+difficulties = st.floats(0.01, 5)
+KNOWN = {"calibrated": True, "like_measured": True, "knows_both": True, "knows_model": True, "knows_gpu": True}
 
 
-@given(regime=st.sampled_from(Regime), one=difficulties, other=difficulties, mixture=st.booleans())
-def test_a_harder_answer_never_has_a_narrower_band(regime: Regime, one: float, other: float, mixture: bool) -> None:
-    easy, hard = (band_percent(regime, d, mixture_of_experts=mixture) for d in sorted((one, other)))
+@given(kind=kinds, quantity=st.sampled_from(Banded), one=difficulties, other=difficulties)
+def test_a_harder_answer_never_has_a_narrower_band(
+    kind: AnswerKind, quantity: Banded, one: float, other: float
+) -> None:
+    easy, hard = (times_of(kind, quantity, difficulty) for difficulty in sorted((one, other)))
 
-    assert 0 < easy <= hard
+    assert hard.low <= easy.low <= 1 <= easy.high <= hard.high
 
 
+@pytest.mark.parametrize("quantity", Banded)
+@pytest.mark.parametrize("collected", [False, True])
 @pytest.mark.parametrize("mixture", [False, True])
-def test_less_knowledge_means_a_wider_band(mixture: bool) -> None:
-    order = (Regime.MEASURED, Regime.FITTED, Regime.EXTRAPOLATED, Regime.SIBLING, Regime.RELATED)
-    widths = [band_percent(regime, 0.0, mixture_of_experts=mixture) for regime in order]
+def test_every_kind_of_answer_has_a_band_of_every_quantity(quantity: Banded, collected: bool, mixture: bool) -> None:
+    for regime in Regime:
+        if regime is Regime.MEASURED and quantity is Banded.CAPACITY_IN_TTFT:
+            continue  # A measured capacity repeats alike whatever stops it.
+        band = times_of(AnswerKind(regime, collected, mixture), quantity)
 
-    assert all(narrow < wide for narrow, wide in pairwise(widths))
-    assert band_percent(Regime.PRIOR, mixture_of_experts=mixture) > band_percent(Regime.SIBLING)
-
-
-@pytest.mark.parametrize("is_collected", [False, True])
-def test_mixtures_of_experts_are_harder_to_tell_by_physics_and_like_others_once_measured(is_collected: bool) -> None:
-    def band(regime: Regime, difficulty: float, mixture: bool) -> float:
-        return band_percent(regime, difficulty, is_collected=is_collected, mixture_of_experts=mixture)
-
-    assert band(Regime.SIBLING, 0.0, True) > band(Regime.SIBLING, 0.0, False)
-    assert band(Regime.FITTED, 3.0, True) == band(Regime.FITTED, 3.0, False)
+        assert 0 < band.low <= 1 <= band.high
+        assert band.high / band.low > 1
 
 
-@pytest.mark.parametrize("regime", [Regime.FITTED, Regime.ONE_WORKLOAD, Regime.SIBLING])
-def test_points_of_many_runs_scatter_more_than_those_of_one(regime: Regime) -> None:
-    assert band_percent(regime, 3.0, is_collected=True) > band_percent(regime, 3.0)
+def test_the_file_tells_what_each_class_reached_on_what_was_left_out() -> None:
+    text = files("firsttoken_sizing.step").joinpath("data", "bands.json").read_text(encoding="utf-8")
+
+    for entry in json.loads(text)["bands"]:
+        assert 88 <= entry["coveragePercent"] <= 94
+        assert entry["low"] <= 0 <= entry["high"]
+        assert entry["groups"] > 1
 
 
 def test_fits_that_agree_have_no_spread_and_others_that_of_their_ratios() -> None:
-    assert spread_percent(5.0, [5.0, 5.0]) == 0
-    assert spread_percent(5.0, [5.0 * math.exp(0.03), 5.0 * math.exp(-0.04)]) == pytest.approx(
-        math.sqrt((3**2 + 4**2) / 2)
+    assert spread(5.0, [5.0, 5.0]) == 0
+    assert spread(5.0, [5.0 * math.exp(0.03), 5.0 * math.exp(-0.04)]) == pytest.approx(
+        math.sqrt((0.03**2 + 0.04**2) / 2)
     )
     with pytest.raises(ValueError, match="without one of the workloads"):
-        spread_percent(5.0, [])
+        spread(5.0, [])
 
 
-def curve(concurrency: float, fixed: float, per_request: float) -> Point:
-    return Point(requests_per_second=concurrency / (fixed + per_request * concurrency), concurrency=concurrency)
+def test_a_fit_is_harder_where_its_own_points_scatter_and_where_fits_disagree() -> None:
+    easiest = PARAMETERS.bands.easiest
 
-
-@given(low=st.floats(1, 100), factor=st.floats(1.01, 3), share=st.floats(0.01, 100))
-def test_a_curve_lies_above_its_chord_by_about_as_much_as_it_bends(low: float, factor: float, share: float) -> None:
-    """Interpolation of the closed loop's round, `a + b*c`, is off by less than the bend."""
-    below, above = (curve(c, 1.0, share / 100) for c in (low, low * factor))
-    middle = curve(math.sqrt(low * low * factor), 1.0, share / 100)
-
-    chord = math.sqrt(below.requests_per_second * above.requests_per_second)
-
-    assert chord <= middle.requests_per_second * (1 + 1e-9)
-    assert 100 * math.log(middle.requests_per_second / chord) <= bend_percent(below, above) + 1e-9
-
-
-def test_a_straight_line_does_not_bend() -> None:
-    assert bend_percent(Point(1.0, 1.0), Point(8.0, 8.0)) == pytest.approx(0)
-    assert bend_percent(Point(9.0, 50.0), Point(9.0, 100.0)) == 0
-    assert bend_percent(Point(9.0, 50.0), Point(8.0, 100.0)) == 0
-    assert bend_percent(Point(9.0, 50.0), Point(9.0, 50.0)) == 0
-    with pytest.raises(ValueError, match="concurrency"):
-        bend_percent(Point(9.0), Point(9.0, 50.0))
+    assert difficulty_of_fit(0.0, 0.0) == easiest
+    assert difficulty_of_fit(3.0, 0.08) == pytest.approx(easiest + math.hypot(0.06, 0.08))
 
 
 def test_the_regime_of_physics_is_what_its_constants_know() -> None:
-    assert prior_regime(knows_both=True, knows_one=True) is Regime.SIBLING
-    assert prior_regime(knows_both=False, knows_one=True) is Regime.RELATED
-    assert prior_regime(knows_both=False, knows_one=False) is Regime.PRIOR
+    assert prior_regime(**KNOWN) is Regime.SIBLING
+    assert prior_regime(**KNOWN | {"knows_both": False}) is Regime.GPU_KNOWN
+    assert prior_regime(**KNOWN | {"knows_both": False, "knows_gpu": False}) is Regime.MODEL_KNOWN
+    assert prior_regime(**KNOWN | {"like_measured": False}) is Regime.MODEL_KNOWN
+    nothing = dict.fromkeys(KNOWN, False)
+    assert prior_regime(**nothing | {"calibrated": True}) is Regime.PRIOR
+    assert prior_regime(**nothing) is Regime.OTHER_RELEASE
+
+
+@given(band=bands, factor=st.floats(1, 10))
+def test_an_error_on_top_widens_both_sides(band: Band, factor: float) -> None:
+    wider, least = band.widened(factor), band.at_least(factor)
+
+    assert wider.low <= least.low * (1 + 1e-9)
+    assert least.low <= band.low * (1 + 1e-9)
+    assert band.high <= least.high * (1 + 1e-9)
+    assert least.high <= wider.high * (1 + 1e-9)
+    assert min(1 / least.low, least.high) >= factor * (1 - 1e-9)
+
+
+@given(band=bands)
+def test_a_rate_is_as_uncertain_as_its_times_the_other_way_around(band: Band) -> None:
+    assert band.inverse.low == pytest.approx(1 / band.high)
+    assert band.inverse.inverse.high == pytest.approx(band.high)
+
+
+def test_a_band_is_told_in_percent_of_the_answer() -> None:
+    assert Band(0.88, 1.2).text == "-12 to +20 %"
+    assert Band(0.88, 1.2).percent == pytest.approx(20)
+    assert Band(0.7, 1.2).percent == pytest.approx(30)

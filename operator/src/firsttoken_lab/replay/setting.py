@@ -71,7 +71,8 @@ def setting_of(
     subject = subject_of(request, sizing.configuration, sizing.batching)
     if isinstance(subject, str):
         return subject
-    sized = Sized(sizing.configuration, sizing.table, request.sla, sizing.replicas, sizing.replicas_for_average)
+    peak, average, most = sizing.replicas, sizing.replicas_for_average, sizing.replicas_high
+    sized = Sized(sizing.configuration, sizing.table, request.sla, peak, average, most, sizing.careful_share)
     pool = pools.get(deployment.spec.capacity.pool or "")
     policy = scaling_policy(deployment, pool)
     model = request.architecture or resolve_model(request.model)

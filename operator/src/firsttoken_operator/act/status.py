@@ -193,6 +193,8 @@ def sizing_status(sizing: Sizing) -> SizingStatus | None:
     return SizingStatus(
         configuration=configuration(sizing.configuration),
         replicas_for_declared_peak=sizing.replicas,
+        replicas_low=sizing.replicas_low,
+        replicas_high=sizing.replicas_high,
         replicas_for_declared_average=sizing.replicas_for_average,
         gpus_per_replica=sizing.configuration.gpus_per_replica,
         gpus=sizing.gpus,

@@ -51,6 +51,12 @@ class SizingStatus(ApiModel):
         absent="there is none",
     )
     replicas_for_declared_peak: Count | None = optional("Fewest replicas for the declared peak.", unit="replicas")
+    replicas_low: Count | None = optional(
+        "Replicas for the declared peak if one carries the most that its error band says.", unit="replicas"
+    )
+    replicas_high: Count | None = optional(
+        "Replicas for the declared peak if one carries the least that its error band says.", unit="replicas"
+    )
     replicas_for_declared_average: Count | None = optional(
         "Fewest replicas for the declared average.", unit="replicas", absent="no average is declared"
     )

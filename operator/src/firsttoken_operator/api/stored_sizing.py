@@ -85,6 +85,8 @@ class StoredSize(_Stored):
     sla: Sla
     replicas_for_declared_peak: int = Field(ge=0)
     replicas_for_declared_average: int | None = Field(default=None, ge=0)
+    most_replicas_for_declared_peak: int = Field(ge=0)
+    careful_share: float = Field(gt=0, le=1)
 
 
 class StoredSizing(_Stored):

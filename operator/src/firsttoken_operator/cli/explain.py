@@ -13,7 +13,7 @@ from typing import Any
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.sla import LatencyLimit
-from firsttoken_operator.api.status import Configuration, PredictedLatency, PredictionAt
+from firsttoken_operator.api.status import Configuration, PredictedLatency, PredictionAt, SizingStatus
 from firsttoken_operator.cli.cluster import add_cluster, arguments_of, inference_deployments, named
 from firsttoken_operator.cli.output import add_output, columns, emit
 from firsttoken_operator.cli.remedies import REMEDIES
@@ -44,7 +44,15 @@ def run(args: argparse.Namespace) -> int:
 def explanation(deployment: InferenceDeployment) -> dict[str, Any]:
     """Make a document for programs of what `lines` says."""
     status = deployment.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    shown = ("replicas", "readyReplicas", "desiredReplicas", "replicaLimit", "lastDecisionReason", "prediction")
+    shown = (
+        "sizing",
+        "replicas",
+        "readyReplicas",
+        "desiredReplicas",
+        "replicaLimit",
+        "lastDecisionReason",
+        "prediction",
+    )
     return {
         "namespace": deployment.metadata.namespace,
         "name": deployment.metadata.name,
@@ -64,6 +72,8 @@ def lines(deployment: InferenceDeployment) -> Iterator[str]:
         return
     if status.sizing and status.sizing.configuration:
         yield f"A replica is {_replica(status.sizing.configuration)}. Mode {deployment.spec.scaling.mode.value}."
+    if status.sizing and status.sizing.replicas_for_declared_peak is not None:
+        yield f"Sized for the declared peak: {_sized(status.sizing)}."
     yield (
         f"Wanted {_or_dash(status.desired_replicas)} replicas, ready {_or_dash(status.ready_replicas)},"
         f" at most {_or_dash(status.replica_limit)}."
@@ -131,6 +141,12 @@ def _predicted(point: PredictionAt, latency: PredictedLatency | None) -> str:
     if latency is None:
         return "-"
     return f"{'above ' if point.saturated else ''}{latency.milliseconds}"
+
+
+def _sized(sizing: SizingStatus) -> str:
+    low, high = sizing.replicas_low, sizing.replicas_high
+    between = f" ({low} to {high})" if low != high else ""
+    return f"{sizing.replicas_for_declared_peak}{between} replicas, {sizing.basis}"
 
 
 def _replica(c: Configuration) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from firsttoken_operator.decide.zero import can_come_back
 from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingPolicy, Sized
+from firsttoken_sizing.rounding import ceiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,12 @@ class Bounds:
 def declared_bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_second: float | None = None) -> Bounds:
     """`minReplicas`, or what a declared window asks for; and the declared peak with its headroom, or `maxReplicas`.
 
+    Where the error band is wide, the declared peak takes what its careful end says: it may need that many.
     The declared peak is that of a window which is open or opens before a new pod would be ready, where that is more. A
     minimum above the headroom wins over it (the user asked for it), `maxReplicas` wins over both.
     """
     lower, lower_by = policy.min_replicas, Reason.MIN_REPLICAS
-    declared = sized.replicas_for_declared_peak
+    declared = careful(sized, sized.replicas_for_declared_peak)
     if scheduled_requests_per_second is not None:
         scheduled = sized.table.replicas_for(scheduled_requests_per_second)
         declared = max(declared, scheduled)
@@ -38,6 +40,15 @@ def declared_bounds(policy: ScalingPolicy, sized: Sized, scheduled_requests_per_
     if policy.max_replicas is not None and policy.max_replicas < upper:
         upper, limited_by = policy.max_replicas, Reason.MAX_REPLICAS
     return Bounds(min(lower, upper), upper, limited_by, lower_by)
+
+
+def careful(sized: Sized, replicas: int) -> int:
+    """So many replicas as one that carries the least takes in place of `replicas`, where the error band is wide."""
+    if sized.careful_share == 1:
+        return replicas
+    if replicas == sized.replicas_for_declared_peak:
+        return max(replicas, sized.most_replicas_for_declared_peak)
+    return ceiling(replicas / sized.careful_share)
 
 
 def resource_bounds(resource: ResourceSnapshot, sized: Sized) -> Bounds:
@@ -54,12 +65,13 @@ def initial_replicas(
     """Replicas of a new deployment, inside its bounds and at least 1.
 
     On-prem the GPUs are there: those for the declared peak. In the cloud those for the declared average, where one is
-    declared. `scheduled_requests_per_second`: the largest peak that a window declares from now until a new pod would be
-    ready, None where none is open; it raises both bounds.
+    declared. Both at the careful end of a wide error band: the first requests say how many are too many.
+    `scheduled_requests_per_second`: the largest peak that a window declares from now until a new pod would be ready,
+    None where none is open; it raises both bounds.
 
     NB: never 0, whatever `minReplicas` is: nothing is known of the traffic yet, and idleness has to be proven.
     """
     average = sized.replicas_for_declared_average
-    wanted = sized.replicas_for_declared_peak if on_prem or average is None else average
+    wanted = careful(sized, sized.replicas_for_declared_peak if on_prem or average is None else average)
     limits = declared_bounds(policy, sized, scheduled_requests_per_second)
     return max(1, min(max(wanted, limits.lower), limits.upper))

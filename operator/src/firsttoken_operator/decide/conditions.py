@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from firsttoken_operator.decide.bounds import resource_bounds
+from firsttoken_operator.decide.bounds import careful, resource_bounds
 from firsttoken_operator.decide.rollout import rollout_pending
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
 from firsttoken_operator.domain import (
@@ -125,10 +125,20 @@ def _sizing_ready(resource: ResourceSnapshot) -> Said:
     if isinstance(sized, Unsized):
         # What waits for its turn is neither sized nor refused.
         return None if sized.reason is Reason.UNKNOWN else False, sized.reason, sized.message
-    text = f"{sized.replicas_for_declared_peak} replicas for the declared peak"
+    text = f"{sized.replicas_for_declared_peak} replicas for the declared peak{_careful_start(sized)}"
     if resource.sized_generation is not None:
         return True, Reason.RESIZING, f"{text} in force; what it was sized for has changed, a new size is on its way"
     return True, Reason.SIZED, text
+
+
+def _careful_start(sized: Sized) -> str:
+    if sized.careful_share == 1:
+        return ""
+    most, share = careful(sized, sized.replicas_for_declared_peak), math.floor(100 * sized.careful_share)
+    return (
+        f", and up to {most}: one may carry only {share} % of what it was sized for, so a new deployment starts with"
+        " replicas for that"
+    )
 
 
 def _sla_feasible(sized: Sized | Unsized) -> Said:

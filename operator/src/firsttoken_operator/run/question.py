@@ -131,6 +131,8 @@ def _answer(request: SizingRequest, name: str) -> Answer:
         sla=request.sla,
         replicas_for_declared_peak=sizing.replicas,
         replicas_for_declared_average=sizing.replicas_for_average,
+        most_replicas_for_declared_peak=sizing.replicas_high,
+        careful_share=sizing.careful_share,
     )
     cost_per_hour = sizing.cost.per_hour if sizing.cost else None
     return Answer(sized, sizing_status(sizing), request.workload, cost_per_hour, compared=compared)

@@ -135,6 +135,7 @@ def pack(kept: Kept) -> str:
             configuration=sized.configuration, table=StoredTable.of(sized.table), sla=sized.sla,
             replicas_for_declared_peak=sized.replicas_for_declared_peak,
             replicas_for_declared_average=sized.replicas_for_declared_average,
+            most_replicas_for_declared_peak=sized.most_replicas_for_declared_peak, careful_share=sized.careful_share,
         )  # fmt: skip
     stored = StoredSizing(
         generations=dict(kept.generations), size=size,
@@ -158,6 +159,7 @@ def unpack(text: str) -> Kept:
         sized: Sized | Unsized = Sized(
             size.configuration, size.table.table(), size.sla,
             size.replicas_for_declared_peak, size.replicas_for_declared_average,
+            size.most_replicas_for_declared_peak, size.careful_share,
         )  # fmt: skip
     else:
         assert stored.reason is not None, "a stored answer is a size or a reason"

@@ -65,13 +65,10 @@ def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:
         return f"needs {ours.gpus} GPUs against {best.gpus}"
     if (saving := saving_in_doubt(plan, plans, priced=priced)) is not None:
         known = "physics alone" if evaluation.by_physics else evaluation.basis.value
-        band = f"{known} (± {evaluation.error_band_percent:.0f} %)"
+        band = f"{known} ({evaluation.band.text})"
         if ours.gpus == best.gpus:
             return f"takes as many GPUs and is known less well: {band}"
-        if saving <= evaluation.error_band_percent:
-            doubt = f"a saving of {max(0.0, saving):.0f} % a request is inside that error"
-        else:
-            doubt = f"with steps that much slower the SLA leaves nothing of a saving of {saving:.0f} % a request"
+        doubt = f"a saving of {max(0.0, saving):.0f} % a request is inside that error"
         return f"{ours.gpus} GPUs against {best.gpus}, but {band}, and {doubt}; measure it to decide"
     return "as good, but later in the order of preference"
 

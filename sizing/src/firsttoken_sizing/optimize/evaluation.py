@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.request import Basis, Infeasible
 from firsttoken_sizing.step import FittedStep, StepModel
+from firsttoken_sizing.step.bands import Banded
 from firsttoken_sizing.workload import Batching
 
 
@@ -45,11 +47,6 @@ class CandidateBound:
     most_requests_per_second: float
     """Rate of one replica by the step model, with every batch slot taken and no limit on latency."""
 
-    def slowed(self, factor: float) -> CandidateBound:
-        """The same with steps that all take `factor` times as long."""
-        step, most = slowed(self.step, factor), self.most_requests_per_second / factor
-        return replace(self, step=step, most_requests_per_second=most)
-
 
 def slowed(step: StepModel, factor: float) -> StepModel:
     """The step model with every time multiplied by `factor`."""
@@ -79,7 +76,10 @@ class Evaluation:
     bound: CandidateBound
     point: Point
     basis: Basis
-    error_band_percent: float
+    band_of: Callable[[], Band]
+    """Band of the capacity; called for what is compared or answered, because it takes as long as the capacity."""
+    times_of: Callable[[Banded], Band]
+    """Band of a latency of `point`, at as many requests in flight."""
     binding: str
     saturation_requests_per_second: float
     curve: Callable[[Point], tuple[Point, ...]]
@@ -95,6 +95,11 @@ class Evaluation:
     def key(self) -> ConfigurationKey:
         """The configuration of a replica."""
         return self.bound.candidate.key
+
+    @property
+    def band(self) -> Band:
+        """Band of the capacity."""
+        return self.band_of()
 
     @property
     def capacity(self) -> float:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 
-from firsttoken_sizing.optimize.error_band import basis_and_band
+from firsttoken_sizing.band import Band
+from firsttoken_sizing.optimize.error_band import measured_band, measured_times, quantity_of, tightened, times_band
 from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
 from firsttoken_sizing.optimize.question import Question
@@ -20,7 +22,7 @@ from firsttoken_sizing.performance.limits import Bound, bounds, meets, tightest
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import Origin, speed_key
-from firsttoken_sizing.step.bands import Regime, band_percent
+from firsttoken_sizing.step.bands import Banded
 from firsttoken_sizing.step.samples import usable_samples
 from firsttoken_sizing.workload import Sla
 
@@ -33,7 +35,7 @@ def from_points(question: Question, bound: CandidateBound) -> Evaluation | Infea
         return None
     known = measured.operating_point(judged, sla)
     filled, of_prior = _fill(question, bound, judged)
-    chosen, basis, band = known, Basis.MEASURED, band_percent(Regime.MEASURED)
+    chosen, basis = known, Basis.MEASURED
     if measured.has_better_unknown(judged, sla, known):
         # NB: not those that their own mean rules out: a filled percentile must not bring them back.
         possible = [(p, f) for p, f in zip(judged, filled, strict=True) if meets(p, sla) is not False]
@@ -43,7 +45,7 @@ def from_points(question: Question, bound: CandidateBound) -> Evaluation | Infea
             basis = Basis.INTERPOLATED if measured.is_between(judged, before, sla) else Basis.FITTED
             if of_prior:
                 basis = Basis.EXTRAPOLATED
-            chosen, band = best, max(band, basis_and_band(question, bound, best)[1])
+            chosen = best
     if chosen is None and any(meets(p, sla) is None for p in filled):
         return None
     if chosen is None:
@@ -52,19 +54,39 @@ def from_points(question: Question, bound: CandidateBound) -> Evaluation | Infea
             return None
         return infeasible_by_latency(bound.candidate, lowest, sla, bound.memory)
     fastest = max(p.requests_per_second for p in bound.points)
+    is_measured, binding = basis is Basis.MEASURED, _binding(filled, chosen, sla, fastest)
     names = sorted({p.name for p in question.profiles if speed_key(p.key) == speed_key(key)})
     return Evaluation(
         bound=bound,
         point=chosen,
         basis=basis,
-        error_band_percent=band,
+        band_of=measured_band if is_measured else cache(partial(_band, question, bound, filled, chosen, binding)),
         curve=lambda _: measured.interpolate(filled),
-        binding=_binding(filled, chosen, sla, fastest),
+        times_of=measured_times if is_measured else partial(_times, question, bound, chosen),
+        binding=binding,
         saturation_requests_per_second=fastest,
         source=f"measured points of {', '.join(names)}",
         by_physics=basis is Basis.EXTRAPOLATED,
         from_points=True,
     )
+
+
+def _band(question: Question, bound: CandidateBound, filled: Sequence[Point], chosen: Point, binding: str) -> Band:
+    """Band of a capacity that a statistic decided which was filled in: as much may it be longer or shorter."""
+    quantity = quantity_of(binding, chosen, question.request.sla)
+    times, again = times_band(question, bound, quantity, chosen), measured_band()
+    curve = measured.interpolate(filled)
+
+    def share(factor: float) -> float:
+        best = measured.operating_point(curve, tightened(question.request.sla, 1 / factor))
+        least = PARAMETERS.bands.least_share
+        return max(least, best.requests_per_second / chosen.requests_per_second) if best else least
+
+    return Band(min(again.low, share(times.high)), max(again.high, share(times.low)))
+
+
+def _times(question: Question, bound: CandidateBound, chosen: Point, quantity: Banded) -> Band:
+    return times_band(question, bound, quantity, chosen)
 
 
 def measured_concurrency(question: Question, key: ConfigurationKey) -> int | None:

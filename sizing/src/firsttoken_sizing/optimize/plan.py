@@ -34,8 +34,6 @@ class Plan:
     peak_requests_per_second: float
     job: OfflinePlan | None = None
     """Plan of a declared offline job."""
-    careful_capacity: float | None = None
-    """Capacity of a replica by itself if every step takes longer by the whole error band; None where not asked for."""
 
     @property
     def requests_per_second_per_server(self) -> float:
@@ -67,6 +65,15 @@ def plan(evaluation: Evaluation, question: Question) -> Plan | InfeasibleCandida
     return Plan(evaluation, replicas, bill(evaluation.key, replicas, request), peak, job)
 
 
+def replicas_between(best: Plan) -> tuple[int, int]:
+    """Fewest and most replicas that the plan may need, where a replica carries the most and the least of its band."""
+    evaluation, band = best.evaluation, best.evaluation.band
+    # NB: a job also takes the ramp and the tail, which its replicas have and its mean rate has not.
+    share = float(best.replicas) if best.job else best.peak_requests_per_second / evaluation.capacity
+    fewest, most = whole_replicas(share / band.high), whole_replicas(share / band.low)
+    return min(fewest, best.replicas), max(most, best.replicas)
+
+
 def trust(basis: Basis, by_physics: bool, key: ConfigurationKey) -> Trust:
     """Rank of how well an answer is known, best first: by basis, then measured configurations, then those of one stage.
 
@@ -90,8 +97,8 @@ def prefer(plans: Iterable[Plan], *, priced: bool) -> list[Plan]:
 def saving_in_doubt(plan: Plan, plans: Iterable[Plan], *, priced: bool) -> float | None:
     """Percent that a request costs less than on the best plan that is better known, if the error could undo it.
 
-    None where it could not, or nothing is better known. The error can undo it by its band, which is one of throughput,
-    or because with steps that much slower (`careful_capacity`) a limit on latency leaves less than the band says.
+    None where it could not, or nothing is better known. The error can undo it where the low end of the band carries no
+    more for the same cost.
     NB: taken of one replica and not of whole fleets, so that it does not depend on the load: else more load could need
     fewer GPUs.
     """
@@ -100,11 +107,8 @@ def saving_in_doubt(plan: Plan, plans: Iterable[Plan], *, priced: bool) -> float
         return None
     ours, best = cost_of_capacity(plan, priced=priced), min(better_known)
     saving = 100 * (1 - ours / best)
-    if saving <= plan.evaluation.error_band_percent:
-        return saving
-    alone = (plan.evaluation.alone or plan.evaluation).capacity
-    careful = alone if plan.careful_capacity is None else plan.careful_capacity
-    return saving if ours * alone >= best * careful else None
+    # NB: a saving that there is not needs no band, which takes as long as the capacity.
+    return saving if saving <= 0 or ours >= best * plan.evaluation.band.low else None
 
 
 def trust_of(plan: Plan) -> Trust:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from firsttoken_sizing.optimize.cost import Bill, bill
+from firsttoken_sizing.optimize.error_band import judged_sla
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound
-from firsttoken_sizing.optimize.from_model import judged_sla
 from firsttoken_sizing.optimize.load_model import arriving, in_flight, load_model_of, whole_replicas
 from firsttoken_sizing.optimize.plan import Plan, cost_of_capacity
 from firsttoken_sizing.optimize.question import Question

@@ -8,29 +8,23 @@ answer: only candidates that are known no better than the best one are pruned, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from firsttoken_sizing.optimize.candidates import over_servers
 from firsttoken_sizing.optimize.cost import bill
 from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, InfeasibleCandidate
-from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.infeasible import MEMORY_CAUSES
 from firsttoken_sizing.optimize.plan import (
     Plan,
     Trust,
     plan,
     prefer,
-    saving_in_doubt,
     trust,
-    trust_of,
 )
 from firsttoken_sizing.optimize.pruning import Pruned, least_cost_of_capacity, pruned
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.step import Origin
-
-_WIDEST_BAND_PERCENT = 90.0
-"""A band of 100 % or more says that nothing is known; steps that take ten times as long say as much."""
 
 
 @dataclass(slots=True)
@@ -65,24 +59,10 @@ def search(question: Question) -> SearchResult:
         if isinstance(sized, InfeasibleCandidate):
             outcome.infeasible.append(sized)
         else:
-            sized = _checked(question, bound, sized, outcome)
             # NB: ties go to the order of the candidates, which is the user's, and not to that of the evaluation.
             plans = sorted([*outcome.plans, sized], key=lambda p: _place(question, p))
             outcome.plans = prefer(plans, priced=priced)
     return outcome
-
-
-def _checked(question: Question, bound: CandidateBound, sized: Plan, outcome: SearchResult) -> Plan:
-    """The plan, and where it would win over a better known one, also what it carries if its error goes against it."""
-    evaluation = sized.evaluation
-    rivals = [p for p in outcome.plans if trust_of(p) < trust_of(sized)]
-    if evaluation.from_points or not rivals:
-        return sized
-    if saving_in_doubt(sized, rivals, priced=outcome.priced) is not None:
-        return sized
-    slower = 1 / (1 - min(evaluation.error_band_percent, _WIDEST_BAND_PERCENT) / 100)
-    careful = from_model(question, bound.slowed(slower))
-    return replace(sized, careful_capacity=0.0 if isinstance(careful, InfeasibleCandidate) else careful.capacity)
 
 
 def _place(question: Question, plan: Plan) -> int:

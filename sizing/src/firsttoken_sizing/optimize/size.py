@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.optimize.alternatives import alternatives, infeasible_alternatives
 from firsttoken_sizing.optimize.cost import cost_of
 from firsttoken_sizing.optimize.engine import engine_settings
@@ -9,13 +10,15 @@ from firsttoken_sizing.optimize.evaluate import table_of
 from firsttoken_sizing.optimize.evaluation import Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.fleet import replicas_together
 from firsttoken_sizing.optimize.job import job_of
-from firsttoken_sizing.optimize.plan import Plan
+from firsttoken_sizing.optimize.plan import Plan, replicas_between
 from firsttoken_sizing.optimize.question import Question, check
 from firsttoken_sizing.optimize.search import search
 from firsttoken_sizing.optimize.warnings import warnings_of
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingRequest
 from firsttoken_sizing.step import Knowledge
+from firsttoken_sizing.step.bands import MEAN_OF, Banded
+from firsttoken_sizing.workload import Percentile, Sla
 
 
 def size(request: SizingRequest, knowledge: Knowledge | None = None) -> Sizing:
@@ -52,6 +55,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
     table = table_of(evaluation, question, best.replicas)
     average = workload.average_requests_per_second
     for_average = _replicas_at(question, evaluation, table, average) if average else None
+    low, high = replicas_between(best)
     pricing, cost = request.pricing.get(evaluation.key.gpu), None
     if pricing is not None:
         cost = cost_of(
@@ -75,6 +79,8 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         arrivals=question.arrivals,
         table=table,
         replicas=best.replicas,
+        replicas_low=low,
+        replicas_high=high,
         replicas_for_average=for_average,
         gpus=best.bill.gpus,
         servers=best.bill.servers,
@@ -87,7 +93,8 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         end_to_end=point.end_to_end,
         binding_constraint=evaluation.binding,
         basis=evaluation.basis,
-        error_band_percent=evaluation.error_band_percent,
+        band=evaluation.band,
+        latency_bands=_latency_bands(evaluation, request.sla),
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
         memory=evaluation.bound.memory,
         batching=evaluation.bound.candidate.batching,
@@ -97,6 +104,19 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         warnings=warnings_of(question, evaluation),
         alternatives=others,
     )
+
+
+def _latency_bands(evaluation: Evaluation, sla: Sla) -> dict[str, Band]:
+    """Bands of the statistics that the limits are about, of the means without one."""
+    declared = {
+        "ttft": (sla.time_to_first_token, Banded.TTFT_TAIL),
+        "itl": (sla.inter_token_latency, Banded.ITL_TAIL),
+        "end_to_end": (sla.end_to_end, Banded.END_TO_END_TAIL),
+    }
+    return {
+        name: evaluation.times_of(tail if limit and limit.percentile is not Percentile.MEAN else MEAN_OF[tail])
+        for name, (limit, tail) in declared.items()
+    }
 
 
 def _replicas_at(question: Question, evaluation: Evaluation, table: CapacityTable, rate: float) -> int:
@@ -115,10 +135,12 @@ def _why(best: Plan, evaluation: Evaluation) -> str:
             f" done after {best.job.finish_seconds / 3600:.3g} hours: one completes {evaluation.capacity:.4g}"
             f" requests/s with its batch full, bound by {evaluation.binding} ({evaluation.source})"
         )
+    low, high = replicas_between(best)
+    between = f" ({low} to {high})" if low < high else ""
     return (
-        f"{best.peak_requests_per_second:.4g} requests/s need {best.replicas} replicas of {key.gpus_per_replica} x"
-        f" {key.gpu} ({key.precision}): one carries {evaluation.capacity:.4g} requests/s inside the SLA, bound by"
-        f" {evaluation.binding} ({evaluation.source})"
+        f"{best.peak_requests_per_second:.4g} requests/s need {best.replicas}{between} replicas of"
+        f" {key.gpus_per_replica} x {key.gpu} ({key.precision}): one carries {evaluation.capacity:.4g} requests/s"
+        f" inside the SLA, bound by {evaluation.binding} ({evaluation.source})"
     )
 
 

@@ -9,6 +9,7 @@ from firsttoken_sizing.catalog.interconnect import leaves_server
 from firsttoken_sizing.engines.support import Support, nearest, support
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.question import Question
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.limits import tightest
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import Origin
@@ -16,7 +17,6 @@ from firsttoken_sizing.workload import Arrivals, SlaMode
 
 _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL = 2
 _NVLINK_WANTED_ABOVE_BILLION = 13
-_WIDE_BAND_PERCENT = 20
 _NEARLY_IDLE_PERCENT = 5
 _SIXTEEN_BITS, _EIGHT_BITS = 2.0, 1.0
 
@@ -57,21 +57,22 @@ def _servers(question: Question, evaluation: Evaluation) -> Iterator[str]:
 
 
 def _error(question: Question, evaluation: Evaluation) -> Iterator[str]:
-    key, lengths, band = evaluation.key, question.lengths, evaluation.error_band_percent
+    key, lengths, band = evaluation.key, question.lengths, evaluation.band
     if evaluation.by_physics:
         yield (
             f"Extrapolated: no measurement of {key.model} {key.precision} on {key.gpu} with tensorParallel"
-            f" {key.tensor_parallel} and pipelineParallel {key.pipeline_parallel} ({evaluation.source}; ±"
-            f" {band:.0f} %); measure it before buying"
+            f" {key.tensor_parallel} and pipelineParallel {key.pipeline_parallel} ({evaluation.source};"
+            f" {band.text}); measure it before buying"
         )
     elif evaluation.basis is Basis.EXTRAPOLATED:
         yield (
             f"Extrapolated: {lengths.input_tokens:g} input and {lengths.output_tokens:g} output"
-            f" tokens are outside what was measured ({evaluation.source}; ± {band:.0f} %); measure this workload before"
-            " buying"
+            f" tokens are outside what was measured ({evaluation.source}; {band.text}); measure this"
+            " workload before buying"
         )
-    elif band > _WIDE_BAND_PERCENT:
-        yield (f"WideErrorBand: the requests a second of one replica may be off by {band:.0f} % ({evaluation.source})")
+    elif band.low < PARAMETERS.bands.wide_below:
+        low, high = (share * evaluation.capacity for share in (band.low, band.high))
+        yield f"WideErrorBand: one replica may carry {low:.3g} to {high:.3g} requests/s ({evaluation.source})"
 
 
 def _tight(question: Question, evaluation: Evaluation) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 UNKNOWN = "-"
@@ -30,6 +32,22 @@ def number(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def certainty(basis: Basis | None, band: Band | None) -> str:
+    """`Fitted (-12 to +20 %)`; of a measured point how well that benchmark repeats, which is not its accuracy."""
+    if basis is None or band is None:
+        return UNKNOWN
+    if basis is Basis.MEASURED:
+        return f"{basis.value}, repeats ±{band.percent:.1g} %"
+    return f"{basis.value} ({band.text})"
+
+
+def replicas_range(sizing: Sizing) -> str:
+    """`39 (37 to 43)`: as sized, and at both ends of the band; one number where they agree."""
+    if sizing.replicas_low == sizing.replicas_high:
+        return str(sizing.replicas)
+    return f"{sizing.replicas} ({sizing.replicas_low} to {sizing.replicas_high})"
 
 
 def configuration_name(key: ConfigurationKey | None) -> str:

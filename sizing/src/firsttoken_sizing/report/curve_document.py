@@ -27,7 +27,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "outputTokens": curve.lengths.output_tokens,
         "arrivals": curve.arrivals.value,
         "basis": curve.basis.value,
-        "errorBandPercent": rounded(curve.error_band_percent),
+        "errorBandPercent": rounded(curve.band.percent),
         "points": [
             {**_point(curve, point), "insideSLA": kept} for point, kept in zip(curve.points, curve.kept, strict=True)
         ],

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from firsttoken_sizing.performance.measured import load_of
 from firsttoken_sizing.profile import Latency, Point
-from firsttoken_sizing.report.cells import LATENCIES, configuration_name, parallelism
+from firsttoken_sizing.report.cells import LATENCIES, certainty, configuration_name, parallelism
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series, Shape
 from firsttoken_sizing.report.quantity import Quantity, ReplicaFacts
@@ -232,8 +232,7 @@ def _title(subjects: Sequence[tuple[str, Sequence[Study]]]) -> str:
 
 
 def _answer(sizing: Sizing) -> str:
-    basis = f" ({sizing.basis.value}, ± {sizing.error_band_percent:.3g} %)" if sizing.basis else ""
-    return f"{sizing.reason}{basis}"
+    return f"{sizing.reason}; {certainty(sizing.basis, sizing.band)}" if sizing.basis else sizing.reason
 
 
 def _notes(subjects: Sequence[tuple[str, Sequence[Study]]]) -> tuple[str, ...]:

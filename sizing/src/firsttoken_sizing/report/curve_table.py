@@ -10,7 +10,16 @@ from rich.text import Text
 
 from firsttoken_sizing.performance.measured import load_of
 from firsttoken_sizing.profile import Point
-from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, limited, number, word
+from firsttoken_sizing.report.cells import (
+    UNKNOWN,
+    VERDICTS,
+    certainty,
+    configuration_name,
+    limited,
+    number,
+    replicas_range,
+    word,
+)
 from firsttoken_sizing.report.curve_figure import short_model
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.slow_few import Shown, remarks
@@ -66,10 +75,10 @@ def _size_cells(sizing: Sizing) -> list[str]:
         return [sizing.binding_constraint, "none", "none", UNKNOWN, UNKNOWN]
     cost, key = sizing.cost, sizing.configuration
     name = configuration_name(key).replace(" ", "\n", 1)
-    basis = f"{sizing.basis.value}\n± {sizing.error_band_percent:.3g} %" if sizing.basis else UNKNOWN
+    basis = certainty(sizing.basis, sizing.band).replace(" ", "\n", 1)
     return [
         f"{name}\n{basis}",
-        str(sizing.replicas),
+        replicas_range(sizing).replace(" ", "\n", 1),
         str(sizing.gpus),
         number(cost.per_hour if cost else None),
         number(cost.per_thousand_requests_at_peak if cost else None),

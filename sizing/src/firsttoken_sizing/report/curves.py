@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.optimize import size
-from firsttoken_sizing.optimize.error_band import basis_and_band
+from firsttoken_sizing.optimize.error_band import measured_times, times_band
 from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.load_model import InFlightRequests, LoadModel, Rate, load_model_of
@@ -24,6 +25,7 @@ from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.request import Basis, Infeasible, Sizing, SizingRequest
 from firsttoken_sizing.step import basis_of, speed_key
+from firsttoken_sizing.step.bands import Banded
 from firsttoken_sizing.workload import Arrivals, Sla
 
 CONCURRENCIES = (1, 2, 5, 10, 25, 50, 100, 250)
@@ -59,7 +61,8 @@ class Curve:
     arrivals: Arrivals
     lengths: Lengths
     basis: Basis
-    error_band_percent: float
+    band: Band
+    """Band of the requests a second at the load of a point."""
     points: tuple[Point, ...]
     filled: tuple[Point, ...]
     kept: tuple[bool | None, ...]
@@ -161,11 +164,9 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
         yield _left_out(found)
         return
     load_model = load_model_of(bound, question.lengths, question.arrivals)
-    basis, band = found.basis, found.error_band_percent
+    basis = found.basis
     if bound.points:
         known, filled, of_points = _measured(question, bound, found, load_model, loads)
-        if _model_basis(question, bound) in of_points:
-            band = max(band, *(basis_and_band(question, bound, p)[1] for p in filled))
         basis = max(of_points, key=_FROM_BEST.index, default=basis)
     else:
         known = filled = _modeled(load_model, loads)
@@ -179,7 +180,7 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
         arrivals=question.arrivals,
         lengths=question.lengths,
         basis=basis,
-        error_band_percent=band,
+        band=_band(question, bound, known if basis is not Basis.MEASURED else ()),
         points=known,
         filled=filled,
         kept=tuple(meets(p, sla) if any(limits) else None for p in filled),
@@ -187,6 +188,15 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
         chosen=_operating_point(sizing, candidate),
         source=found.source,
     )
+
+
+def _band(question: Question, bound: CandidateBound, modeled: Iterable[Point]) -> Band:
+    """Band of the throughput at a load, at the hardest of the points; without any that of what was measured.
+
+    By Little's law that of the end-to-end latency.
+    """
+    times = [times_band(question, bound, Banded.END_TO_END, point) for point in modeled]
+    return max(times or [measured_times(Banded.END_TO_END)], key=lambda band: band.high / band.low).inverse
 
 
 def _left_out(candidate: InfeasibleCandidate) -> LeftOut:

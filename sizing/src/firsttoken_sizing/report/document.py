@@ -12,6 +12,8 @@ from firsttoken_sizing.request import Alternative, Cost, Job, Sizing
 _DIGITS = 6
 _OF_A_SIZE = (
     "replicas",
+    "replicasLow",
+    "replicasHigh",
     "gpus",
     "servers",
     "requestsPerSecondPerReplica",
@@ -20,9 +22,11 @@ _OF_A_SIZE = (
     "concurrencyPerReplica",
     "basis",
     "errorBandPercent",
+    "bands",
     "utilizationCapPercent",
 )
 """Fields that only a feasible sizing has."""
+_BANDS = {"ttft": "ttft", "itl": "itl", "end_to_end": "endToEnd"}
 
 
 def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> dict[str, Any]:
@@ -40,6 +44,8 @@ def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> d
         "cause": sizing.cause.value if sizing.cause else None,
         "arrivals": sizing.arrivals.value,
         "replicas": sizing.replicas,
+        "replicasLow": sizing.replicas_low,
+        "replicasHigh": sizing.replicas_high,
         "replicasForAverage": sizing.replicas_for_average,
         "gpus": sizing.gpus,
         "servers": sizing.servers,
@@ -58,6 +64,7 @@ def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> d
         "bindingConstraint": sizing.binding_constraint,
         "basis": sizing.basis.value if sizing.basis else None,
         "errorBandPercent": rounded(sizing.error_band_percent),
+        "bands": _bands(sizing),
         "utilizationCapPercent": rounded(sizing.utilization_cap_percent),
         "otherReading": other_arrivals if isinstance(other_arrivals, str) else _under_other_arrivals(other_arrivals),
         "predictions": predictions_json(sizing),
@@ -111,12 +118,20 @@ def _under_other_arrivals(sizing: Sizing | None) -> dict[str, Any] | None:
         "arrivals": sizing.arrivals.value,
         "feasible": sizing.feasible,
         "replicas": sizing.replicas,
+        "replicasLow": sizing.replicas_low,
+        "replicasHigh": sizing.replicas_high,
         "requestsPerSecondPerReplica": rounded(sizing.requests_per_second_per_replica),
         "basis": sizing.basis.value if sizing.basis else None,
         "errorBandPercent": rounded(sizing.error_band_percent),
         "bindingConstraint": sizing.binding_constraint,
     }
     return _sized(sizing, document)
+
+
+def _bands(sizing: Sizing) -> dict[str, list[float | None]]:
+    """Factors on the answer, low and high, between which nine of ten measurements lie."""
+    bands = {"requestsPerSecond": sizing.band, **{_BANDS[name]: band for name, band in sizing.latency_bands.items()}}
+    return {name: [rounded(band.low), rounded(band.high)] for name, band in bands.items() if band}
 
 
 def _memory(memory: Memory | None) -> dict[str, float | None] | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from firsttoken_sizing.profile import STATISTICS, Latency
-from firsttoken_sizing.report.cells import LATENCIES
+from firsttoken_sizing.report.cells import LATENCIES, certainty, replicas_range
 from firsttoken_sizing.report.figure import Axis, Dash, Figure, LimitLine, Mark, MarkKind, Panel, Series
 from firsttoken_sizing.report.slow_few import Shown, remarks
 from firsttoken_sizing.request import Sizing
@@ -94,4 +94,4 @@ def _statistic(limit: Limit | None) -> Percentile:
 def _answer(sizing: Sizing) -> str:
     if not sizing.feasible:
         return f"none ({sizing.reason})"
-    return f"{sizing.replicas} replicas, {sizing.basis.value if sizing.basis else ''}"
+    return f"{replicas_range(sizing)} replicas, {certainty(sizing.basis, sizing.band)}"

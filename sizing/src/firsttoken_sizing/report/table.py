@@ -13,7 +13,16 @@ from rich.text import Text
 
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.profile import Latency
-from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, limited, number, word
+from firsttoken_sizing.report.cells import (
+    UNKNOWN,
+    VERDICTS,
+    certainty,
+    configuration_name,
+    limited,
+    number,
+    replicas_range,
+    word,
+)
 from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.report.slow_few import Shown, remarks
 from firsttoken_sizing.report.tables import alternatives_table, cost_table, job_table
@@ -63,10 +72,11 @@ def _comparison(title: str, sizing: Sizing, other: Sizing | str | None) -> Table
 
 
 def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
-    yield "basis", [f"{s.basis.value} (± {s.error_band_percent:.3g} %)" if s.basis else UNKNOWN for s in sizings]
+    yield "basis", [certainty(s.basis, s.band) for s in sizings]
     yield "configuration", [configuration_name(s.configuration) for s in sizings]
     yield "engine, batching", [_engine(s) for s in sizings]
-    for label, name in (("replicas", "replicas"), ("GPUs", "gpus"), ("servers", "servers")):
+    yield "replicas", [replicas_range(s) if s.feasible else "none" for s in sizings]
+    for label, name in (("GPUs", "gpus"), ("servers", "servers")):
         yield label, [str(getattr(s, name)) if s.feasible else "none" for s in sizings]
     yield "replicas at the average", [number(s.replicas_for_average) for s in sizings]
     yield "peak requests/s", [number(s.peak_requests_per_second or None) for s in sizings]

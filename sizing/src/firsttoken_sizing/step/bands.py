@@ -1,14 +1,15 @@
-"""Width of an answer's error band: what nine of ten answers of its kind were off by, scaled to how hard it is.
+"""Error bands: how much longer than the model says steps may take, so that nine of ten measurements lie inside.
 
-Split conformal prediction with normalized residuals (Lei et al., J. Am. Stat. Assoc. 113, 2018; Papadopoulos et al.,
-ECML 2002). A regime is how an answer came about; the band is
+Conformal prediction with normalized, signed residuals (Lei et al., J. Am. Stat. Assoc. 113, 2018; Romano, Patterson and
+Candès, NeurIPS 2019, for the two sides apart). A kind of answers is what was known beforehand; the times of one lie
+between
 
-    half-width = factor of the regime * (difficulty + 1.25 %)
+    exp(low * difficulty)    and    exp(high * difficulty)
 
-and the factor the conformal quantile of `error / (difficulty + 1.25 %)` over points that were held out, in
-`data/bands.json`, made by `benchmarks/fit_bands.py`. Bands are of the requests a second of one replica in a closed
-loop. Other errors (of the Poisson model, of a forecast) are for the caller to add. See Error bands in
-docs/design/sizing.md.
+times what the model says, low and high being quantiles over measurements that were left out, in `data/bands.json`, made
+by `benchmarks/fit_bands.py`. A band of times is not one of requests a second: the capacity inside an SLA is what the
+same limits leave when all steps take so much longer or shorter, so where a latency hardly rises with load its band is
+wide (`optimize.error_band`). See Error bands in docs/design/sizing.md.
 """
 
 from __future__ import annotations
@@ -16,54 +17,95 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
+from firsttoken_sizing.band import Band
 from firsttoken_sizing.parameters import PARAMETERS
-from firsttoken_sizing.profile import Point
 
 FILE = "bands.json"
-_PERCENT = 100.0
 
 
 class Regime(StrEnum):
-    """Origin of an answer, from the surest to the least sure."""
+    """Knowledge behind an answer, from the surest to the least sure."""
 
     MEASURED = "Measured"
-    """Measured at this very load. The band says that the point can be repeated, not that the next release gives it."""
-    INTERPOLATED = "Interpolated"
-    """Between two measured loads of the same lengths. Difficulty: `bend_percent`."""
-    FITTED = "Fitted"
-    """A fit of this configuration, near lengths that were measured. Difficulty: `spread_percent`."""
-    EXTRAPOLATED = "Extrapolated"
-    """A fit of this configuration, away from them. Difficulty: `spread_percent`."""
-    ONE_WORKLOAD = "OneWorkload"
-    """A fit to points of one workload only, away from its lengths. Difficulty: `spread_percent`."""
+    """Measured at this very load. The band is the repeatability of that benchmark, not its accuracy for other traffic
+    or for the next release."""
+    OWN = "Own"
+    """A fit of this configuration to other workloads. Difficulty: `difficulty_of_fit`."""
     SIBLING = "Sibling"
-    """Physics and engine constants, which know other configurations of this model on this GPU. No difficulty."""
-    RELATED = "Related"
-    """Physics and engine constants, which know the model or the GPU. No difficulty."""
+    """Physics and engine constants, which know other configurations of this model on this GPU."""
+    GPU_KNOWN = "GPUKnown"
+    """Physics and engine constants, which know the GPU, and the model on none or on another."""
+    MODEL_KNOWN = "ModelKnown"
+    """Physics and engine constants, which know the model, and not the GPU; or either, of a way to deploy it that was
+    never measured (a pipeline, several servers, an optimization)."""
     PRIOR = "Prior"
-    """Physics and engine constants, which know neither. No difficulty."""
+    """Physics and engine constants, which know neither."""
+    OTHER_RELEASE = "OtherRelease"
+    """Physics and the constants of another release or engine, because none of this one was measured."""
 
 
-def band_percent(
-    regime: Regime, difficulty_percent: float = 0.0, *, is_collected: bool = False, mixture_of_experts: bool = False
-) -> float:
-    """Half-width of the band in percent of the requests a second; nine of ten held-out points lie inside.
+class Banded(StrEnum):
+    """Part of an answer that has a band of its own."""
 
-    `difficulty_percent` (>= 0) is what the regime names. `is_collected`: see `FittedStep`. A mixture of experts, which
-    was only collected, differs where nothing was measured near; there it is harder to tell.
+    CAPACITY_IN_TTFT = "capacity inside a limit on TTFT"
+    CAPACITY = "capacity inside a limit on ITL or E2E, or without one"
+    TTFT = "mean TTFT"
+    ITL = "mean ITL"
+    END_TO_END = "mean E2E"
+    TTFT_TAIL = "TTFT P95"
+    ITL_TAIL = "ITL P95"
+    END_TO_END_TAIL = "E2E P95"
+
+
+MEAN_OF = {
+    Banded.TTFT_TAIL: Banded.TTFT,
+    Banded.ITL_TAIL: Banded.ITL,
+    Banded.END_TO_END_TAIL: Banded.END_TO_END,
+}
+"""Mean of each percentile, whose band counts where no percentile of the kind was published."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerKind:
+    """Answers that share a band."""
+
+    regime: Regime
+    is_collected: bool = False
+    """See `FittedStep`."""
+    mixture_of_experts: bool = False
+
+
+def times_of(kind: AnswerKind, quantity: Banded, difficulty: float = 1.0) -> Band:
+    """Band of the times behind a quantity. `difficulty` (> 0) is what the regime names, and 1 where it names none.
+
+    Where nothing of the kind was left out, its mean counts for a percentile, then answers that are harder to tell: of
+    points that were collected, then of models without experts.
     """
     bands = _bands()
-    kinds = ((is_collected, mixture_of_experts), (True, mixture_of_experts), (is_collected, False), (False, False))
-    factor = next(bands[regime, kind] for kind in kinds if (regime, kind) in bands)
-    return factor * (difficulty_percent + PARAMETERS.bands.easiest_percent)
+    collected, mixture = kind.is_collected, kind.mixture_of_experts
+    kinds = ((collected, mixture), (True, mixture), (collected, False), (True, False), (False, False))
+    quantities = (quantity, MEAN_OF.get(quantity, quantity))
+    keys = ((kind.regime, each, *pair) for pair in kinds for each in quantities)
+    low, high = next(bands[key] for key in keys if key in bands)
+    return Band(math.exp(low * difficulty), math.exp(high * difficulty))
 
 
-def spread_percent(requests_per_second: float, without_one: Sequence[float]) -> float:
-    """Distance of fits that miss one workload each from the whole fit (root mean square of log ratios), in percent.
+def difficulty_of_fit(median_error_percent: float, spread: float) -> float:
+    """Difficulty of an answer by a fit: how far its own points scatter around it, and fits without one workload.
+
+    `median_error_percent`: of the points that were fitted; `spread`: see there.
+    """
+    parameters = PARAMETERS.bands
+    return parameters.easiest + math.hypot(parameters.own_error_weight * median_error_percent / 100, spread)
+
+
+def spread(requests_per_second: float, without_one: Sequence[float]) -> float:
+    """Distance of fits that miss one workload each from the whole fit: root mean square of log ratios.
 
     The jackknife. `requests_per_second` is the whole fit's answer, `without_one` those of fits without one of the
     measured workloads each, for the same lengths and load; where only one was measured, what remains without it is the
@@ -72,40 +114,35 @@ def spread_percent(requests_per_second: float, without_one: Sequence[float]) -> 
     if not without_one:
         raise ValueError("the spread needs a fit without one of the workloads")
     squares = (math.log(other / requests_per_second) ** 2 for other in without_one)
-    return _PERCENT * math.sqrt(sum(squares) / len(without_one))
+    return math.sqrt(sum(squares) / len(without_one))
 
 
-def bend_percent(below: Point, above: Point) -> float:
-    """Error of a straight line in logarithms between two points of a closed loop, in percent.
-
-    A round of `c` requests takes `a + b*c`, so the slope s of `log X` over `log c` falls by `s*(1-s)` for each `log c`:
-    not at all where throughput follows concurrency (s = 1) or has stopped to (s = 0). Both points need their
-    concurrency and a positive throughput.
-    """
-    if not below.concurrency or not above.concurrency:
-        raise ValueError("points of a closed loop have a concurrency")
-    gap = math.log(above.concurrency / below.concurrency)
-    if gap <= 0:
-        return 0.0
-    slope = min(1.0, max(0.0, math.log(above.requests_per_second / below.requests_per_second) / gap))
-    return _PERCENT * gap * slope * (1 - slope) / 4
-
-
-def prior_regime(*, knows_both: bool, knows_one: bool) -> Regime:
+def prior_regime(
+    *, calibrated: bool, like_measured: bool, knows_both: bool, knows_model: bool, knows_gpu: bool
+) -> Regime:
     """The regime of an answer by physics, by what the engine's constants were fitted to.
 
-    `knows_both`: some configuration of this model on this GPU; `knows_one`: of the model or of the GPU.
+    `calibrated`: anything of this release of the engine; `knows_both`: some configuration of this model on this GPU;
+    `knows_model`, `knows_gpu`: of the model, of the GPU; `like_measured`: differs from what was measured in TP and
+    precision only.
     """
-    if knows_both:
-        return Regime.SIBLING
-    return Regime.RELATED if knows_one else Regime.PRIOR
+    if not calibrated:
+        return Regime.OTHER_RELEASE
+    if like_measured and knows_gpu:
+        return Regime.SIBLING if knows_both else Regime.GPU_KNOWN
+    return Regime.MODEL_KNOWN if knows_model or knows_gpu else Regime.PRIOR
 
 
 @cache
-def _bands() -> Mapping[tuple[Regime, tuple[bool, bool]], float]:
-    """Half-width over (difficulty + 1.25 %), by regime and whether points were collected and experts are mixed."""
+def _bands() -> Mapping[tuple[Regime, Banded, bool, bool], tuple[float, float]]:
+    """Low and high quantile of score, by regime, quantity, whether points were collected and experts are mixed."""
     text = files("firsttoken_sizing.step").joinpath("data", FILE).read_text(encoding="utf-8")
     return {
-        (Regime(entry["regime"]), (entry["collected"], entry["mixtureOfExperts"])): entry["factor"]
+        (
+            Regime(entry["regime"]),
+            Banded(entry["quantity"]),
+            entry["collected"],
+            entry["mixtureOfExperts"],
+        ): (entry["low"], entry["high"])
         for entry in json.loads(text)["bands"]
     }

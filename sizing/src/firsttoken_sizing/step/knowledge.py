@@ -74,9 +74,13 @@ class Knowledge:
         self, engine: Engine, gpu: Gpu, precision: str, *, model: Model, release: str = CURRENT
     ) -> Calibration:
         """The constants of an engine (of `release`, where it was calibrated) for a configuration. Always answers."""
-        names = ((engine.value, release), (engine.value, CURRENT), (DEFAULT.value, CURRENT))
+        names = ((engine.value, release), (engine.value, CURRENT), (DEFAULT.value, CURRENT), *self.calibrations)
         entry = next(self.calibrations[name] for name in names if name in self.calibrations)
         return calibrated(entry, engine, gpu, precision, model)
+
+    def is_calibrated(self, engine: Engine, release: str) -> bool:
+        """Tell whether the constants of this release are its own."""
+        return (engine.value, release) in self.calibrations
 
     def configurations(self, engine: Engine) -> Iterator[ConfigurationKey]:
         """Every configuration of this engine that has a fit, with the architecture as its model."""
