@@ -62,6 +62,9 @@ class BandParameters:
     wide_below: float = 0.8
     """Share of the answer below which the low end of a band makes it wide: it is warned of, and a deployment starts
     with the replicas of that end. Chosen: a start that is a fifth short is made up for by the first windows of load."""
+    least_careful: float = 0.5
+    """Lowest share that a start prepares for, however wide the band is. Chosen: a fleet twice as large as sized is what
+    one step of the operator may add anyway, so that more would be paid for and not be faster by more than a step."""
     near_limit: float = 0.2
     """Share of its limit from which on a TTFT counts as near it, where the end of a replica stops it. Chosen."""
     poisson_percent: float = 7.0

@@ -12,6 +12,7 @@ from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey, Latencies, Profile
+from firsttoken_sizing.rounding import ceiling
 from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
@@ -205,5 +206,11 @@ class Sizing(Latencies):
 
     @property
     def careful_share(self) -> float:
-        """Share of the answer that a replica may be down to, where the band is wide; 1 where it is not."""
-        return self.band.low if self.band and self.band.low < PARAMETERS.bands.wide_below else 1.0
+        """Share of the answer that a start prepares for, where the band is wide; 1 where it is not."""
+        law = PARAMETERS.bands
+        return max(self.band.low, law.least_careful) if self.band and self.band.low < law.wide_below else 1.0
+
+    @property
+    def careful_replicas(self) -> int:
+        """Replicas for the declared peak where one carries that share."""
+        return min(self.replicas_high, ceiling(self.replicas / self.careful_share))

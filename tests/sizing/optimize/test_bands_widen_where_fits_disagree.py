@@ -119,7 +119,7 @@ def test_what_was_measured_has_the_repeatability_of_its_benchmark() -> None:
     assert sizing.band.percent < 1
 
 
-def test_no_band_reaches_below_a_tenth_of_the_answer() -> None:
+def test_no_band_reaches_below_a_tenth_of_the_answer_and_no_start_takes_twice_as_many() -> None:
     """Limits that one request alone nearly uses up: slower steps leave nothing, and no rate is sure."""
     question = check(replace(call_center(arrivals=Arrivals.POISSON), hardware=ONE_GPU, profiles=()))
     bound = search(question).plans[0].evaluation.bound
@@ -131,3 +131,5 @@ def test_no_band_reaches_below_a_tenth_of_the_answer() -> None:
     assert tight.feasible
     assert tight.band is not None
     assert tight.band.low == PARAMETERS.bands.least_share
+    assert tight.careful_share == PARAMETERS.bands.least_careful
+    assert tight.careful_replicas == 2 * tight.replicas < tight.replicas_high

@@ -71,7 +71,7 @@ def setting_of(
     subject = subject_of(request, sizing.configuration, sizing.batching)
     if isinstance(subject, str):
         return subject
-    peak, average, most = sizing.replicas, sizing.replicas_for_average, sizing.replicas_high
+    peak, average, most = sizing.replicas, sizing.replicas_for_average, sizing.careful_replicas
     sized = Sized(sizing.configuration, sizing.table, request.sla, peak, average, most, sizing.careful_share)
     pool = pools.get(deployment.spec.capacity.pool or "")
     policy = scaling_policy(deployment, pool)

@@ -63,9 +63,9 @@ class Sized:
     replicas_for_declared_peak: int
     replicas_for_declared_average: int | None
     most_replicas_for_declared_peak: int = 0
-    """Replicas where one carries the least that its error band says; 0: nothing is known of it."""
+    """Replicas where one carries `careful_share`; 0: nothing is known of it."""
     careful_share: float = 1.0
-    """That least, as a share of what one was sized for; 1 where the band is not wide."""
+    """Least that a start prepares for, as a share of what a replica was sized for; 1 where the band is not wide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def _answer(request: SizingRequest, name: str) -> Answer:
         sla=request.sla,
         replicas_for_declared_peak=sizing.replicas,
         replicas_for_declared_average=sizing.replicas_for_average,
-        most_replicas_for_declared_peak=sizing.replicas_high,
+        most_replicas_for_declared_peak=sizing.careful_replicas,
         careful_share=sizing.careful_share,
     )
     cost_per_hour = sizing.cost.per_hour if sizing.cost else None
