@@ -25,16 +25,22 @@ LIVE = ("tests/aiperf/", "tests/demo/", "tests/e2e/")
 """Tests that measure how fast something real happens: one at a time."""
 
 
-class OneWorkerForLiveTests(LoadScopeScheduling):  # type: ignore[misc]  # has no type hints
-    """Scheduler with all live tests on one worker; the others take the rest, each module (and so its cluster) whole."""
+JUDGES = ("tests/benchmarks/test_bands_", "tests/benchmarks/test_capacity_")
+"""Tests that leave the same measurements out of the same fits, which a process makes once."""
+
+
+class OneWorkerForWhatBelongsTogether(LoadScopeScheduling):  # type: ignore[misc]  # has no type hints
+    """Scheduler with all live tests on one worker, and the judges on one; each other module (and its cluster) whole."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "live" if nodeid.startswith(LIVE) else nodeid.partition("::")[0]
+        together = {LIVE: "live", JUDGES: "judges"}
+        module = nodeid.partition("::")[0]
+        return next((scope for names, scope in together.items() if nodeid.startswith(names)), module)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForLiveTests:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForWhatBelongsTogether:
     """Scheduler of the tests here under `--dist loadscope`."""
-    return OneWorkerForLiveTests(config, log)
+    return OneWorkerForWhatBelongsTogether(config, log)
 
 
 @pytest.fixture(scope="session")

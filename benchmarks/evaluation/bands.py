@@ -31,6 +31,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluation import capacity
 from evaluation.capacity import SizedAnswer
@@ -60,7 +61,7 @@ PROMISED = (88.0, 93.0)
 WIDTH_GOAL = 2.5
 _LONGEST = 12.0
 """Largest factor of times that is looked at."""
-_HALVINGS = 24
+_HALVINGS = 15
 _MEASURED_TWICE = 2
 _FEWEST_GROUPS = 5
 """Configurations that a class needs; a smaller one has the band of answers that are harder to tell."""
@@ -115,7 +116,8 @@ def shipped(data: Path) -> list[dict[str, object]]:
     entries: list[dict[str, object]] = []
     for (kind, quantity), points in _classes(data).items():
         level, coverage, half_width = judged(points, even=kind.regime in EVEN)
-        low, high = sides((p.score for p in points), level, even=kind.regime in EVEN)
+        even = kind.regime in EVEN
+        low, high = sides(_ordered(np.array([p.score for p in points]), even), level, even=even)
         entries.append(
             {
                 "regime": kind.regime.value,
@@ -135,43 +137,42 @@ def shipped(data: Path) -> list[dict[str, object]]:
     return entries
 
 
-def sides(scores: Iterable[float], level: float, *, even: bool = False) -> tuple[float, float]:
-    """Signed conformal quantiles of scores at `level` on each side, with 0 between them; `even`: one for both."""
-    known = list(scores)
+def sides(ordered: NDArray[np.float64], level: float, *, even: bool = False) -> tuple[float, float]:
+    """Signed conformal quantiles of ordered scores at `level` on each side, with 0 between them; `even`: one for both.
+
+    What is ordered of an even band are distances.
+    """
     if even:
-        farthest = conformal_quantile(map(abs, known), 2 * level - 1)
+        farthest = conformal_quantile(ordered, 2 * level - 1)
         return -farthest, farthest
-    return min(0.0, -conformal_quantile((-s for s in known), level)), max(0.0, conformal_quantile(known, level))
+    return min(0.0, -conformal_quantile(-ordered[::-1], level)), max(0.0, conformal_quantile(ordered, level))
 
 
-def conformal_quantile(scores: Iterable[float], level: float) -> float:
+def conformal_quantile(ordered: NDArray[np.float64], level: float) -> float:
     """The `ceil((n + 1) * level)`-th smallest of n scores (the largest where there are too few)."""
-    ordered = sorted(scores)
-    return ordered[min(len(ordered), math.ceil((len(ordered) + 1) * level)) - 1]
+    return float(ordered[min(len(ordered), math.ceil((len(ordered) + 1) * level)) - 1])
 
 
 def judged(points: Sequence[HeldOut], *, even: bool = False) -> tuple[float, float, float]:
     """Level of a class, and with it share inside and median half-width by quantiles of other configurations."""
-    by_group: dict[str, list[HeldOut]] = defaultdict(list)
-    for point in points:
-        by_group[point.group].append(point)
-    level = next((level for level in LEVELS if _coverage(by_group, level, even) >= AIM), LEVELS[-1])
-    widths = [p.half_width(*ends) for p, ends in _by_others(by_group, level, even)]
-    return level, _coverage(by_group, level, even), float(np.median(widths))
+    scores, names = np.array([p.score for p in points]), np.array([p.group for p in points])
+    without = {name: _ordered(scores[names != name] if (names != name).any() else scores, even) for name in set(names)}
+
+    def ends(level: float) -> list[tuple[float, float]]:
+        of_group = {name: sides(others, level, even=even) for name, others in without.items()}
+        return [of_group[name] for name in names]
+
+    def coverage(level: float) -> float:
+        low, high = np.array(ends(level)).T
+        return float(np.mean((low <= scores) & (scores <= high)))
+
+    level = next((level for level in LEVELS if coverage(level) >= AIM), LEVELS[-1])
+    widths = [p.half_width(*of) for p, of in zip(points, ends(level), strict=True)]
+    return level, coverage(level), float(np.median(widths))
 
 
-def _coverage(by_group: dict[str, list[HeldOut]], level: float, even: bool) -> float:
-    return float(np.mean([low <= point.score <= high for point, (low, high) in _by_others(by_group, level, even)]))
-
-
-def _by_others(
-    by_group: dict[str, list[HeldOut]], level: float, even: bool
-) -> Iterator[tuple[HeldOut, tuple[float, float]]]:
-    """Each point with the sides that all other groups give."""
-    for group, points in by_group.items():
-        others = [p.score for name, rest in by_group.items() if name != group for p in rest]
-        ends = sides(others or [p.score for p in points], level, even=even)
-        yield from ((point, ends) for point in points)
+def _ordered(scores: NDArray[np.float64], even: bool) -> NDArray[np.float64]:
+    return np.sort(np.abs(scores) if even else scores)
 
 
 def _row(of: Class, points: Sequence[HeldOut]) -> Row:

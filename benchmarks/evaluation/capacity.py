@@ -86,7 +86,7 @@ LEFT_OUT: dict[str, Leave] = {
     "model": without.without_model,
     "GPU": without.without_gpu,
     "model and GPU": without.without_both,
-    "release of the engine": without.without_release,
+    "release of the engine": lambda _, curve: without.without_release(curve),
 }
 GIVEN = "given: other workloads of one's own"
 _GOALS = {("NIM", "workload"): (6.0, 8.0), ("NIM", "configuration"): (8.0, 10.0), ("recent", "workload"): (15.0, 20.0)}

@@ -71,9 +71,11 @@ def without_both(data: Path, curve: MeasuredCurve) -> Knowledge:
     return _without(data, curve, lambda of: of[0].model == ours.model or of[0].gpu == ours.gpu)
 
 
-def without_release(data: Path, curve: MeasuredCurve) -> Knowledge:
-    """All but this release of the engine; of collected points those of configurations without a fit remain, a few."""
-    return _without(data, curve, lambda of: of[1:] == (curve.engine, curve.release))
+def without_release(curve: MeasuredCurve) -> Knowledge:
+    """All but this release of the engine, which is neither calibrated then nor has a fit."""
+    everything, ours = shipped(), (curve.engine.value, curve.release)
+    calibrations = {name: entry for name, entry in everything.calibrations.items() if name != ours}
+    return Knowledge(calibrations, {key: fit for key, fit in everything.fits.items() if key[1:] != ours})
 
 
 def profiles_of(data: Path, curve: MeasuredCurve) -> Iterator[Profile]:

@@ -58,7 +58,7 @@ def test_a_quantile_does_not_see_the_configuration_that_it_is_judged_on() -> Non
     assert coverage == pytest.approx(0.5, abs=0.05)
     assert half_width > 100
     level, alone, width = judged(easy)
-    assert level == pytest.approx(0.95, abs=0.005)
+    assert 0.944 < level < 0.956
     assert alone == pytest.approx(0.9, abs=0.03)
     assert width == pytest.approx(1.645, rel=0.15)
 
@@ -67,14 +67,15 @@ def test_a_quantile_does_not_see_the_configuration_that_it_is_judged_on() -> Non
 def test_a_conformal_quantile_counts_the_point_to_come(level: float, expected: float) -> None:
     from evaluation.bands import conformal_quantile
 
-    assert conformal_quantile([float(i) for i in range(1, 10)], level) == expected
+    assert conformal_quantile(np.arange(1.0, 10.0), level) == expected
 
 
 def test_the_two_sides_are_apart_and_hold_no_error_at_all() -> None:
     from evaluation.bands import sides
 
-    assert sides([-3.0, 0.1, 0.2, 0.3], 0.5) == (0.0, 0.2)
-    assert sides([0.5] * 9, 0.9) == (0.0, 0.5)
+    assert sides(np.array([-3.0, 0.1, 0.2, 0.3]), 0.5) == (0.0, 0.2)
+    assert sides(np.array([0.5] * 9), 0.9) == (0.0, 0.5)
+    assert sides(np.array([0.1, 0.2, 0.3, 3.0]), 0.7, even=True) == (-0.2, 0.2)
 
 
 def test_difficulty_is_part_of_the_score() -> None:
@@ -101,7 +102,7 @@ def test_the_residual_of_a_capacity_is_the_time_that_would_have_given_the_measur
         load_model, truth = _load_model(point.question, point.evaluation), answer.asked.truth.requests_per_second
         above, below = (
             capacity_if(load_model, judged_sla(point.question), math.exp(point.times + shift))
-            for shift in (-1e-4, 1e-4)
+            for shift in (-2e-4, 2e-4)
         )
         assert below <= truth * 1.001
         assert truth <= above * 1.001 or point.times < 0

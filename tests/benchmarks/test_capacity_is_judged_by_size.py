@@ -53,7 +53,7 @@ def test_knowledge_without_something_has_neither_its_fit_nor_its_points() -> Non
         assert fit is not None
         assert fit.fits[key].points < shipped().fits[key].points
         assert fit.fits[key].median_error_percent > 0
-        release = without.without_release(DATA, curve)
+        release = without.without_release(curve)
         assert not release.is_calibrated(curve.engine, curve.release)
         assert not any(of[1:] == (curve.engine, curve.release) for of in release.fits)
 

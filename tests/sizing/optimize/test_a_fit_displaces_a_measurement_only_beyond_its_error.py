@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_sizing import Arrivals, Basis, Hardware, Pricing, Sizing, SizingRequest, size
+from firsttoken_sizing import Arrivals, Basis, Hardware, Percentile, Pricing, Sizing, SizingRequest, size
 from firsttoken_sizing.profile import Latency, Point
 from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import DGX_H100, H100, call_center
@@ -101,6 +101,36 @@ def test_physics_alone_does_not_displace_a_fit_by_less_than_its_error(arrivals: 
 
     assert chosen(0.5 * (1 - guessed.band.low)) == H100
     assert chosen(1 - 0.5 * guessed.band.low) == H200
+
+
+@settings(max_examples=examples(10))
+@given(slowdown=st.floats(0.05, 1), price=st.floats(0.01, 1))
+def test_physics_alone_displaces_no_measurement_whatever_it_saves(slowdown: float, price: float) -> None:
+    """However slow the measured replica is, and however cheap a GPU that this model was never measured on."""
+    request = call_center(ttft_milliseconds=500, percentile=Percentile.MEAN)
+    (profile,) = request.profiles
+    points = tuple(slower(p, profile.output_tokens, slowdown) for p in profile.points)
+    prices = {H100: Pricing(gpu_hour=1.0), H200: Pricing(gpu_hour=price)}
+    hardware = Hardware(gpus=(H100, H200), tensor_parallel=1)
+
+    sizing = size(replace(request, profiles=(replace(profile, points=points),), pricing=prices, hardware=hardware))
+
+    assert sizing.configuration is not None
+    assert (sizing.configuration.gpu, sizing.basis) == (H100, Basis.MEASURED)
+
+
+def test_a_saving_of_physics_beyond_its_error_says_that_a_measurement_would_decide() -> None:
+    request = call_center(ttft_milliseconds=500, percentile=Percentile.MEAN)
+    (profile,) = request.profiles
+    points = tuple(slower(p, profile.output_tokens, 0.05) for p in profile.points)
+    hardware = Hardware(gpus=(H100, H200), tensor_parallel=1)
+
+    sizing = size(replace(request, profiles=(replace(profile, points=points),), pricing={}, hardware=hardware))
+
+    (guessed,) = (a for a in sizing.alternatives if a.configuration.gpu == H200)
+    assert guessed.gpus is not None
+    assert guessed.gpus < sizing.gpus
+    assert re.search(r"physics alone \(.*no reason to leave what was measured; measure it to decide", guessed.reason)
 
 
 def test_where_nothing_is_measured_the_cheapest_fit_wins() -> None:

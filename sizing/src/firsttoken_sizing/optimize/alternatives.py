@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from firsttoken_sizing.optimize.disaggregation import disaggregated
 from firsttoken_sizing.optimize.evaluation import InfeasibleCandidate
-from firsttoken_sizing.optimize.plan import Plan, saving_in_doubt
+from firsttoken_sizing.optimize.plan import Plan, is_inside_error, saving_in_doubt
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.optimize.search import SearchResult
 from firsttoken_sizing.request import Alternative
@@ -68,7 +68,9 @@ def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:
         band = f"{known} ({evaluation.band.text})"
         if ours.gpus == best.gpus:
             return f"takes as many GPUs and is known less well: {band}"
-        doubt = f"a saving of {max(0.0, saving):.0f} % a request is inside that error"
+        inside = is_inside_error(plan, saving)
+        saved = f"a saving of {max(0.0, saving):.0f} % a request is"
+        doubt = f"{saved} inside that error" if inside else f"{saved} no reason to leave what was measured"
         return f"{ours.gpus} GPUs against {best.gpus}, but {band}, and {doubt}; measure it to decide"
     return "as good, but later in the order of preference"
 

@@ -95,20 +95,27 @@ def prefer(plans: Iterable[Plan], *, priced: bool) -> list[Plan]:
 
 
 def saving_in_doubt(plan: Plan, plans: Iterable[Plan], *, priced: bool) -> float | None:
-    """Percent that a request costs less than on the best plan that is better known, if the error could undo it.
+    """Percent that a request costs less than on the best plan that is better known, if that is in doubt.
 
-    None where it could not, or nothing is better known. The error can undo it where the low end of the band carries no
-    more for the same cost.
+    None where it is not, or nothing is better known. It is in doubt where the error could undo it (`is_inside_error`),
+    and always where physics alone stands against what was measured for this very question: the band of physics is made
+    of other models and GPUs, and to leave a measurement for it is to be decided by another measurement.
     NB: taken of one replica and not of whole fleets, so that it does not depend on the load: else more load could need
     fewer GPUs.
     """
-    better_known = [cost_of_capacity(p, priced=priced) for p in plans if trust_of(p) < trust_of(plan)]
+    better_known = [p for p in plans if trust_of(p) < trust_of(plan)]
     if not better_known:
         return None
-    ours, best = cost_of_capacity(plan, priced=priced), min(better_known)
-    saving = 100 * (1 - ours / best)
+    best = min(cost_of_capacity(p, priced=priced) for p in better_known)
+    saving = 100 * (1 - cost_of_capacity(plan, priced=priced) / best)
+    is_guessed = plan.evaluation.by_physics and any(p.evaluation.from_points for p in better_known)
     # NB: a saving that there is not needs no band, which takes as long as the capacity.
-    return saving if saving <= 0 or ours >= best * plan.evaluation.band.low else None
+    return saving if saving <= 0 or is_guessed or is_inside_error(plan, saving) else None
+
+
+def is_inside_error(plan: Plan, saving_percent: float) -> bool:
+    """Tell whether a replica that carries the least of its band leaves nothing of such a saving."""
+    return saving_percent <= 100 * (1 - plan.evaluation.band.low)
 
 
 def trust_of(plan: Plan) -> Trust:

@@ -60,7 +60,7 @@ def _sizes(title: str, studies: Sequence[Study]) -> Table:
     currencies = {s.sizing.cost.currency for s in studies if s.sizing.cost}
     table = Table(title=f"{title}: sized under its SLA ({studies[0].arrivals.value})", title_justify="left")
     table.add_column("model,\ntokens in/out", overflow="fold")
-    table.add_column("configuration,\nbasis", min_width=13)
+    table.add_column("configuration,\nbasis", min_width=14)
     money = next(iter(currencies)) if len(currencies) == 1 else "cost"
     for heading in ("replicas", "GPUs", f"{money}\nan hour", f"{money} per 1000\nrequests"):
         table.add_column(heading, justify="right", min_width=max(len(line) for line in heading.splitlines()))
@@ -78,7 +78,7 @@ def _size_cells(sizing: Sizing) -> list[str]:
     basis = certainty(sizing.basis, sizing.band).replace(" ", "\n", 1)
     return [
         f"{name}\n{basis}",
-        replicas_range(sizing).replace(" ", "\n", 1),
+        replicas_range(sizing).replace(" (", "\n(").replace("to ", "to\n"),
         str(sizing.gpus),
         number(cost.per_hour if cost else None),
         number(cost.per_thousand_requests_at_peak if cost else None),
