@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, sixteen_bits
 from firsttoken_sizing.workload import Batching
@@ -54,6 +55,8 @@ SPEC = EngineSpec(
             CURRENT,
             "engines of 2025 and 2026",
             scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
+            # Chosen of 0.04 to 0.4 by the TTFT of aic_silicon_agg.csv (`performance.closed_loop_varied`).
+            varied_clients=VariedClients(front_end_seconds=0.25),
             max_batch=256,
             source="SGLang 0.5: chunked_prefill_size 8192 on GPUs of 80 GB; CUDA graphs up to a batch of 256; the"
             " overlap scheduler prepares a step while the one before it runs",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
@@ -88,6 +89,8 @@ class Release:
     """Source of `scheduler` and `max_batch`."""
     is_collected: bool = True
     """Measured by several people with their own settings, which scatter more than those of one."""
+    varied_clients: VariedClients | None = None
+    """Clients of the benchmarks behind its fits, where the requests of those varied in length; None: all were alike."""
     is_old: bool = False
     """Superseded: an answer that stands on it says so."""
 

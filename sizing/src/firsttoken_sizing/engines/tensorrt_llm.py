@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from firsttoken_sizing.catalog.models import Attention
 from firsttoken_sizing.catalog.precision import bytes_per_parameter
+from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import PREFILL_TOKENS_PER_STEP, KvAdmission, Scheduler
 from firsttoken_sizing.engines.spec import (
     CURRENT,
@@ -82,6 +83,8 @@ _CURRENT = Release(
     # NB: not the max_num_tokens of 8192 that trtllm-serve has had since 2024: the engines of NIM, which the shipped
     # fits come from, admitted four times that (see scheduler.py).
     scheduler=Scheduler(tokens_per_step=PREFILL_TOKENS_PER_STEP, chunked_prefill=False),
+    # Chosen of 0.04 to 0.4 by the TTFT of aic_silicon_agg.csv (`performance.closed_loop_varied`).
+    varied_clients=VariedClients(front_end_seconds=0.12),
     max_batch=256,
     source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM",
 )
@@ -90,6 +93,7 @@ _OF_2024 = replace(
     name=RELEASE_2024,
     about="0.9 and 0.10, as NIM shipped it in mid-2024 (the DLI course)",
     is_collected=False,
+    varied_clients=None,
     is_old=True,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, ShareOfGpu, sixteen_bits
 from firsttoken_sizing.workload import Batching
@@ -32,6 +33,8 @@ _CURRENT = Release(
     "engines of 2025 and 2026",
     # 8192 for the server on a GPU of 70 GiB or more, 2048 on a smaller one.
     scheduler=Scheduler(tokens_per_step=8192, chunked_prefill=True, steps_ahead=1),
+    # Chosen of 0.04 to 0.4 by the TTFT of aic_silicon_agg.csv (`performance.closed_loop_varied`).
+    varied_clients=VariedClients(front_end_seconds=0.08),
     max_batch=256,
     source="vLLM V1: chunked prefill on, max_num_batched_tokens 8192; max_num_seqs 256, on GPUs of 70 GiB or more 1024"
     " in newer releases, of which 256 is the careful end; async scheduling one step ahead (pull request 19970), the"

@@ -17,6 +17,7 @@ from firsttoken_sizing.optimize.infeasible import infeasible_by_memory
 from firsttoken_sizing.optimize.optimizations import is_as_installed, optimized, weight_share
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance import curve, measured, poisson, static_batch
+from firsttoken_sizing.performance.closed_loop import CLIENTS
 from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.performance.pipeline import Placement, pipelined
 from firsttoken_sizing.performance.table import CapacityTable
@@ -57,6 +58,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
         fitted=fitted,
         step=step,
         scheduler=scheduler,
+        clients=release.varied_clients or CLIENTS,
         points=points,
         basis=Basis.MEASURED if points else basis_of(fitted, lengths.input_tokens, lengths.output_tokens),
         limited_by_memory=slots < release.max_batch,

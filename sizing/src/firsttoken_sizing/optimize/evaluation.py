@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from firsttoken_sizing.band import Band
+from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.performance.closed_loop import BenchmarkClients
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.request import Basis, Infeasible
 from firsttoken_sizing.step import FittedStep, StepModel
@@ -39,6 +41,8 @@ class CandidateBound:
     fitted: FittedStep
     step: StepModel
     scheduler: Scheduler
+    clients: BenchmarkClients | VariedClients
+    """Clients of a closed loop."""
     points: tuple[Point, ...]
     basis: Basis
     """The best that an answer about it can stand on."""

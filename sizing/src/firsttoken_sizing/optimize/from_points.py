@@ -123,7 +123,7 @@ def _fill(question: Question, bound: CandidateBound, judged: Sequence[Point]) ->
             return None
         wide = replace(step, max_batch=max(step.max_batch, math.ceil(point.concurrency)))
         concurrency = max(1, round(point.concurrency))
-        return closed_loop.predict(wide, question.lengths, concurrency, bound.scheduler)
+        return closed_loop.predict(wide, question.lengths, concurrency, bound.scheduler, bound.clients)
 
     if bound.fitted.origin is not Origin.PRIOR:
         return measured.fill_percentiles(judged, shape), False

@@ -135,7 +135,7 @@ def load_model_of(bound: CandidateBound, lengths: Lengths, arrivals: Arrivals) -
 
 def in_flight(bound: CandidateBound, lengths: Lengths) -> InFlightRequests:
     """A replica of this candidate in a closed loop."""
-    step, scheduler = bound.step, bound.scheduler
+    step, scheduler, clients = bound.step, bound.scheduler, bound.clients
     if bound.candidate.batching is Batching.STATIC:
         return InFlightRequests(
             at=cache(lambda b: static_batch.predict_static(step, lengths, b)),
@@ -143,7 +143,7 @@ def in_flight(bound: CandidateBound, lengths: Lengths) -> InFlightRequests:
             most=step.max_batch,
         )
     return InFlightRequests(
-        at=cache(lambda c: closed_loop.predict(step, lengths, c, scheduler)),
+        at=cache(lambda c: closed_loop.predict(step, lengths, c, scheduler, clients)),
         rate=lambda c: closed_loop.throughput(step, lengths, c),
         # More in flight than the batch with the most throughput add latency only.
         most=full_throughput(step, lengths).batch,

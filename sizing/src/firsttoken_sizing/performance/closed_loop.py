@@ -1,11 +1,12 @@
 """Closed loop: performance of one replica with c requests always outstanding, as benchmark tools load it.
 
 Throughput is closed-form: `B = min(c, Bmax)`, `X = B / S(B)`, `E2E = c / X` (docs/design/sizing.md). How E2E splits
-into TTFT and ITL depends on the scheduler: that part is a simulation of the batches, group by group
-(`closed_loop_batches`), whose times are scaled so that E2E is the closed form's.
+into TTFT and ITL depends on the scheduler, and on the clients. Requests that are all alike stay together: that part is
+a simulation of the batches, group by group (`closed_loop_batches`), whose times are scaled so that E2E is the closed
+form's. Requests that vary in length fall out of step: a formula (`closed_loop_varied`). With which of them a release of
+an engine was measured is a fact of its benchmarks (`engines.clients`).
 
-Deterministic. Requests of very unequal lengths do not stay in step as equal ones do; of those this model is too
-pessimistic about TTFT.
+Deterministic.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.performance.closed_loop_batches import ClosedLoopBatches
+from firsttoken_sizing.performance.closed_loop_varied import first_tokens
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.performance.statistics import latency_of
 from firsttoken_sizing.profile import Point
@@ -32,7 +35,7 @@ _SIMULATED_REQUESTS = 500
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkClients:
-    """Clients of a benchmark tool: from empty, with every client sending again as soon as it is answered."""
+    """Clients of a benchmark tool whose requests are all alike: from empty, each sending again as soon as answered."""
 
     handover_seconds: float = 0.0025
     """Client and HTTP front end together pass requests on one at a time, so many seconds apart, the first as long after
@@ -63,21 +66,31 @@ def throughput(step: StepModel, lengths: Lengths, concurrency: float) -> float:
 
 @lru_cache(maxsize=1024)
 def predict(
-    step: StepModel, lengths: Lengths, concurrency: int, scheduler: Scheduler, clients: BenchmarkClients = CLIENTS
+    step: StepModel,
+    lengths: Lengths,
+    concurrency: int,
+    scheduler: Scheduler,
+    clients: BenchmarkClients | VariedClients = CLIENTS,
 ) -> Point:
     """The operating point at `concurrency` (>= 1), with every latency percentile.
 
-    The closed form gives the mean of E2E, the simulation its shape and its split. Kept, because the search, what prunes
+    The closed form gives the mean of E2E, the clients its shape and its split. Kept, because the search, what prunes
     it and a curve ask for the same points.
     """
     rate = throughput(step, lengths, concurrency)
-    end_to_end_mean = concurrency / rate
-    rounds = max(2.0, clients.run_seconds / end_to_end_mean)
-    batches = ClosedLoopBatches(step, lengths, concurrency, scheduler, clients.handover_seconds)
-    ttft, total, weights = _simulate(batches, concurrency, rounds)
-    scale = end_to_end_mean / float(np.average(total, weights=weights))
-    ttft, total = scale * ttft, scale * total
-    steps = lengths.decode_steps
+    end_to_end_mean, steps = concurrency / rate, lengths.decode_steps
+    if isinstance(clients, VariedClients):
+        ttft, weights = first_tokens(step, lengths, concurrency, rate, scheduler, clients)
+        # NB: all of it where answers have one token, and where the first of the model takes longer than the round.
+        ttft = ttft * (end_to_end_mean / max(end_to_end_mean, float(np.average(ttft, weights=weights))))
+        decode = end_to_end_mean - float(np.average(ttft, weights=weights)) if steps else 0.0
+        total = ttft + decode
+    else:
+        rounds = max(2.0, clients.run_seconds / end_to_end_mean)
+        batches = ClosedLoopBatches(step, lengths, concurrency, scheduler, clients.handover_seconds)
+        ttft, total, weights = _simulate(batches, concurrency, rounds)
+        scale = end_to_end_mean / float(np.average(total, weights=weights))
+        ttft, total = scale * ttft, scale * total
     return Point(
         requests_per_second=rate,
         concurrency=float(concurrency),
