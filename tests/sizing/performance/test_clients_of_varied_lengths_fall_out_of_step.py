@@ -90,6 +90,14 @@ def test_a_prompt_in_chunks_waits_for_as_many_steps() -> None:
     assert chunked > whole + 2 * 8
 
 
+def test_an_engine_that_looks_for_requests_now_and_then_keeps_them_waiting_for_longer_the_fuller_it_is() -> None:
+    unseen = replace(VARIED, steps_unseen=16)
+    waits = [ttft(c, unseen) - ttft(c) for c in (1, 16, 256)]
+
+    assert waits[0] == 0
+    assert 16 * 8 * 15 / 16 * 7 / 8 < waits[1] < waits[2]
+
+
 def test_answers_of_one_token_take_the_whole_round() -> None:
     point = predict(STEP, Lengths(1000, 1000, 1), 16, Scheduler(8192), VARIED)
 

@@ -7,10 +7,11 @@ meanwhile,
     step = T_decode(B - 1) / (1 - X * T_pf)          TTFT = u * step + chunks * T_decode(B - 1) + T_pf * (1 + X * step)
 
 with u even in 0 to 1, X the throughput, and less of the others where there are few (of c clients one is the request
-itself). With more clients than batch slots each also waits for a slot, `(c - B) / X` by Little's law.
+itself). The front end, and steps after which an engine looks for requests at all, come on top (`VariedClients`). With
+more clients than batch slots each also waits for a slot, `(c - B) / X` by Little's law.
 
 Against the 1,530 points of aic_silicon_agg.csv whose configuration has a fit (mean TTFT, median absolute logarithm as
-percent): vLLM 12, TensorRT-LLM 31, SGLang 38; as if all requests were alike 50, 122 and 93.
+percent): vLLM 14, TensorRT-LLM 34, SGLang 40; as if all requests were alike 50, 122 and 93.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def first_tokens(
     gap = among * decode / (1 - busy)
     later = _PLACES * gap + _steps_of_prompt(uncached, others, scheduler) * decode + prefill * (1 + rate * gap)
     first = step.batch_seconds(0) + prefill * (1 + _PLACES * (concurrency - 1))
-    waits = max(0.0, (concurrency - batch) / rate) + among * clients.front_end_seconds
+    waits = max(0.0, (concurrency - batch) / rate) + among * clients.front_end_seconds + clients.steps_unseen * gap
     waits += step.prefill_latency_seconds(uncached, cached) - prefill
     shares = np.repeat([clients.first_round_share, 1 - clients.first_round_share], len(_PLACES)) / len(_PLACES)
     return np.concatenate([first, later + waits]), shares
