@@ -54,6 +54,7 @@ REVIEWED = {
     "how exactly a thing is computed, not what": """
         performance/batch_service _SEED _SETTLING_SHARE
         performance/closed_loop _MOST_ROUNDS _SIMULATED_REQUESTS
+        performance/closed_loop_varied _PLACES
         performance/decode _TINY _LEAST_LEFT
         performance/disaggregated _SEED _REQUESTS
         performance/lengths _STRATA_EDGES _POINTS_A_STRATUM _CLOSEST_SCORES

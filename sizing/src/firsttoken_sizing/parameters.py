@@ -30,6 +30,19 @@ class CapacityParameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VariedClientParameters:
+    """Parameters of a closed loop whose requests vary in length."""
+
+    first_round_share: float = 0.125
+    """Share of the requests that all clients send at once when a run begins. Chosen: InferenceX asks for ten rounds
+    (`--num-prompts` is ten times `--max-concurrency`), but of 1/10, 1/8, 3/20 and 1/5 this meets the TTFT of
+    aic_silicon_agg.csv best for vLLM and TensorRT-LLM."""
+    most_prefill_share: float = 0.9
+    """Largest share of their time that later steps spend on prompts; above it the batch is what is full, and requests
+    wait for a slot. Chosen: at 0.9 a step takes ten times as long as without prompts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LengthParameters:
     """Parameters of the lengths of requests."""
 
@@ -124,6 +137,7 @@ class Parameters:
     """Parameters of all models."""
 
     capacity: CapacityParameters = CapacityParameters()
+    varied_clients: VariedClientParameters = VariedClientParameters()
     lengths: LengthParameters = LengthParameters()
     bands: BandParameters = BandParameters()
     fit: FitParameters = FitParameters()

@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FIRST_ROUND_SHARE = 1 / 8
-"""Share of the requests that all clients send at once when a run begins. Chosen: InferenceX asks for ten rounds
-(`--num-prompts` is ten times `--max-concurrency`), but of 1/10, 1/8, 3/20 and 1/5 this meets the TTFT of
-aic_silicon_agg.csv best for vLLM and TensorRT-LLM."""
-
 
 @dataclass(frozen=True, slots=True)
 class VariedClients:
@@ -23,4 +18,3 @@ class VariedClients:
     request after the other. A request alone waits for none of it."""
     steps_unseen: int = 0
     """Steps that pass before the engine sees a request that comes while others are served."""
-    first_round_share: float = FIRST_ROUND_SHARE

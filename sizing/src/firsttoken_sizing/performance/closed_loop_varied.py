@@ -23,34 +23,33 @@ from numpy.typing import NDArray
 
 from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.step.model import StepModel
 
 Floats = NDArray[np.float64]
 
-_PLACES = (np.arange(32) + 0.5) / 32
-"""Places in a step, or in the first round, that a request may come at."""
-_BUSIEST = 0.9
-"""Largest share of the time that prompts take of later steps; above it the batch is what is full, and requests wait
-for a slot."""
+_PLACES = 32
+"""Places in a step, and in the first round, that requests are spread over."""
 
 
 def first_tokens(
     step: StepModel, lengths: Lengths, concurrency: int, rate: float, scheduler: Scheduler, clients: VariedClients
 ) -> tuple[Floats, Floats]:
     """TTFT in seconds, and the share of requests that have each, with `concurrency` clients at `rate` requests/s."""
+    law, places = PARAMETERS.varied_clients, (np.arange(_PLACES) + 0.5) / _PLACES
     uncached, cached = lengths.uncached_input_tokens, lengths.cached_input_tokens
     batch = min(concurrency, step.max_batch)
     others, among = batch - 1, 1 - 1 / concurrency
     prefill = step.prefill_seconds(uncached, cached)
     decode = step.decode_seconds(others, others * lengths.context_tokens)
-    busy = min(_BUSIEST, rate * prefill)
+    busy = min(law.most_prefill_share, rate * prefill)
     gap = among * decode / (1 - busy)
-    later = _PLACES * gap + _steps_of_prompt(uncached, others, scheduler) * decode + prefill * (1 + rate * gap)
-    first = step.batch_seconds(0) + prefill * (1 + _PLACES * (concurrency - 1))
+    later = places * gap + _steps_of_prompt(uncached, others, scheduler) * decode + prefill * (1 + rate * gap)
+    first = step.batch_seconds(0) + prefill * (1 + places * (concurrency - 1))
     waits = max(0.0, (concurrency - batch) / rate) + among * clients.front_end_seconds + clients.steps_unseen * gap
     waits += step.prefill_latency_seconds(uncached, cached) - prefill
-    shares = np.repeat([clients.first_round_share, 1 - clients.first_round_share], len(_PLACES)) / len(_PLACES)
+    shares = np.repeat([law.first_round_share, 1 - law.first_round_share], _PLACES) / _PLACES
     return np.concatenate([first, later + waits]), shares
 
 
