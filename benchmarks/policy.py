@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from policies import front_picture
 from policies.cells import Cell
 from policies.contenders import NAMES, missing
 from policies.picture import bars, drawn
@@ -27,7 +28,7 @@ from policies.results import Results
 from policies.running import played
 from policies.scenarios import SCENARIOS
 from policies.summary import Summary
-from policies.tables import MEANS, ResultTable, tables, what
+from policies.tables import FRONTS, MEANS, ResultTable, tables, what
 from policies.verdict import verdicts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,6 +124,9 @@ def report(found: list[ResultTable], page: Path | None) -> None:
         page.write_text(f"{before}{HEADING}\n\n{after}", encoding="utf-8")
         for table in (table for table in found if table.title == MEANS):
             page.with_suffix(".svg").write_text(drawn(bars(table.headings, table.rows)), encoding="utf-8")
+        for table in (table for table in found if table.title == FRONTS):
+            picture = front_picture.drawn(front_picture.rows(table.headings, table.rows))
+            page.with_name(f"{page.stem}-fronts.svg").write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":

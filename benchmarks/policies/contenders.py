@@ -1,7 +1,7 @@
 """The contenders: every policy by name, its tuning parameter, and the values of which one is chosen in hindsight.
 
-Ours has none: it is the shipped default. A peer's is the one that its users set; its other settings are those of
-the replay's registry.
+Ours has none: it is the shipped default, and can be asked for more than the SLA does. A peer's is the one that its
+users set; its other settings are those of the replay's registry.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from firsttoken_lab.replay import clairvoyant
+from firsttoken_lab.replay import causal, clairvoyant
 from firsttoken_lab.replay.policies.dynamo import Dynamo, planner_command
 from firsttoken_lab.replay.policies.hpa import Hpa, KedaQueue
 from firsttoken_lab.replay.policies.knative import Knative
 from firsttoken_lab.replay.policies.llm_d import LlmD
+from firsttoken_lab.replay.policies.ours import Ours
 from firsttoken_lab.replay.policies.registry import POLICIES, Context, bounds_of, engine_of
 from firsttoken_lab.replay.policies.view import Policy, Unavailable
 from firsttoken_operator.domain import Sized
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from firsttoken_sizing.workload import Workload
-from policies.fingerprint import OURS
+from policies.cells import TARGET_PERCENT
+from policies.fingerprint import CAUSAL, OURS
 
 CLAIRVOYANT = clairvoyant.NAME
+assert causal.NAME == CAUSAL, "the fingerprint of the bound's figures is found by its name"
 STATIC_PEAK, STATIC_P95 = "static-peak", "static-p95"
 DYNAMO = "dynamo"
 
@@ -52,7 +56,9 @@ TUNING_PARAMETERS: Mapping[str, TuningParameter] = MappingProxyType(
     }
 )
 PEERS = tuple(TUNING_PARAMETERS)
-REFERENCES = (STATIC_PEAK, STATIC_P95, CLAIRVOYANT)
+REFERENCES = (STATIC_PEAK, STATIC_P95, CAUSAL, CLAIRVOYANT)
+ASKED = (OURS, CAUSAL, CLAIRVOYANT)
+"""Those who can be asked for an attainment; a peer is tuned until it has it."""
 NAMES = (OURS, *PEERS, *REFERENCES)
 
 
@@ -65,9 +71,24 @@ def missing() -> dict[str, str]:
     return {}
 
 
-def contender(name: str, tuning: float | None, context: Context) -> Policy:
-    """A policy, made anew. Raises KeyError for a name that is none, or for the clairvoyant."""
+def contender(name: str, tuning: float | None, context: Context, asked_percent: float = TARGET_PERCENT) -> Policy:
+    """A policy, made anew. Raises KeyError for a name that is none, or for one that knows the traffic."""
+    if name == OURS and asked_percent != TARGET_PERCENT:
+        setting = context.setting
+        return Ours(
+            setting.sized,
+            setting.policy,
+            calendar=context.calendar,
+            on_prem=setting.on_prem,
+            config=asking(asked_percent),
+        )
     return POLICIES[name](context) if tuning is None else _PEERS[name](tuning, context)
+
+
+def asking(percent: float) -> EstimatorConfig:
+    """Constants of our law with which it aims at the misses that this attainment allows, as it does for the SLA's."""
+    share = DEFAULT.error_budget.set_point_share * (100 - percent) / (100 - TARGET_PERCENT)
+    return replace(DEFAULT, error_budget=replace(DEFAULT.error_budget, set_point_share=share))
 
 
 def _hpa(tuning: float, context: Context) -> Policy:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from firsttoken_lab.replay.causal import known_so_far
 from firsttoken_lab.replay.compare import Scene, known_beforehand, scene_of
 from firsttoken_lab.replay.play import Played, play
 from firsttoken_lab.replay.policies.ours import Ours
@@ -16,7 +17,7 @@ from firsttoken_lab.replay.policies.view import Policy
 from firsttoken_lab.replay.score import HOUR_SECONDS, inside_sla, score
 from policies.cells import Cell
 from policies.contenders import CLAIRVOYANT, contender, misjudged
-from policies.fingerprint import OURS
+from policies.fingerprint import CAUSAL, OURS
 from policies.results import Figures, Outcome, Span
 from policies.scenarios import SCENARIOS, Scenario
 from policies.traffic import after, setting, traffic
@@ -31,7 +32,9 @@ def outcome_of(cell: Cell, traces: Path) -> Outcome:
     began = time.process_time()
     factor = None
     if knows_all:
-        played = known_beforehand(scene, _silent)
+        played = known_beforehand(scene, _silent, cell.asked_percent)
+    elif cell.policy == CAUSAL:
+        played = known_so_far(scene, _silent, cell.asked_percent, warm_up)
     else:
         policy = _policy(cell, scene)
         played = play(policy, scene.traffic.requests, scene.stage)
@@ -80,7 +83,7 @@ def _policy(cell: Cell, scene: Scene) -> Policy:
         setting = context.setting
         assumed = misjudged(setting.sized, setting.request.workload, cell.capacity_error_percent)
         context = replace(context, setting=replace(setting, sized=assumed))
-    return contender(cell.policy, cell.tuning, context)
+    return contender(cell.policy, cell.tuning, context, cell.asked_percent)
 
 
 def _factor_after_an_hour(policy: Policy) -> float | None:
@@ -104,7 +107,7 @@ def _first_hour(played: Played, scene: Scene) -> tuple[Span, Span]:
 
 
 def _silent(message: str) -> None:
-    """The clairvoyant's progress is not shown: cells are."""
+    """Those that know more say how far they are, which is not shown: cells are."""
 
 
 assert Ours.name == OURS, "the fingerprint of our figures is found by our name"

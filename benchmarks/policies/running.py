@@ -15,22 +15,22 @@ from pathlib import Path
 
 from policies.cells import Cell
 from policies.contenders import CLAIRVOYANT
-from policies.fingerprint import OURS, fingerprint
+from policies.fingerprint import CAUSAL, OURS, fingerprint
 from policies.playing import outcome_of
 from policies.results import Outcome, Results
 from policies.scenarios import SCENARIOS, Kind
 
 WORKERS = 2
-_COST = {CLAIRVOYANT: 11.0, "knative": 2.5, OURS: 2.0, "llm-d": 2.0}
+_COST = {CLAIRVOYANT: 11.0, CAUSAL: 7.0, "knative": 2.5, OURS: 2.0, "llm-d": 2.0}
 """Time of a play over that of a policy that does next to nothing; the clairvoyant learns once and replays 8 times."""
-_DAYS = {Kind.WEEK: 7.0, Kind.HOUR: 0.3, Kind.EPISODE: 0.3}
+_DAYS = {Kind.WEEK: 7.0, Kind.FLEET: 50.0, Kind.HOUR: 0.3, Kind.EPISODE: 0.3}
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def weight(cell: Cell) -> float:
     """Estimate the time of a cell, in days of a policy that does next to nothing."""
     scenario = SCENARIOS[cell.scenario]
-    days = _DAYS[scenario.kind] if cell.days is None else cell.days
+    days = _DAYS[scenario.kind] * (1.0 if cell.days is None else cell.days / scenario.days)
     return days * _COST.get(cell.policy, 1.0)
 
 

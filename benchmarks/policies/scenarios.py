@@ -1,4 +1,4 @@
-"""Scenarios: recorded weeks, recorded hours, and episodes made up here, each with how it is scaled.
+"""Scenarios: recorded weeks, for small fleets and for large ones, recorded hours, and episodes made up here.
 
 A replica of 4 H100 answers about 3 requests a second, so the recorded weeks at their own rates would be a hundred
 million requests. Rates are scaled to what can be simulated, and lengths are scaled up with it, so that the fleet does
@@ -7,7 +7,7 @@ not shrink to one replica. Both factors are in the output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from policies.episodes import EPISODES, Episode
@@ -19,6 +19,8 @@ class Kind(StrEnum):
     """Kind of a scenario, on which depends what the bar asks of it."""
 
     WEEK = "week"
+    FLEET = "large fleet"
+    """A week again, at rates for about 50 replicas at the peak."""
     HOUR = "hour"
     EPISODE = "episode"
 
@@ -45,9 +47,14 @@ class Scenario:
     episode: Episode | None = None
 
     @property
+    def is_week(self) -> bool:
+        """True for a recorded week, whatever the size of its fleet."""
+        return self.kind in (Kind.WEEK, Kind.FLEET)
+
+    @property
     def warm_up_seconds(self) -> float:
         """Not scored."""
-        return DAY_SECONDS if self.kind is Kind.WEEK else 0.0
+        return DAY_SECONDS if self.is_week else 0.0
 
     @property
     def scaling(self) -> str:
@@ -57,7 +64,7 @@ class Scenario:
             parts.append(f"lengths x {self.input_scale:g} and x {self.output_scale:g}")
         if self.lengths is not None:
             parts.append(f"{self.lengths[0]:g} input and {self.lengths[1]:g} output tokens")
-        if self.kind is Kind.WEEK:
+        if self.is_week:
             parts.append(f"days {self.first_day + 1} to {self.first_day + self.days}")
         return ", ".join(parts)
 
@@ -92,10 +99,14 @@ WEEKS = (
         days=8,
     ),
 )
+FLEETS = tuple(
+    replace(week, name=f"{week.name}-50", kind=Kind.FLEET, rate_scale=rate_scale)
+    for week, rate_scale in zip(WEEKS, (1.3, 0.16, 0.03), strict=True)
+)
 HOURS = (
     Scenario("code", Kind.HOUR, "azure2023_code.csv.gz"),
     Scenario("mooncake", Kind.HOUR, "mooncake_conversation.csv.gz"),
     Scenario("m-large-6h", Kind.HOUR, "servegen_m-large_6h_thin10_regen.csv.gz"),
 )
 MADE = tuple(Scenario(episode.name, Kind.EPISODE, lengths=(2000, 300), episode=episode) for episode in EPISODES)
-SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in (*WEEKS, *HOURS, *MADE)}
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in (*WEEKS, *FLEETS, *HOURS, *MADE)}

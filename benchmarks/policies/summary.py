@@ -1,6 +1,6 @@
 """Lines from plays: one for each scenario, policy, cold start and capacity error, over the seeds.
 
-Of a peer only the best tuning makes a line; what the others reached is in the results file.
+Of a peer only the best tuning makes a line, and of the others only what the SLA asks; the rest makes the fronts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from policies.cells import COLD_START_SECONDS
+from policies.cells import COLD_START_SECONDS, TARGET_PERCENT
 from policies.contenders import CLAIRVOYANT, STATIC_PEAK
 from policies.intervals import Interval, interval, over_percent
 from policies.plan import asked_percent, best_tunings
@@ -52,6 +52,8 @@ class Summary:
         groups: dict[_Variant, dict[int, Outcome]] = {}
         for outcome in outcomes:
             cell = outcome.cell
+            if cell.asked_percent != TARGET_PERCENT:
+                continue
             if cell.tuning is None or cell.tuning == tunings[cell.scenario, cell.policy]:
                 variant = cell.scenario, cell.policy, cell.cold_start_seconds, cell.capacity_error_percent
                 groups.setdefault(variant, {})[cell.seed] = outcome
@@ -96,11 +98,11 @@ class Summary:
             over.append(line.over_clairvoyant_percent.mean)
         return (fmean(attained), fmean(over)) if attained else None
 
-    def seconds_a_week(self) -> dict[str, float]:
-        """The longest mean of a week trace, of every policy."""
+    def seconds_a_week(self, kind: Kind = Kind.WEEK) -> dict[str, float]:
+        """The longest mean of a week trace of this kind, of every policy."""
         longest: dict[str, float] = {}
         for line in self._lines.values():
-            if SCENARIOS[line.scenario].kind is Kind.WEEK:
+            if SCENARIOS[line.scenario].kind is kind:
                 longest[line.policy] = max(longest.get(line.policy, 0.0), line.seconds)
         return longest
 

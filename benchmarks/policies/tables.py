@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from policies.contenders import NAMES, TUNING_PARAMETERS
-from policies.fingerprint import OURS
+from policies.contenders import CLAIRVOYANT, NAMES, PEERS, TUNING_PARAMETERS
+from policies.fingerprint import CAUSAL, OURS
+from policies.fronts import hours_at, points, reference_hours
 from policies.intervals import Interval
 from policies.plan import CAPACITY_ERRORS
 from policies.scenarios import SCENARIOS, Kind, Scenario
@@ -40,6 +41,7 @@ class ResultTable:
 
 
 MEANS = "Mean over the traces"
+FRONTS = "Fronts: every setting, first seed"
 _FIGURES = ("inside SLA %", "5 min < 95 in %", "GPU-hours", "over clairvoyant %", "changes", "worst hour %", "seeds")
 
 
@@ -48,6 +50,8 @@ def tables(summary: Summary, verdicts: list[Verdict]) -> list[ResultTable]:
     every = [
         *(_scenario(summary, name) for name in summary.scenarios(*Kind)),
         _tuning(summary),
+        _fronts(summary),
+        _equal_attainment(summary),
         _means(summary),
         _conditions(summary),
         _learning(summary),
@@ -112,6 +116,33 @@ def _tuning(summary: Summary) -> ResultTable:
     )
 
 
+def _fronts(summary: Summary) -> ResultTable:
+    rows = []
+    for scenario in summary.scenarios(Kind.WEEK, Kind.FLEET):
+        known = reference_hours(summary.outcomes, scenario)
+        for policy in NAMES:
+            for point in points(summary.outcomes, scenario, policy):
+                over = "-" if known is None else f"{100 * (point.gpu_hours / known - 1):+.1f}"
+                attained = f"{point.attainment_percent:.2f}"
+                rows.append((scenario, policy, f"{point.setting:g}", attained, f"{point.gpu_hours:.1f}", over))
+    headings = ("trace", "policy", "setting", "inside SLA %", "GPU-hours", "over clairvoyant %")
+    return ResultTable(FRONTS, headings, tuple(rows))
+
+
+def _equal_attainment(summary: Summary) -> ResultTable:
+    """Excess of our GPU-hours over those on every other front, at what ours attains; -: nothing on it attains that."""
+    others = (CAUSAL, CLAIRVOYANT, *PEERS)
+    rows = []
+    for scenario in summary.scenarios(Kind.WEEK, Kind.FLEET):
+        for own in points(summary.outcomes, scenario, OURS):
+            at = [hours_at(points(summary.outcomes, scenario, name), own.attainment_percent) for name in others]
+            over = ["-" if hours is None else f"{100 * (own.gpu_hours / hours - 1):+.1f}" for hours in at]
+            rows.append((f"{scenario}, {own.setting:g} % asked", f"{own.attainment_percent:.2f}", *over))
+    return ResultTable(
+        "GPU-hours of ours over each front at equal attainment, %", ("trace", "ours attains %", *others), tuple(rows)
+    )
+
+
 def _means(summary: Summary) -> ResultTable:
     weeks, recorded = summary.scenarios(Kind.WEEK), summary.scenarios(Kind.WEEK, Kind.HOUR)
     rows = []
@@ -163,9 +194,13 @@ def _learning(summary: Summary) -> ResultTable:
 
 
 def _speed(summary: Summary) -> ResultTable:
-    seconds = summary.seconds_a_week()
-    rows = tuple((name, f"{seconds[name]:.0f}") for name in NAMES if name in seconds)
-    return ResultTable("Seconds of one core for the longest week", ("policy", "s"), rows)
+    weeks, fleets = summary.seconds_a_week(), summary.seconds_a_week(Kind.FLEET)
+    rows = tuple(
+        (name, *(f"{seconds[name]:.0f}" if name in seconds else "-" for seconds in (weeks, fleets)))
+        for name in NAMES
+        if name in weeks or name in fleets
+    )
+    return ResultTable("Seconds of one core for the longest week", ("policy", "s", "s, large fleet"), rows)
 
 
 def _bar(verdicts: list[Verdict]) -> ResultTable:

@@ -74,7 +74,10 @@ def after(played: Traffic, seconds: float) -> Traffic:
     """Requests after the warm-up, counted from its end."""
     rest = played.requests.only(played.requests.arrival_s >= seconds)
     rest = replace(rest, arrival_s=rest.arrival_s - seconds)
-    return replace(played, requests=rest, start_epoch_seconds=played.start_epoch_seconds + seconds)
+    series = played.series
+    if series is not None:
+        series = replace(series, at_seconds=series.at_seconds - seconds)
+    return replace(played, requests=rest, start_epoch_seconds=played.start_epoch_seconds + seconds, series=series)
 
 
 def declared(scenario: Scenario, traces: Path) -> Declared:

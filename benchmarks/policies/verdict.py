@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from policies.cells import COLD_START_SECONDS
+from policies.cells import COLD_START_SECONDS, TARGET_PERCENT
 from policies.contenders import CLAIRVOYANT, PEERS, STATIC_P95, STATIC_PEAK
-from policies.fingerprint import OURS
-from policies.plan import CAPACITY_ERRORS, OTHER_STARTS, TARGET_PERCENT
+from policies.fingerprint import CAUSAL, OURS
+from policies.fronts import hours_at, points
+from policies.plan import CAPACITY_ERRORS, OTHER_STARTS
 from policies.results import Figures, Outcome, Span
 from policies.scenarios import Kind
 from policies.summary import Line, Summary
@@ -21,7 +22,8 @@ MOST_OVER_CLAIRVOYANT_PERCENT = 8.0
 POINT = 1.0
 MOST_MORE_AFTER_AN_HOUR_PERCENT = 10.0
 """GPU-hours after the first hour under a wrong capacity, over those under the right one: what counts as learned."""
-MOST_SECONDS_A_WEEK = 60.0
+MOST_SECONDS_A_WEEK = {Kind.WEEK: 60.0, Kind.FLEET: 120.0}
+MOST_OVER_CAUSAL_PERCENT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ def verdicts(summary: Summary) -> list[Verdict]:
     """Every line that the plays can answer, in the order of the bar."""
     judges: tuple[Callable[[Summary], Iterator[Verdict]], ...] = (
         _attainment, _gpu_hours, _hours_and_episodes, _peers, _heavy_tails, _learning, _yardstick, _speed,
+        _causal, _large_fleets, _fronts,
     )  # fmt: skip
     return [verdict for judge in judges for verdict in judge(summary)]
 
@@ -136,7 +139,9 @@ def _yardstick(summary: Summary) -> Iterator[Verdict]:
         known = {
             (outcome.cell.seed, outcome.cell.cold_start_seconds): outcome.figures
             for outcome in summary.outcomes
-            if outcome.cell.scenario == scenario and outcome.cell.policy == CLAIRVOYANT
+            if outcome.cell.scenario == scenario
+            and outcome.cell.policy == CLAIRVOYANT
+            and outcome.cell.asked_percent == TARGET_PERCENT
         }
         if not known:
             continue
@@ -157,14 +162,90 @@ def _yardstick(summary: Summary) -> Iterator[Verdict]:
 
 
 def _speed(summary: Summary) -> Iterator[Verdict]:
-    seconds = {name: taken for name, taken in summary.seconds_a_week().items() if name != CLAIRVOYANT}
-    if seconds:
-        slowest = max(seconds, key=lambda name: seconds[name])
+    for kind, most in MOST_SECONDS_A_WEEK.items():
+        taken = summary.seconds_a_week(kind)
+        seconds = {name: taken[name] for name in taken if name not in (CAUSAL, CLAIRVOYANT)}
+        if seconds:
+            slowest = max(seconds, key=lambda name: seconds[name])
+            which = "a week" if kind is Kind.WEEK else f"a week of a {kind.value}"
+            yield Verdict(
+                f"8 {which} in at most {most:g} s of one core, every policy",
+                seconds[slowest] <= most,
+                f"the slowest is {slowest}: {seconds[slowest]:.0f} s",
+            )
+
+
+def _causal(summary: Summary) -> Iterator[Verdict]:
+    """Ours against one who knows the present exactly; and that nothing causal is ahead of that one."""
+    weeks = summary.scenarios(Kind.WEEK)
+    conditions = [(start, 0) for start in (COLD_START_SECONDS, *OTHER_STARTS)]
+    conditions += [(COLD_START_SECONDS, error) for error in CAPACITY_ERRORS]
+    for start, error in conditions:
+        own = [summary.line(scenario, OURS, start, error) for scenario in weeks]
+        bounds = [summary.line(scenario, CAUSAL, start) for scenario in weeks]
+        both = [(line, bound) for line, bound in zip(own, bounds, strict=True) if line and bound]
+        if not both or len(both) < len(weeks):
+            continue
+        over = [more_percent(line.plays[0].figures, bound.plays[0].figures) for line, bound in both]
+        attained = all(line.attainment_percent.mean >= TARGET_PERCENT for line, _ in both)
+        parts = ", ".join(f"{line.scenario} {value:+.1f}" for (line, _), value in zip(both, over, strict=True))
+        which = f"capacity {error:+d} %" if error else f"cold start {start:g} s"
         yield Verdict(
-            f"8 a week in at most {MOST_SECONDS_A_WEEK:g} s of one core, every policy",
-            seconds[slowest] <= MOST_SECONDS_A_WEEK,
-            f"the slowest is {slowest}: {seconds[slowest]:.0f} s",
+            f"9 weeks, {which}: {TARGET_PERCENT:g} % attained with at most {MOST_OVER_CAUSAL_PERCENT:g} % GPU-hours"
+            " over the causal bound, mean",
+            attained and fmean(over) <= MOST_OVER_CAUSAL_PERCENT,
+            f"{fmean(over):+.1f} ({parts})" + ("" if attained else "; not attained"),
         )
+    for scenario in summary.scenarios(Kind.WEEK, Kind.FLEET):
+        for bound in (outcome for outcome in summary.outcomes if _is_bound(outcome, scenario)):
+            ahead = [
+                f"{other.cell.policy} with {other.figures.gpu_hours:.1f}"
+                for other in summary.outcomes
+                if other.cell.policy not in (CAUSAL, CLAIRVOYANT)
+                and (other.cell.scenario, other.cell.seed) == (scenario, bound.cell.seed)
+                and other.cell.cold_start_seconds == bound.cell.cold_start_seconds
+                and other.figures.attainment_percent >= TARGET_PERCENT
+                and other.figures.gpu_hours < bound.figures.gpu_hours
+            ]
+            figures = f"{bound.figures.attainment_percent:.2f} % with {bound.figures.gpu_hours:.1f} GPU-hours"
+            yield Verdict(
+                f"9 {scenario}, cold start {bound.cell.cold_start_seconds:g} s: no policy attains"
+                f" {TARGET_PERCENT:g} % with fewer GPU-hours than the causal bound",
+                not ahead,
+                "; ".join([figures, *ahead]),
+            )
+
+
+def _is_bound(outcome: Outcome, scenario: str) -> bool:
+    cell = outcome.cell
+    return (cell.scenario, cell.policy, cell.asked_percent) == (scenario, CAUSAL, TARGET_PERCENT)
+
+
+def _large_fleets(summary: Summary) -> Iterator[Verdict]:
+    over = {scenario: _over(summary.line(scenario, OURS)) for scenario in summary.scenarios(Kind.FLEET)}
+    known = {scenario: value for scenario, value in over.items() if value is not None}
+    if known:
+        mean = fmean(known.values())
+        parts = ", ".join(f"{scenario} {value:+.1f}" for scenario, value in known.items())
+        yield Verdict(
+            f"10 large fleets: at most {MOST_OVER_CLAIRVOYANT_PERCENT:g} % GPU-hours over the clairvoyant, mean",
+            mean <= MOST_OVER_CLAIRVOYANT_PERCENT,
+            f"{mean:+.1f} ({parts})",
+        )
+
+
+def _fronts(summary: Summary) -> Iterator[Verdict]:
+    for scenario in summary.scenarios(Kind.WEEK, Kind.FLEET):
+        peers = {name: those for name in PEERS if (those := points(summary.outcomes, scenario, name))}
+        for own in points(summary.outcomes, scenario, OURS) if peers else ():
+            at = {name: hours_at(those, own.attainment_percent) for name, those in peers.items()}
+            over = {name: 100 * (own.gpu_hours / hours - 1) for name, hours in at.items() if hours is not None}
+            parts = ", ".join(f"{name} {value:+.1f} %" for name, value in over.items()) or "no peer attains that"
+            yield Verdict(
+                f"11 {scenario}, {own.setting:g} % asked: below every peer's front at equal attainment",
+                all(value <= 0 for value in over.values()),
+                f"{own.attainment_percent:.2f} % with {own.gpu_hours:.1f} GPU-hours: {parts}",
+            )
 
 
 def condition(line: Line) -> str:
@@ -186,7 +267,7 @@ def learned(paired: list[tuple[Outcome, Outcome]]) -> tuple[float, float]:
     return fmean(wrong.attainment_percent for wrong, _ in later), fmean(more_percent(*both) for both in later)
 
 
-def more_percent(span: Span, other: Span) -> float:
+def more_percent(span: Span | Figures, other: Span | Figures) -> float:
     """GPU-hours over those of another."""
     return 100 * (span.gpu_hours / other.gpu_hours - 1)
 

@@ -25,6 +25,7 @@ CELL = Cell("conv-week", "hpa", 0.5, seed=2)
         {"cold_start_seconds": 60.0},
         {"capacity_error_percent": 30},
         {"days": 2},
+        {"asked_percent": 99.5},
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ from policies.cells import Cell
 from policies.contenders import CLAIRVOYANT, PEERS, TUNING_PARAMETERS, contender, misjudged
 from policies.episodes import EPISODES, Episode
 from policies.results import Outcome
-from policies.scenarios import DAY_SECONDS, HOURS, SCENARIOS, WEEKS, Kind, Scenario
+from policies.scenarios import DAY_SECONDS, FLEETS, HOURS, SCENARIOS, WEEKS, Kind, Scenario
 from policies.traffic import Declared, after, declared, series_of, setting, sized, traffic
 
 TRACES = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
@@ -125,6 +125,11 @@ def test_a_week_is_no_larger_than_it_may_be(scenario: Scenario) -> None:
     assert 2 <= setting(week, folder).sized.replicas_for_declared_peak <= MOST_REPLICAS
     assert (series.requests_per_second > 0).all()
     assert said.average > 1
+
+
+@pytest.mark.parametrize("scenario", FLEETS, ids=lambda scenario: scenario.name)
+def test_a_large_fleet_has_about_fifty_replicas_at_the_peak(scenario: Scenario) -> None:
+    assert 45 <= setting(scenario, traces()).sized.replicas_for_declared_peak <= 55
 
 
 @pytest.mark.parametrize("scenario", HOURS, ids=lambda scenario: scenario.name)

@@ -147,14 +147,17 @@ def compare(scene: Scene, names: Sequence[str] | None, progress: Callable[[str],
     return Comparison(scene, tuple(results[name] for name in order if name in results), best)
 
 
-def known_beforehand(scene: Scene, progress: Callable[[str], None]) -> Played:
-    """The clairvoyant's play. It knows when replicas die no better than others, so none do."""
+def known_beforehand(scene: Scene, progress: Callable[[str], None], asked_percent: float | None = None) -> Played:
+    """The clairvoyant's play. It knows when replicas die no better than others, so none do.
+
+    `asked_percent`: the attainment to reach; None: what the SLA asks.
+    """
     return reference.clairvoyant(
         scene.traffic.requests,
         replace(scene.stage, failures_per_day=0.0),
         scene.needed,
         scene.sla,
-        target_percent(scene.sla),
+        target_percent(scene.sla) if asked_percent is None else asked_percent,
         scene.context.minimum,
         scene.most_replicas,
         progress,

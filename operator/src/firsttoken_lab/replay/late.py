@@ -35,6 +35,8 @@ from trying sizes that were not tried."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+LateShare = Callable[[Floats], Floats]
+"""From loads per replica to the shares of their requests that are late."""
 
 
 class ExpectedMisses:
@@ -85,11 +87,26 @@ def learned_lateness(
     requests: Requests, stage: Stage, needed: Floats, sla: Sla, most: int, progress: Callable[[str], None]
 ) -> ExpectedMisses:
     """Learn the late shares with up to `most` replicas. `needed`: replicas (a fraction) for each minute's load."""
+    arrived = arrivals_a_minute(requests, len(needed))
+    shares = learned_shares(requests, stage, needed, sla, most, progress)
+    expected = np.stack([arrived * share(needed / size) for size, share in enumerate(shares, 1)], axis=1)
+    return ExpectedMisses(arrived, expected)
+
+
+def arrivals_a_minute(requests: Requests, minutes: int) -> Counts:
+    """Count the requests that came in each minute."""
+    return np.bincount((requests.arrival_s // SLOT_SECONDS).astype(np.int64), minlength=minutes)
+
+
+def learned_shares(
+    requests: Requests, stage: Stage, needed: Floats, sla: Sla, most: int, progress: Callable[[str], None]
+) -> tuple[LateShare, ...]:
+    """Late share by load per replica, of fleets of 1 to `most` replicas. `needed`: as for `learned_lateness`."""
     minutes = len(needed)
     rng = np.random.default_rng(stage.seed)
     runs = min(_MOST_RUNS, -(-_MINUTES_TO_LEARN_FROM // minutes))
     instant = replace(stage, cold_start=ColdStart(0.0, 0.0))
-    arrived = np.bincount((requests.arrival_s // SLOT_SECONDS).astype(np.int64), minlength=minutes)
+    arrived = arrivals_a_minute(requests, minutes)
     seen: list[tuple[Counts, Floats, Counts]] = []
     for run in range(runs):
         progress(f"learns what is late, {run + 1} of {runs}")
@@ -101,14 +118,10 @@ def learned_lateness(
         seen.append((schedule, late_by_minute(played, sla, minutes), counted))
     replicas, late, counts = (np.concatenate([columns[i] for columns in seen]) for i in range(3))
     loads = np.tile(needed, runs) / replicas
-    expected = np.empty((minutes, most))
-    for size in range(1, most + 1):
-        share = _late_share(size, loads, replicas, late, counts)
-        expected[:, size - 1] = arrived * share(needed / size)
-    return ExpectedMisses(arrived, expected)
+    return tuple(_late_share(size, loads, replicas, late, counts) for size in range(1, most + 1))
 
 
-def _late_share(size: int, loads: Floats, replicas: Counts, late: Floats, counts: Counts) -> Callable[[Floats], Floats]:
+def _late_share(size: int, loads: Floats, replicas: Counts, late: Floats, counts: Counts) -> LateShare:
     """Late share by load per replica, never falling, of fleets of about this size."""
     from scipy.optimize import isotonic_regression  # NB: imported here, it takes longer than the rest of the command
 

@@ -45,6 +45,8 @@ class Traffic:
     """Recorded requests that no replica could hold."""
     start_epoch_seconds: float = MONDAY_EPOCH_SECONDS
     """Time of its begin, since 1970-01-01T00:00 UTC; a Monday at 00:00 UTC where that is not known."""
+    series: rates.Series | None = None
+    """Rates (scaled) and mean lengths that the requests were drawn from; None: they were recorded."""
 
 
 def read_traffic(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
@@ -109,5 +111,6 @@ def made_of(series: rates.Series, name: str, declared: Lengths, shaping: Shaping
     columns = (prompt, uncached, np.maximum(1, output))
     input_tokens, uncached_tokens, output_tokens = (column.astype(np.int64) for column in columns)
     requests = Requests(arrival, input_tokens, uncached_tokens, output_tokens)
-    began = series.start_epoch_seconds
-    return Traffic(name, requests, shaping.rate_scale, 0, MONDAY_EPOCH_SECONDS if began is None else began)
+    began = MONDAY_EPOCH_SECONDS if series.start_epoch_seconds is None else series.start_epoch_seconds
+    scaled = replace(series, requests_per_second=shaping.rate_scale * series.requests_per_second)
+    return Traffic(name, requests, shaping.rate_scale, 0, began, scaled)
