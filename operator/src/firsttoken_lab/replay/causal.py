@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from firsttoken_lab.replay.clairvoyant import DRAIN_SECONDS
 from firsttoken_lab.replay.compare import Scene
 from firsttoken_lab.replay.late import Counts, Floats, LateShare, arrivals_a_minute, late_by_minute, learned_shares
 from firsttoken_lab.replay.load import costs
@@ -27,19 +28,21 @@ from firsttoken_sizing.simulation.requests import Requests
 from firsttoken_sizing.workload import Sla
 
 NAME = "causal-bound"
-DRAIN_SECONDS = 15.0
 SPANS_MINUTES = (1, 5, 15, 60)
 """Moves of the last so many minutes by which minutes are compared."""
 LEVEL_WEIGHT, HOUR_WEIGHT = 0.01, 0.0003
 """Weights of the level (squared logarithm) and of the hour of the day (squared hours) beside the moves."""
-SCENARIOS = 96
+SCENARIOS = 64
 AHEAD_STARTS, AHEAD_MINUTES = 3, 15
 """A scenario is followed for so many starts, and for so many minutes more."""
 _STEPS = 240
 """Loads of the table of late shares."""
-_CHEAPEST, _DEAREST = 1e-1, 1e6
-_BISECTIONS = 14
+_CHEAPEST, _DEAREST = 1.0, 1e4
+_BISECTIONS = 7
 _MOST_REPLAYS = 7
+_STEEPNESS = 0.8
+"""Misses fall with about this power of the price, before two replays have said it."""
+_NO_STEP = 1e-3
 _CLOSE_ENOUGH = 0.96
 """Misses of at least this share of those that are allowed: the search for the price ends."""
 
@@ -123,11 +126,11 @@ def causal_bound(
     judged = arrivals_a_minute(requests, len(known.replicas))
     first = int(judged_from_seconds // SLOT_SECONDS)
     allowed = (1 - target_percent / 100) * float(judged[first:].sum())
-    aim, best = allowed, (math.inf, math.inf)
-    found: Played | None = None
+    price, steepness = chooser.price_for(allowed, first), _STEEPNESS
+    seen: list[tuple[float, float]] = []
+    best, found = (math.inf, math.inf), None
     for _ in range(_MOST_REPLAYS):
-        asked, expected = chooser.cheapest_inside(aim, first)
-        played = play(Schedule(NAME, asked, 0.0), requests, stage)
+        played = play(Schedule(NAME, chooser.at(price)[0], 0.0), requests, stage)
         missed = float(late_by_minute(played, sla, len(judged))[first:].sum())
         progress(f"{NAME}: {missed:.0f} late of {allowed:.0f}, {played.replica_seconds / 3600:.1f} replica-hours")
         rank = (max(missed, allowed), played.replica_seconds)
@@ -135,14 +138,18 @@ def causal_bound(
             best, found = rank, played
         if _CLOSE_ENOUGH * allowed <= missed <= allowed:
             break
-        # The curves stand on slow ramps: what really came of a plan corrects what the next one aims at.
-        aim = expected * min(max((1 + _CLOSE_ENOUGH) / 2 * allowed / max(missed, 1.0), 0.1), 10.0)
+        seen.append((math.log(price), math.log(max(missed, 1.0))))
+        if len(seen) > 1 and abs(seen[-1][0] - seen[-2][0]) > _NO_STEP:
+            slope = (seen[-1][1] - seen[-2][1]) / (seen[-1][0] - seen[-2][0])
+            steepness = min(max(-slope, _STEEPNESS / 3), 3 * _STEEPNESS)
+        aimed = (1 + _CLOSE_ENOUGH) / 2 * allowed
+        price *= (max(missed, 1.0) / aimed) ** (1 / steepness)
     assert found is not None, "there is always a first replay"
     return found
 
 
 class Chooser:
-    """Chooses the sizes for a price of late requests, or for late requests that are expected."""
+    """Chooses the sizes for a price of late requests."""
 
     def __init__(self, known: Moving, shares: tuple[LateShare, ...], start_seconds: float, least_replicas: int) -> None:
         """`shares`: the late share by load of 1, 2... replicas."""
@@ -170,15 +177,13 @@ class Chooser:
         rows = np.clip(np.rint((self._log_load - self._log_least) / self._log_step), 0, _STEPS - 1).astype(np.int64)
         return asked, self._known.requests * self._late[rows, serving - 1]
 
-    def cheapest_inside(self, allowed: float, first: int) -> tuple[Counts, float]:
-        """Sizes at the lowest price at which so many are expected to be late from minute `first` on, and how many."""
+    def price_for(self, allowed: float, first: int) -> float:
+        """Lowest price at which no more than `allowed` are expected to be late from minute `first` on, about."""
         low, high = math.log(_CHEAPEST), math.log(_DEAREST)
-        best = self.at(_DEAREST)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            found = self.at(math.exp(middle))
-            if found[1][first:].sum() <= allowed:
-                high, best = middle, found
+            if self.at(math.exp(middle))[1][first:].sum() <= allowed:
+                high = middle
             else:
                 low = middle
-        return best[0], float(best[1][first:].sum())
+        return math.exp(high)

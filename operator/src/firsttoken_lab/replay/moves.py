@@ -14,6 +14,8 @@ from firsttoken_sizing.simulation.compiled import compiled
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _MINUTES_A_DAY = 1440
+_LEAST_USED, _MOST_USED = 0.7, 1.6
+"""Sizes are tried from so many times the lowest load of the scenarios to so many times the highest."""
 
 
 @compiled
@@ -81,6 +83,16 @@ def sizes_asked(
             reach[minute] = reach[minute - 1] + coming[minute - 1]
         total[:] = 0.0
         scenarios = 0
+        # Sizes outside of what any scenario could use are left out.
+        low, high = log_load[now], log_load[now]
+        for then in found[now]:
+            if then < 0:
+                break
+            for minute in range(ahead + 1):
+                load = log_load[now] + log_load[then + minute] - log_load[then]
+                low, high = min(low, load), max(high, load)
+        fewest = min(max(int(_LEAST_USED * np.exp(low)) - least, 0), sizes - 1)
+        beyond = min(max(int(_MOST_USED * np.exp(high)) + 3 - least, fewest + 1), sizes)
         for then in found[now]:
             if then < 0 and scenarios:
                 break
@@ -94,22 +106,22 @@ def sizes_asked(
                 weight = price * requests[now] * np.exp(load - log_load[now])
                 # From this minute to the next: down at any time, up where a start that is not asked for now can serve.
                 best = np.inf
-                for size in range(sizes):
+                for size in range(fewest, beyond):
                     best = min(best + drain_seconds, cost[size])
                     after[size] = best
                 if minute >= start_minutes:
                     best = np.inf
-                    for size in range(sizes - 1, -1, -1):
+                    for size in range(beyond - 1, fewest - 1, -1):
                         best = min(best + slot_seconds * start_minutes, cost[size])
                         after[size] = min(after[size], best)
-                for size in range(sizes):
+                for size in range(fewest, beyond):
                     serve = size
                     if minute < start_minutes:
                         serve = min(size, reach[minute] - least)
                     cost[size] = slot_seconds * (size + least) + weight * late[row, serve] + after[size]
             total += cost
         best, chosen = np.inf, before
-        for size in range(sizes):
+        for size in range(fewest, beyond):
             own = total[size] + scenarios * drain_seconds * max(0, before - least - size)
             if own < best:
                 best, chosen = own, size + least
