@@ -27,7 +27,7 @@ _LEAST_OVER, _MOST_OVER, _STEP_OVER = -10, 100, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FrontRow:
     """One row of the table of fronts: a setting of a policy on a trace."""
 
     trace: str
@@ -36,17 +36,17 @@ class Row:
     """With the GPU-hours over the clairvoyant, percent, in place of the hours."""
 
 
-def rows(headings: Sequence[str], table: Sequence[Sequence[str]]) -> list[Row]:
+def rows(headings: Sequence[str], table: Sequence[Sequence[str]]) -> list[FrontRow]:
     """The rows of the table that are drawn."""
     inside, over = headings.index("inside SLA %"), headings.index("over clairvoyant %")
     return [
-        Row(row[0], row[1], Point(float(row[2]), float(row[inside]), float(row[over])))
+        FrontRow(row[0], row[1], Point(float(row[2]), float(row[inside]), float(row[over])))
         for row in table
         if row[1] in COLORS and row[over] != "-"
     ]
 
 
-def drawn(found: Sequence[Row]) -> str:
+def drawn(found: Sequence[FrontRow]) -> str:
     """The picture as SVG: lower is cheaper, further to the right is more inside the SLA."""
     traces = list(dict.fromkeys(row.trace for row in found))
     width = _COLUMNS * _PANEL_WIDTH
@@ -75,7 +75,7 @@ def drawn(found: Sequence[Row]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _legend(found: Sequence[Row]) -> Iterator[str]:
+def _legend(found: Sequence[FrontRow]) -> Iterator[str]:
     there = {row.policy for row in found}
     for number, policy in enumerate(policy for policy in COLORS if policy in there):
         x = 24 + 108 * number
@@ -83,7 +83,7 @@ def _legend(found: Sequence[Row]) -> Iterator[str]:
         yield f'  <text x="{x + 21}" y="72">{escape(policy)}</text>'
 
 
-def _panel(trace: str, found: Sequence[Row], left: int, top: int) -> Iterator[str]:
+def _panel(trace: str, found: Sequence[FrontRow], left: int, top: int) -> Iterator[str]:
     begin, end = left + _LEFT, left + _PANEL_WIDTH - _RIGHT
     above, below = top + _TOP, top + _PANEL_HEIGHT - _BOTTOM
 

@@ -36,7 +36,7 @@ from trying sizes that were not tried."""
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 LateShare = Callable[[Floats], Floats]
-"""From loads per replica to the shares of their requests that are late."""
+"""Share of the requests that are late, 0..1, at each of these loads per replica."""
 
 
 class ExpectedMisses:

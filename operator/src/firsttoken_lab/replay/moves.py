@@ -1,4 +1,4 @@
-"""How load has moved so far, as scenarios of how it goes on, and the size that is cheapest over them. Compiled.
+"""Moves of a load so far, as scenarios of what comes next, and the size that is cheapest over them. Compiled.
 
 It knows nothing of requests or metrics: logarithms of a load, one a minute, and what a size costs at a load. Imported
 only when it is asked, because compiling needs numba.
