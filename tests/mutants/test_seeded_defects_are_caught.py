@@ -269,7 +269,7 @@ DEFECTS = {
     ),
     "a resource that drops out of the loop is healthy": Defect(
         "run/health.py",
-        "if at < oldest]",
+        "if ticks > DECISION_TICKS_ALLOWED]",
         "if False]",
         (
             f"{RUN}/test_health_tells_what_metrics_show.py::"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Change, Look, Scorecard, Tally, advance
-from firsttoken_operator.act.scorecard_status import REFRESH, restored, shown
+from firsttoken_operator.act.scorecard_status import LEAST_APART, REFRESH, restored, shown
 from firsttoken_operator.act.status import Answer, Observed, read_status
 from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentStatus
@@ -89,9 +91,32 @@ def test_it_is_written_once_an_hour() -> None:
         status = fresh
 
     # The GPUs at the second tick, the error of the model when the fleet has been settled for a window, then hourly.
-    assert writes == 2 + 4
+    assert writes == 2 + 5
     assert status is not None
-    assert status.last_update_time == "2026-11-21T16:01:00Z"
+    assert status.last_update_time == "2026-11-21T17:00:00Z"
+
+
+def test_no_two_minutes_of_an_hour_have_the_writes_of_a_fleet() -> None:
+    began = START + timedelta(minutes=2)
+    status = shown(None, CARD, began)
+    uids = [f"5a7c{i:04x}-0000-4000-8000-00000000beef" for i in range(600)]
+    minutes = [began + timedelta(minutes=minute) for minute in range(180)]
+
+    def written(uid: str) -> list[int]:
+        found, last = [], status
+        for minute, at in enumerate(minutes):
+            fresh = shown(last, CARD, at, uid)
+            if fresh != last:
+                found.append(minute)
+            last = fresh
+        return found
+
+    writes = [written(uid) for uid in uids]
+    in_minute = Counter(minute for each in writes for minute in each)
+
+    assert min(in_minute) >= LEAST_APART.total_seconds() / 60
+    assert all(60 <= later - earlier <= 61 for each in writes for earlier, later in pairwise(each))
+    assert max(in_minute.values()) < len(uids) / 10
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_writing() -> None:
@@ -197,18 +222,23 @@ async def test_a_new_publisher_takes_up_the_scorecard_of_the_one_before() -> Non
             seen = Observed(about, decision(about, 5, 5), ScaleResult(Write.NONE), Answer(SIZED), since + i * TICK)
             await teller.publish(cluster.objects[ref]["status"], seen, None)
 
-    await run(Teller(cluster), START, 250)
+    def scorecard() -> ScorecardStatus:
+        written = read_status(InferenceDeploymentStatus, cluster.objects[ref]["status"]).scorecard
+        assert written is not None
+        return written
+
+    await run(Teller(cluster), START, 400)
+    first = scorecard()
     later = START + timedelta(hours=3)
     second = Teller(cluster)
     await run(second, later, 2)
-    written = read_status(InferenceDeploymentStatus, cluster.objects[ref]["status"]).scorecard
 
     assert second.publisher.scorecards[about.uid].since == START
-    assert written is not None
-    # 61 minutes of the first process are what was written of it.
-    assert written.gpu_hours == "5.083"
-    assert second.publisher.scorecards[about.uid].total.gpu_hours == pytest.approx(5.083 + 5 * 15 / 3600)
-    assert written.last_update_time == "2026-11-21T15:00:00Z"
+    assert 0.5 <= float(first.hours or 0) <= 1.55, "what the first process wrote last"
+    assert scorecard().gpu_hours == first.gpu_hours
+    total = second.publisher.scorecards[about.uid].total
+    assert total.gpu_hours == pytest.approx(float(first.gpu_hours or 0) + 5 * 15 / 3600)
+    assert scorecard().last_update_time == "2026-11-21T15:00:00Z"
 
 
 async def test_a_resource_that_is_gone_leaves_no_scorecard() -> None:

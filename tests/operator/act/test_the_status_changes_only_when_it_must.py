@@ -128,7 +128,7 @@ def test_a_status_that_was_read_back_is_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "shown"),
-    [(20.0, "20"), (21.9, "20"), (22.6, "23"), (17.9, "18"), (123.4, "120"), (0.0, "0")],
+    [(20.0, "20"), (21.9, "20"), (22.6, "23"), (17.4, "17"), (123.4, "120"), (0.0, "0")],
 )
 def test_a_live_rate_has_two_digits_and_moves_by_more_than_a_tenth(rate: float, shown: str) -> None:
     snapshot = resource(target(5), metrics(20.0))
@@ -142,9 +142,9 @@ def test_a_live_rate_has_two_digits_and_moves_by_more_than_a_tenth(rate: float, 
     assert second.traffic.live.requests_per_second == shown
 
 
-@pytest.mark.parametrize(("rate", "shown"), [(0.14, "0.2"), (0.31, "0.2"), (0.08, "0.08"), (0.32, "0.32")])
+@pytest.mark.parametrize(("rate", "shown"), [(0.14, "0.2"), (0.5, "0.2"), (0.02, "0.02"), (0.55, "0.55")])
 def test_a_small_rate_moves_only_by_more_than_chance(rate: float, shown: str) -> None:
-    """Chance makes 5 to 19 of 12 requests a minute: 12 +- 2 * sqrt(12)."""
+    """Chance makes 2 to 31 requests in the minute after one of 12: sqrt(12) +- 3 * sqrt(1 / 2), squared."""
     snapshot = resource(target(5), metrics(0.2))
     quiet = observed(decision(snapshot, 5, 5, arrival_requests_per_second=0.2), snapshot)
     moved = observed(decision(snapshot, 5, 5, arrival_requests_per_second=rate), snapshot)
@@ -262,13 +262,64 @@ def test_a_forecast_is_shown_with_its_method(rate: float | None, method: str, sh
     assert (traffic.forecast and (traffic.forecast.requests_per_second, traffic.forecast.method)) == shown
 
 
-@pytest.mark.parametrize(("samples", "shown"), [(1030, 1000), (1099, 1000), (1180, 1200), (None, 1000)])
-def test_a_number_of_samples_moves_by_more_than_a_tenth(samples: int | None, shown: int) -> None:
-    first = status_with(capacity_samples=1000)
-    calibration = status_with(first, capacity_samples=samples).calibration
+LEARNED = {"capacity_samples": 1000, "late_budgets_spent": 0.2, "capacity_factor": 0.9, "replica_speed": 0.95}
 
-    assert calibration is not None
-    assert calibration.samples == shown
+
+def calibration_of(status: InferenceDeploymentStatus) -> tuple[int | None, ...]:
+    shown = status.calibration
+    assert shown is not None
+    return shown.service_factor_percent, shown.speed_percent, shown.late_budget_spent_percent, shown.samples
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        {"capacity_samples": 9000}, {"late_budgets_spent": 0.7}, {"late_budgets_spent": 1.0},
+        {"capacity_factor": 0.97, "replica_speed": 1.05}, {"capacity_factor": 1.2},
+    ],
+)  # fmt: skip
+def test_what_is_learned_is_no_reason_to_write(moved: dict[str, Any]) -> None:
+    first = status_with(**LEARNED)
+
+    assert status_with(first, **LEARNED | moved) == first
+
+
+def test_what_is_learned_is_that_of_now_where_something_else_is_written() -> None:
+    moved = {"capacity_samples": 9123, "late_budgets_spent": 0.7, "capacity_factor": 1.2, "replica_speed": 1.1}
+    second = status_with(status_with(**LEARNED), **moved, arrival_requests_per_second=40.0)
+
+    assert calibration_of(second) == (120, 110, 70, 9100)
+    assert [c.message for c in second.conditions if c.type == "Calibrated"] == [
+        "a replica serves 90 % of what was sized"
+    ], "words that did not change keep their number"
+
+
+@pytest.mark.parametrize(("factor", "shown"), [(0.9, 90), (0.899, 87), (0.88, 86), (0.5, 50)])
+def test_a_capacity_that_falls_is_told_with_room_to_fall_on(factor: float, shown: int) -> None:
+    second = status_with(status_with(**LEARNED), **LEARNED | {"capacity_factor": factor})
+
+    assert calibration_of(second)[0] == shown
+
+
+def test_a_capacity_above_the_sized_one_may_fall_unsaid_as_far_as_that() -> None:
+    first = status_with(**LEARNED | {"capacity_factor": 1.2})
+
+    assert status_with(first, **LEARNED | {"capacity_factor": 1.0}) == first
+    assert calibration_of(status_with(first, **LEARNED | {"capacity_factor": 0.99}))[0] == 97
+
+
+@pytest.mark.parametrize(("spent", "shown"), [(0.9, 20), (1.0, 20), (1.2, 132)])
+def test_an_overspent_late_budget_is_news(spent: float, shown: int) -> None:
+    second = status_with(status_with(**LEARNED), **LEARNED | {"late_budgets_spent": spent})
+
+    assert calibration_of(second)[2] == shown
+
+
+@pytest.mark.parametrize(("spent", "shown"), [(1.3, 132), (1.1, 132), (0.95, 95), (1.4, 154)])
+def test_an_overspent_late_budget_moves_by_more_than_chance(spent: float, shown: int) -> None:
+    first = status_with(**LEARNED | {"late_budgets_spent": 1.2})
+
+    assert calibration_of(status_with(first, **LEARNED | {"late_budgets_spent": spent}))[2] == shown
 
 
 def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() -> None:

@@ -78,7 +78,7 @@ async def test_the_resource_is_not_ready_and_an_event_tells(played: Played) -> N
 async def test_the_process_stays_healthy_for_all_the_others(played: Played) -> None:
     await played.tick()
 
-    assert set(played.beats.due_since) == {f"{NAMESPACE}/good", f"{NAMESPACE}/bad"}
+    assert played.beats.undecided_ticks == {f"{NAMESPACE}/good": 0, f"{NAMESPACE}/bad": 0}
     assert played.beats.problem(time.monotonic()) == ""
     assert b'firsttoken_decisions_total{outcome="error",reason="DecisionFailed"} 1.0' in played.metrics.render()
 

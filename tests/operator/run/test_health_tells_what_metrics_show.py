@@ -24,35 +24,60 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from tests.operator.act.objects import decision
 from tests.operator.decide.builders import lost, metrics, resource, target
 
-ALLOWED, DECISION_ALLOWED = 4 * 15.0, 3 * 15.0
+ALLOWED = 4 * 15.0
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
-def beating(**late: float) -> Heartbeats:
-    beats = Heartbeats(15.0, 0.0, synced=True, last_tick_seconds=100.0)
-    beats.due_since = {"a/one": 100.0} | {f"a/{name}": at for name, at in late.items()}
+def beating(tick_seconds: float = 15.0) -> Heartbeats:
+    beats = Heartbeats(tick_seconds, 0.0, synced=True)
+    beats.completed(100.0)
     return beats
 
 
 def test_a_loop_that_stands_still_is_unhealthy() -> None:
     beats = beating()
-    beats.due_since = {}
 
     assert beats.problem(100 + ALLOWED) == ""
-    assert "no complete tick" in beats.problem(101 + ALLOWED)
+    assert beats.problem(101 + ALLOWED) == "the tick gets no further for 61 s"
+
+
+def test_a_tick_that_takes_minutes_is_healthy_while_it_gets_further() -> None:
+    beats = beating()
+    beats.begin({"a/one"}, 115.0)
+    for seconds in range(120, 900, 40):
+        beats.step(float(seconds))
+        assert beats.problem(seconds + 39.0) == ""
+
+
+def test_a_loop_whose_ticks_all_fail_is_unhealthy() -> None:
+    beats = beating()
+    for failed in range(4):
+        assert beats.problem(100.0) == "", failed
+        beats.begin(set(), 100.0)
+        beats.failures += 1
+
+    assert beats.problem(100.0) == "4 ticks failed one after the other"
+    beats.completed(100.0)
+    assert beats.problem(100.0) == ""
 
 
 def test_a_resource_that_dropped_out_of_a_living_loop_is_unhealthy() -> None:
-    beats = beating(lost=10.0)
+    beats = beating()
+    for _ in range(3):
+        beats.begin({"a/one", "a/lost"}, 100.0)
+        beats.decided("a/one")
+        beats.completed(100.0)
+    assert beats.problem(100.0) == ""
+    beats.begin({"a/one", "a/lost"}, 100.0)
+    beats.decided("a/one")
 
-    assert beats.problem(10 + DECISION_ALLOWED) == ""
-    assert beats.problem(11 + DECISION_ALLOWED) == "no decision for 1 resources, first a/lost"
+    assert beats.problem(100.0) == "no decision for 1 resources, first a/lost"
+    beats.begin({"a/one"}, 100.0)
+    assert beats.problem(100.0) == "", "one that is deleted is due no more"
 
 
 def test_a_fast_tick_does_not_make_an_impatient_probe() -> None:
-    beats = Heartbeats(1.5, 0.0, synced=True, last_tick_seconds=0.0)
-
-    assert beats.problem(LEAST_ALLOWED_SECONDS) == ""
+    assert beating(1.5).problem(100 + LEAST_ALLOWED_SECONDS) == ""
 
 
 def test_a_start_is_alive_and_not_ready() -> None:
@@ -60,7 +85,7 @@ def test_a_start_is_alive_and_not_ready() -> None:
     assert (beats.problem(299.0), beats.not_ready()) == ("", "starting: the API server")
     beats.synced = True
     assert beats.not_ready() == "no complete tick yet"
-    beats.last_tick_seconds = 1.0
+    beats.completed(1.0)
     assert beats.not_ready() == ""
 
 
@@ -81,7 +106,8 @@ async def test_the_port_answers_probes_and_metrics(served: tuple[str, Heartbeats
             async with session.get(f"{url}/{path}") as answer:
                 statuses.append(answer.status)
         assert statuses == [200, 503, 200]
-        beats.synced, beats.last_tick_seconds = True, 0.0
+        beats.synced = True
+        beats.completed(0.0)
         async with session.get(f"{url}/readyz") as answer:
             assert answer.status == 200
 
@@ -127,7 +153,8 @@ def test_a_start_that_gets_no_further_is_told_of_and_at_last_a_reason_to_restart
     assert beats.problem(609.0) == "", "as long as the caches become fuller there is nothing to mend"
     assert beats.problem(611.0) == "the start gets no further: still awaited are Pod: 12 for 301 s"
     beats.synced = True
-    assert beats.problem(9999.0) == ""
+    beats.step(610.0)
+    assert beats.problem(611.0) == ""
 
 
 class Definitions:

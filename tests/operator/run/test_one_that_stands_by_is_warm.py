@@ -82,7 +82,7 @@ async def test_it_decides_and_writes_nothing_and_publishes_no_decision() -> None
     assert decision.outcome is Outcome.DOWN
     assert process.cluster.writes() == []
     assert b"firsttoken_desired_replicas{" not in process.parts.metrics.render()
-    assert process.parts.heartbeats.last_tick_seconds is not None
+    assert process.parts.heartbeats.has_ticked
     assert process.parts.heartbeats.problem(process.now) == ""
     process.sizer.close()
 
@@ -153,7 +153,7 @@ async def test_it_does_not_wait_for_its_next_tick_to_take_over() -> None:
     await settled(process.sizer, process.store)
     stop = asyncio.Event()
     running: asyncio.Task[Any] = asyncio.create_task(process.loop.run(stop))
-    while process.parts.heartbeats.last_tick_seconds is None:
+    while not process.parts.heartbeats.has_ticked:
         await asyncio.sleep(0.01)
     assert process.cluster.writes() == []
     process.leads = True

@@ -43,12 +43,15 @@ def conditions(
     decision: Decision,
     unscaled: FailedWrite | None,
     now: datetime,
+    kept: frozenset[ConditionType] = frozenset(),
 ) -> tuple[Condition, ...]:
-    """All conditions, `Ready` first; `previous` keeps the times and messages of what did not change."""
+    """All conditions, `Ready` first; `previous` keeps the times and messages of what did not change, and all `kept`."""
     before = {condition.type: condition for condition in previous}
     newest, sized = resource.generation, resource.sized_generation
     judged = tuple(
-        condition(before.get(j.kind), j, newest if sized is None or j.kind not in ABOUT_SIZING else sized, now)
+        before[j.kind]
+        if j.kind in kept and j.kind in before
+        else condition(before.get(j.kind), j, newest if sized is None or j.kind not in ABOUT_SIZING else sized, now)
         for j in judge(resource, decision, unscaled)
     )
     # What is not known yet, after a restart, is as it was.

@@ -1,13 +1,14 @@
 """The scorecard as the status shows it, and back: the status is what a restarted operator goes on from. Pure.
 
-It is written at most once an hour, and when a figure is known for the first time. What was counted after the last
-writing is lost with the process; `hours` says how much time the figures really cover.
+It is written once an hour, each resource's in a second of its own, and when a figure is known for the first time.
+What was counted after the last writing is lost with the process; `hours` says how much time the figures really cover.
 """
 
 from __future__ import annotations
 
 import math
 from datetime import date, datetime, timedelta
+from zlib import crc32
 
 from firsttoken_operator.act.conditions import instant, timestamp
 from firsttoken_operator.act.scorecard import Change, Scorecard, Tally
@@ -16,16 +17,23 @@ from firsttoken_operator.api.scorecard import MAX_REQUESTS, ScorecardDay, Scorec
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 
 REFRESH = timedelta(hours=1)
+LEAST_APART = REFRESH / 2
+"""Time from a writing for a first figure to the next hourly one."""
 
 
-def shown(previous: ScorecardStatus | None, card: Scorecard | None, now: datetime) -> ScorecardStatus | None:
-    """Show what the status says now: `previous` until it is an hour old or lacks a figure that is known by now."""
+def shown(
+    previous: ScorecardStatus | None, card: Scorecard | None, now: datetime, uid: str = ""
+) -> ScorecardStatus | None:
+    """Show what the status says now: `previous` until an hour is over or it lacks a figure that is known by now.
+
+    Hours begin at the second that belongs to `uid`, so that a fleet's are not all due at once.
+    """
     if card is None or not card.days:
         return previous
     days = [{"date": at.isoformat(), **_figures(tally)} for at, tally in card.days.items()]
     about = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
     fresh = ScorecardStatus.model_validate(about | _figures(card.total))
-    return fresh if previous is None or _is_due(previous, fresh, now) else previous
+    return fresh if previous is None or _is_due(previous, fresh, now, uid) else previous
 
 
 def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
@@ -40,13 +48,20 @@ def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
     )
 
 
-def _is_due(previous: ScorecardStatus, fresh: ScorecardStatus, now: datetime) -> bool:
+def _is_due(previous: ScorecardStatus, fresh: ScorecardStatus, now: datetime, uid: str) -> bool:
     written = instant(previous.last_update_time)
     # NB: a clock that was set back must not keep the figures from being written until it has caught up.
-    if written is None or not timedelta() <= now - written < REFRESH:
+    if written is None or now < written:
+        return True
+    own = timedelta(seconds=crc32(uid.encode()) % REFRESH.total_seconds())
+    if _hour(now, own) > _hour(written + LEAST_APART, own):
         return True
     names = ScorecardFigures.model_fields
     return any(getattr(previous, name) is None and getattr(fresh, name) is not None for name in names)
+
+
+def _hour(at: datetime, own: timedelta) -> int:
+    return int((at - own).timestamp() // REFRESH.total_seconds())
 
 
 def _figures(tally: Tally) -> dict[str, object]:

@@ -13,14 +13,16 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from firsttoken_operator.act.calibration_status import is_news as is_calibration_news
+from firsttoken_operator.act.calibration_status import shown as shown_calibration
 from firsttoken_operator.act.conditions import conditions, instant, timestamp
-from firsttoken_operator.act.figures import HYSTERESIS, rounded, steady
+from firsttoken_operator.act.figures import steady
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Scorecard
 from firsttoken_operator.act.scorecard_status import shown as shown_scorecard
 from firsttoken_operator.act.traffic_status import shown as shown_traffic
 from firsttoken_operator.api.base import ApiModel
-from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string
+from firsttoken_operator.api.quantities import decimal_string
 from firsttoken_operator.api.status import (
     CalibrationStatus,
     CapacityStatus,
@@ -36,8 +38,18 @@ from firsttoken_operator.api.status import (
     TimingStatus,
     TrafficFigures,
 )
-from firsttoken_operator.decide import calibration_state, charged_gpus
-from firsttoken_operator.domain import Decision, Metrics, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Unsized
+from firsttoken_operator.decide import charged_gpus
+from firsttoken_operator.domain import (
+    ConditionType,
+    Decision,
+    Metrics,
+    Reason,
+    ResourceSnapshot,
+    ScalingMode,
+    Sized,
+    Target,
+    Unsized,
+)
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.request import Sizing
@@ -46,7 +58,6 @@ from firsttoken_sizing.workload import Limit, Sla, Workload
 Status = TypeVar("Status", bound=ApiModel)
 
 KEPT_DECISIONS = 10
-SPEED_HYSTERESIS = 0.02
 LOST_TIME_RESOLUTION = timedelta(minutes=1)
 """An outage that seems to have begun so much earlier or later is the same."""
 _LONGEST_MESSAGE = 1024
@@ -88,12 +99,28 @@ class Observed:
 
 
 def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceDeploymentStatus:
-    """The whole new status. Equal to `previous` where nothing is worth a write."""
+    """The whole new status. Equal to `previous` where nothing is worth a write.
+
+    What is learned moves with every tick. It is as it was told until it is news or something else is written.
+    """
+    told = previous.calibration
+    if told is not None and not is_calibration_news(told, seen.decision):
+        made = _status(previous, seen, told)
+        if made == previous:
+            return previous
+    return _status(previous, seen, None)
+
+
+def _status(
+    previous: InferenceDeploymentStatus, seen: Observed, told: CalibrationStatus | None
+) -> InferenceDeploymentStatus:
+    """The status with what was `told` of the calibration, or (None) with what it is now."""
     resource, decision = seen.resource, seen.decision
     target = resource.target if isinstance(resource.target, Target) else None
     traffic = shown_traffic(previous.traffic, decision, seen.answer.declared, resource.metrics.window_seconds)
     decided = is_change(previous, seen)
     written = seen.result.replicas if seen.result.write is Write.DONE else None
+    kept = frozenset({ConditionType.CALIBRATED}) if told else frozenset()
     return InferenceDeploymentStatus(
         observed_generation=_observed_generation(previous, resource),
         replicas=written if written is not None else target.replicas if target else None,
@@ -112,10 +139,10 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
             unmet_gpus=decision.unmet_replicas * decision.gpus_per_replica,
         ),
         timing=_timing(previous, seen, scaled=decided and written is not None),
-        calibration=_calibration(previous.calibration or CalibrationStatus(), decision),
-        scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now),
+        calibration=told or shown_calibration(previous.calibration, decision),
+        scorecard=shown_scorecard(previous.scorecard, seen.scorecard, seen.now, resource.uid),
         decisions=_decisions(previous, seen) if decided else previous.decisions,
-        conditions=conditions(previous.conditions, resource, decision, seen.result.failed, seen.now),
+        conditions=conditions(previous.conditions, resource, decision, seen.result.failed, seen.now, kept),
     )
 
 
@@ -228,7 +255,7 @@ def _prediction(
         return None
     shown = previous.prediction
     unmoved = live is not None and previous.traffic is not None and live == previous.traffic.live
-    if shown is not None and shown.n is not None and shown.n.replicas == decision.to_replicas and unmoved:
+    if shown is not None and _replicas_of(shown) == decision.to_replicas and unmoved:
         return shown
     n, sla = decision.to_replicas, sized.sla
     return PredictionStatus(
@@ -236,6 +263,12 @@ def _prediction(
         n=_at(n, predicted.n, sla),
         n_plus_1=_at(n + 1, predicted.n_plus_1, sla),
     )
+
+
+def _replicas_of(shown: PredictionStatus) -> int | None:
+    """Size that was predicted for; a point that the model cannot tell of is absent."""
+    near = ((shown.n, 0), (shown.n_plus_1, -1), (shown.n_minus_1, 1))
+    return next((at.replicas + more for at, more in near if at is not None and at.replicas is not None), None)
 
 
 def _at(replicas: int, point: Operating | None, sla: Sla) -> PredictionAt | None:
@@ -277,27 +310,3 @@ def _lost_time(before: str | None, seen: Observed) -> str | None:
     since = seen.now - timedelta(seconds=lost)
     shown = instant(before)
     return before if shown and abs(shown - since) <= LOST_TIME_RESOLUTION else timestamp(since)
-
-
-def _calibration(before: CalibrationStatus, decision: Decision) -> CalibrationStatus:
-    factor = decision.capacity_factor
-    state = calibration_state(factor)
-    # NB: rounded down, because after a restart the capacity is what is written here: it must not be more than it was.
-    percent = 100 if state is Reason.AS_SIZED else math.floor(100 * factor + 1e-6)
-    return CalibrationStatus(
-        state=state.value,
-        service_factor_percent=percent,
-        speed_percent=steady(before.speed_percent, 100 * decision.replica_speed, SPEED_HYSTERESIS),
-        late_budget_spent_percent=_consumed(before.late_budget_spent_percent, decision.late_budgets_spent),
-        # NB: they grow with every tick, which alone is no news.
-        samples=steady(before.samples, decision.capacity_samples, whole=rounded),
-    )
-
-
-def _consumed(before: int | None, budgets: float | None) -> int | None:
-    """Rounded up, because after a restart what is written here is what was spent; chance alone is no news."""
-    if budgets is None:
-        return None
-    percent = math.ceil(100 * budgets)
-    kept = before is not None and percent <= before and before - percent <= 2 * HYSTERESIS * max(before, 100)
-    return before if kept else min(math.ceil(percent * (1 + HYSTERESIS)), MAX_INTEGER)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 from firsttoken_operator.act.figures import HYSTERESIS, rounded, steady, two_digits
-from firsttoken_operator.api.quantities import decimal, decimal_string, number
+from firsttoken_operator.api.quantities import decimal_string, number
 from firsttoken_operator.api.status import TrafficFigures, TrafficForecast, TrafficStatus
 from firsttoken_operator.domain import Decision
 from firsttoken_sizing.workload import Workload
+
+DEVIATIONS = 3.0
+"""Standard deviations that are no news: chance alone exceeds them in one of 370 windows."""
 
 
 def shown(
@@ -20,7 +23,7 @@ def shown(
     return TrafficStatus(
         declared=_declared(declared),
         live=live,
-        forecast=_forecast(before.forecast, decision),
+        forecast=_forecast(before.forecast, decision, window_seconds),
         drift=_drift(declared, live),
     )
 
@@ -45,15 +48,14 @@ def _drift(workload: Workload | None, live: TrafficFigures | None) -> str | None
     return "; ".join(said) or None
 
 
-def _forecast(before: TrafficForecast | None, decision: Decision) -> TrafficForecast | None:
+def _forecast(before: TrafficForecast | None, decision: Decision, window_seconds: float) -> TrafficForecast | None:
     rate, method = decision.forecast_requests_per_second, decision.forecast_method or None
     if rate is None:
         return None
-    if before is not None and before.method == method:
-        shown = float(decimal(before.requests_per_second))
-        if abs(rate - shown) <= HYSTERESIS * shown:
-            return before
-    return TrafficForecast(requests_per_second=decimal_string(two_digits(rate)), method=method)
+    fresh = TrafficForecast(requests_per_second=decimal_string(two_digits(rate)), method=method)
+    if before is None or before.method != method:
+        return fresh
+    return fresh if _is_moved(number(before.requests_per_second) or 0.0, rate, window_seconds) else before
 
 
 def _declared(workload: Workload | None) -> TrafficFigures | None:
@@ -73,9 +75,7 @@ def _live(shown: TrafficFigures, decision: Decision, window_seconds: float) -> T
     if rate is None:
         return None
     before = number(shown.requests_per_second)
-    # Counts of independent arrivals scatter by their square root (Poisson): less than twice that is no news.
-    noise = 2 * math.sqrt(before / window_seconds) if before is not None and window_seconds > 0 else 0.0
-    moved = before is None or abs(rate - before) > max(HYSTERESIS * before, noise)
+    moved = before is None or _is_moved(before, rate, window_seconds)
     requests = max(1.0, rate * window_seconds)
     return TrafficFigures(
         requests_per_second=decimal_string(two_digits(rate)) if moved else shown.requests_per_second,
@@ -87,6 +87,18 @@ def _live(shown: TrafficFigures, decision: Decision, window_seconds: float) -> T
 def _live_tokens(before: int | None, mean: float | None, requests: float) -> int | None:
     """A mean length with two digits: the one shown before unless it moved by more than a tenth and more than chance.
 
-    Lengths spread about as much as they are long, so that the mean of so many scatters by its own share 1 / sqrt(n).
+    Lengths spread about as much as they are long, so that the mean of so many scatters by its own share 1 / sqrt(n),
+    and the difference of two such means by sqrt(2) times that.
     """
-    return None if mean is None else steady(before, mean, max(HYSTERESIS, 2 / math.sqrt(requests)), rounded)
+    chance = DEVIATIONS * math.sqrt(2 / requests)
+    return None if mean is None else steady(before, mean, max(HYSTERESIS, chance), rounded)
+
+
+def _is_moved(before: float, rate: float, window_seconds: float) -> bool:
+    """Tell whether a rate moved by more than a tenth and more than chance moves the counts of two windows.
+
+    Square roots of counts of independent arrivals scatter by a half each, whatever the rate (Anscombe 1948).
+    """
+    chance = DEVIATIONS * math.sqrt(1 / 2)
+    far = abs(math.sqrt(rate * window_seconds) - math.sqrt(before * window_seconds)) > chance
+    return abs(rate - before) > HYSTERESIS * before and (far or window_seconds <= 0)

@@ -1,7 +1,9 @@
 """The HTTP port of the operator: /metrics, /healthz and /readyz.
 
-Healthy means that the loop is alive *and* that every active resource was decided on recently: a loop that turns
-while one resource silently drops out of it is the failure that a plain "process is up" probe never shows.
+Healthy means that a restart would mend nothing: the event loop answers the probe, the tick under way gets further, and
+every resource is decided on whenever the others are. A loop that turns while one resource silently drops out of it is
+the failure that a plain "process is up" probe never shows. A tick that is only slow is no reason for a restart, which
+would be slower still: its lag is a metric, and an alert.
 """
 
 from __future__ import annotations
@@ -14,41 +16,57 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 TICKS_ALLOWED = 4
+"""Intervals without any progress, and ticks that fail one after the other."""
 LEAST_ALLOWED_SECONDS = 60.0
 """More than the deadlines of all that a tick waits for, one after the other: where a Prometheus and an API server hang
 at once, a tick ends late, and that is no reason for a restart."""
 DECISION_TICKS_ALLOWED = 3
-LEAST_DECISION_SECONDS = 45.0
-"""The same of a decision, which waits for no write of its own tick."""
+"""Ticks in a row that may leave a resource undecided."""
 SYNC_ALLOWED_SECONDS = 300.0
 """Time that a start may take without getting any further: another process has new connections and credentials."""
 
 
 @dataclass(slots=True)
 class Heartbeats:
-    """Times at which the loop and each of its resources were last seen alive, in seconds of the loop's clock."""
+    """Signs of life of the loop and of each of its resources, in seconds of the loop's clock and in ticks."""
 
     tick_seconds: float
     progress_seconds: float
-    """Time at which the process began, or its start last got further: caches that fill, an API server that answers."""
+    """Time at which the process began, its start last got further (caches that fill, an API server that answers), or a
+    tick did."""
     synced: bool = False
     """Every watch has delivered its first list."""
     awaited: str = "the API server"
     """Names of what the start lacks, in words."""
-    last_tick_seconds: float | None = None
-    """End of the last complete tick."""
-    due_since: dict[str, float] = field(default_factory=dict)
-    """Per resource (namespace/name): its last decision, or when it was first seen."""
+    has_ticked: bool = False
+    """A tick was completed."""
+    failures: int = 0
+    """Ticks that failed since the last one that was completed."""
+    undecided_ticks: dict[str, int] = field(default_factory=dict)
+    """Per resource (namespace/name): ticks that began since its last decision, or since it was first seen."""
 
     @property
     def allowed_seconds(self) -> float:
-        """Time from the end of one tick to the end of the next."""
+        """Time from one step of a tick to the next, the wait between two ticks included."""
         return max(TICKS_ALLOWED * self.tick_seconds, LEAST_ALLOWED_SECONDS)
 
-    @property
-    def decision_allowed_seconds(self) -> float:
-        """Time from one decision on a resource to the next."""
-        return max(DECISION_TICKS_ALLOWED * self.tick_seconds, LEAST_DECISION_SECONDS)
+    def step(self, now_seconds: float) -> None:
+        """Note that a tick got further."""
+        self.progress_seconds = now_seconds
+
+    def begin(self, resources: set[str], now_seconds: float) -> None:
+        """Note that a tick begins, which is to decide on these."""
+        self.undecided_ticks = {name: self.undecided_ticks.get(name, 0) + 1 for name in resources}
+        self.step(now_seconds)
+
+    def decided(self, name: str) -> None:
+        """Note that a resource was decided on."""
+        self.undecided_ticks[name] = 0
+
+    def completed(self, now_seconds: float) -> None:
+        """Note that a tick is over."""
+        self.has_ticked, self.failures = True, 0
+        self.step(now_seconds)
 
     def note(self, awaited: str, now_seconds: float) -> None:
         """Note that the start got further, and what it lacks now."""
@@ -56,21 +74,22 @@ class Heartbeats:
 
     def problem(self, now_seconds: float) -> str:
         """Say why the process should be restarted; empty: it is fine."""
-        allowed = self.allowed_seconds
-        if self.last_tick_seconds is not None and now_seconds - self.last_tick_seconds > allowed:
-            return f"no complete tick for {now_seconds - self.last_tick_seconds:.0f} s"
         still_seconds = now_seconds - self.progress_seconds
-        if not self.synced and still_seconds > SYNC_ALLOWED_SECONDS:
-            return f"the start gets no further: {self.awaited} for {still_seconds:.0f} s"
-        oldest = now_seconds - self.decision_allowed_seconds
-        late = [name for name, at in self.due_since.items() if at < oldest]
+        if not self.synced:
+            stuck = still_seconds > SYNC_ALLOWED_SECONDS
+            return f"the start gets no further: {self.awaited} for {still_seconds:.0f} s" if stuck else ""
+        if still_seconds > self.allowed_seconds:
+            return f"the tick gets no further for {still_seconds:.0f} s"
+        if self.failures >= TICKS_ALLOWED:
+            return f"{self.failures} ticks failed one after the other"
+        late = [name for name, ticks in self.undecided_ticks.items() if ticks > DECISION_TICKS_ALLOWED]
         return f"no decision for {len(late)} resources, first {min(late)}" if late else ""
 
     def not_ready(self) -> str:
         """Say why the process is not ready; empty: it is."""
         if not self.synced:
             return f"starting: {self.awaited}"
-        return "" if self.last_tick_seconds is not None else "no complete tick yet"
+        return "" if self.has_ticked else "no complete tick yet"
 
 
 class HealthServer:

@@ -118,6 +118,7 @@ class Loop:
             except Exception:
                 # The next tick starts from what the cluster then looks like; health tells if none ever completes.
                 logger.exception("the tick failed")
+                self._parts.heartbeats.failures += 1
             interval = self._timing.tick_seconds
             missed = int((self._clock() - due) // interval)
             due = await self._next_due(due + (missed + 1) * interval, stop, led=led)
@@ -152,8 +153,10 @@ class Loop:
             list(parts.store.pools.values()),
             list(parts.store.profiles.values()),
         )
+        parts.heartbeats.step(self._clock())
         wall = self._wall()
         measured = await parts.measuring.metrics(parts.store, wall)
+        parts.heartbeats.step(self._clock())
         sized = {uid: answer.sized for uid, answer in answers.items()}
         seen = build_snapshot(
             parts.store, measured, sized, self._timing, now_seconds=self._clock(), wall_seconds=self._wall()
@@ -185,20 +188,16 @@ class Loop:
         """Expect a decision for every resource from the tick at which it was first seen."""
         stored = self._parts.store.resources.values()
         keys = {f"{resource.namespace}/{resource.name}" for resource in stored if not resource.deleting}
-        due = self._parts.heartbeats.due_since
-        for gone in due.keys() - keys:
-            del due[gone]
-        for key in keys:
-            due.setdefault(key, self._clock())
+        self._parts.heartbeats.begin(keys, self._clock())
 
     def _note_decided(self, snapshot: FleetSnapshot) -> None:
-        """Note when each was decided. One on which the decision fails counts too.
+        """Note that each was decided. One on which the decision fails counts too.
 
         It says so itself and is an error in the metrics; a restart would not help it, and would stop all the others.
         """
-        now = self._clock()
+        self._parts.heartbeats.step(self._clock())
         for resource in snapshot.resources:
-            self._parts.heartbeats.due_since[f"{resource.namespace}/{resource.name}"] = now
+            self._parts.heartbeats.decided(f"{resource.namespace}/{resource.name}")
 
     def _explained(self, snapshot: FleetSnapshot, answers: Mapping[str, Answer]) -> FleetSnapshot:
         """The snapshot, with which sizing is outdated and why a Deployment was not rendered."""
@@ -244,6 +243,7 @@ class Loop:
             if self._parts.victims is not None:
                 await self._parts.victims.prepare(decision, resource, self._parts.store)
             result = await self._parts.writer.execute(decision, resource, self._note_attempt)
+            self._parts.heartbeats.step(self._clock())
             if decision.changes:
                 self._log(decision, result)
             if result.write is Write.DONE and result.replicas is not None:
@@ -303,7 +303,7 @@ class Loop:
         uids = {resource.uid for resource in snapshot.resources}
         parts.publisher.forget(uids)
         parts.writes.keep_only(uids | {pool.uid for pool in snapshot.pools.values()} | {sizing_store.UID})
-        parts.heartbeats.last_tick_seconds = now
+        parts.heartbeats.completed(now)
 
     def _log(self, decision: Decision, result: ScaleResult) -> None:
         level = logging.WARNING if result.write is Write.FAILED else logging.INFO

@@ -211,6 +211,7 @@ async def _run(
         beats = parts.heartbeats
         await sync.wait_until_complete(lambda awaited: beats.note(awaited, time.monotonic()), reflectors)
         beats.synced = True
+        beats.step(time.monotonic())
         parts.metrics.leader.set_function(parts.leads)
         synced.set()
         logger.info("caches are complete; the first tick starts")
