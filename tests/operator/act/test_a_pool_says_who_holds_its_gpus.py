@@ -11,7 +11,9 @@ import pytest
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.pool_status import PoolPublisher, pool_figures
 from firsttoken_operator.act.queue import WriteQueue
+from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
+from firsttoken_operator.observe.resources import read_resource
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
 from tests.operator.decide.builders import metrics, resource, target
@@ -47,7 +49,8 @@ class Pool:
 
     async def tick(self, *decisions: Decision, pool: PoolSnapshot = POOL, minutes: int = 0) -> dict[str, Any]:
         snapshot = FleetSnapshot(0, 15, (A, B, OTHER), {"h100": pool})
-        shown = {"h100": self.cluster.objects[REF]["status"]}
+        body = {"metadata": {"uid": pool.uid}, "status": self.cluster.objects[REF]["status"]}
+        shown = {"h100": read_resource(GPUPool, body).status}
         self.publisher.publish(snapshot, decisions, shown, START + timedelta(minutes=minutes))
         await self.writes.settle()
         status: dict[str, Any] = self.cluster.objects[REF]["status"]

@@ -16,7 +16,7 @@ from firsttoken_operator.act.kubernetes import ObjectRef
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Change, Look, Scorecard, Tally, advance
 from firsttoken_operator.act.scorecard_status import LEAST_APART, REFRESH, restored, shown
-from firsttoken_operator.act.status import Answer, Observed, read_status
+from firsttoken_operator.act.status import Answer, Observed
 from firsttoken_operator.api.scorecard import ScorecardStatus
 from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentStatus
 from firsttoken_operator.domain import LateShare, Metrics, ResourceSnapshot, TtftInterval
@@ -223,7 +223,7 @@ async def test_a_new_publisher_takes_up_the_scorecard_of_the_one_before() -> Non
             await teller.publish(cluster.objects[ref]["status"], seen, None)
 
     def scorecard() -> ScorecardStatus:
-        written = read_status(InferenceDeploymentStatus, cluster.objects[ref]["status"]).scorecard
+        written = InferenceDeploymentStatus.model_validate(cluster.objects[ref]["status"]).scorecard
         assert written is not None
         return written
 

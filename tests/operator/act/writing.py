@@ -10,6 +10,7 @@ from firsttoken_operator.act.events import EventRecorder
 from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import Observed
+from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import ForeignWrite
 from firsttoken_operator.domain import Reason, ResourceSnapshot
 
@@ -24,12 +25,12 @@ class Teller:
 
     async def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None = None) -> None:
         """Tell of a tick."""
-        self.publisher.publish(shown, seen, foreign)
+        self.publisher.publish(InferenceDeploymentStatus.model_validate(shown), seen, foreign)
         await self.writes.settle()
 
     async def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
         """Tell of a decision that failed."""
-        self.publisher.publish_undecided(shown, resource, now)
+        self.publisher.publish_undecided(InferenceDeploymentStatus.model_validate(shown), resource, now)
         await self.writes.settle()
 
     async def record(self, resource: ResourceSnapshot, reason: Reason, message: str) -> None:

@@ -132,16 +132,23 @@ async def test_probes_are_answered_while_metrics_are_written() -> None:
     await server.stop()
 
 
-def test_a_series_that_stays_is_never_away() -> None:
-    shown = OperatorMetrics()
-    shown.record_writes({}, {"status": 3, "scale": 1})
-    removed: list[tuple[str, ...]] = []
-    shown.writes_waiting.clear = lambda: removed.append(("all",))  # type: ignore[method-assign]
-    shown.record_writes({}, {"status": 2})
-    (family,) = [f for f in shown.writes_waiting.collect() if f.name == "firsttoken_writes_waiting"]
+def test_a_page_that_is_read_while_series_come_and_go_is_whole() -> None:
+    shown, ending = OperatorMetrics(), threading.Event()
 
-    assert removed == []
-    assert {sample.labels["kind"]: sample.value for sample in family.samples} == {"status": 2}
+    def change() -> None:
+        for number in itertools.count():
+            shown.record_writes({}, {"status": number, f"kind-{number % 50}": 1})
+            shown.ready.set(("team", f"w-{number % 500}"), number if number % 3 else None)
+            if ending.is_set():
+                return
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    pages = [shown.render().decode() for _ in range(200)]
+    ending.set()
+    writer.join()
+
+    assert all('firsttoken_writes_waiting{kind="status"}' in page for page in pages[1:])
 
 
 def test_a_start_that_gets_no_further_is_told_of_and_at_last_a_reason_to_restart() -> None:

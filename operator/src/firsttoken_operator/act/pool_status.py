@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.conditions import condition
 from firsttoken_operator.act.errors import NotFound, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
-from firsttoken_operator.act.status import document, read_status
+from firsttoken_operator.act.status import document
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
 from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
@@ -45,13 +44,13 @@ class PoolPublisher:
         self,
         snapshot: FleetSnapshot,
         decisions: Iterable[Decision],
-        shown: Mapping[str, Mapping[str, Any]],
+        shown: Mapping[str, GPUPoolStatus],
         now: datetime,
     ) -> None:
         """Let what changed be written; `shown` are the statuses by name that the watch shows."""
         decisions = tuple(decisions)
         for name, pool in snapshot.pools.items():
-            previous = self._wanted.get(pool.uid) or read_status(GPUPoolStatus, shown.get(name, {}))
+            previous = self._wanted.get(pool.uid) or shown.get(name) or GPUPoolStatus()
             status = pool_status(previous, pool, pool_figures(pool, snapshot, decisions), decisions, now)
             if previous != status:
                 self._wanted[pool.uid] = status

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.changes import deeds, transitions
@@ -16,7 +14,7 @@ from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
-from firsttoken_operator.act.status import Observed, document, is_change, read_status, status_of
+from firsttoken_operator.act.status import Observed, document, is_change, status_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import ForeignWrite, judge_undecided, judge_untold
@@ -51,7 +49,7 @@ class Publisher:
         self.statuses: dict[str, InferenceDeploymentStatus] = {}
         """Status that was last made of each, written or not."""
 
-    def publish(self, shown: Mapping[str, Any], seen: Observed, foreign: ForeignWrite | None) -> None:
+    def publish(self, shown: InferenceDeploymentStatus, seen: Observed, foreign: ForeignWrite | None) -> None:
         """Let what changed be written. `shown` is the status that the watch shows."""
         resource = seen.resource
         written = self._written(resource.uid, shown)
@@ -61,7 +59,7 @@ class Publisher:
         for reason, message in deeds(seen, foreign):
             self._recorder.record(resource, reason, message)
 
-    def publish_undecided(self, shown: Mapping[str, Any], resource: ResourceSnapshot, now: datetime) -> None:
+    def publish_undecided(self, shown: InferenceDeploymentStatus, resource: ResourceSnapshot, now: datetime) -> None:
         """Say on the resource that its decision failed: its condition Ready, and an Event."""
         written, judgement = self._written(resource.uid, shown), judge_undecided()
         previous = self._last(resource.uid, written)
@@ -141,9 +139,8 @@ class Publisher:
                 known.pop(uid)
         self._recorder.forget(uids)
 
-    def _written(self, uid: str, status: Mapping[str, Any]) -> InferenceDeploymentStatus:
+    def _written(self, uid: str, shown: InferenceDeploymentStatus) -> InferenceDeploymentStatus:
         """Find the status that the server has: our own last one, where the watch has not shown it yet."""
-        shown = read_status(InferenceDeploymentStatus, status)
         written, ticks = self._unconfirmed.get(uid, (shown, 0))
         if written == shown or ticks == 0:
             self._unconfirmed.pop(uid, None)

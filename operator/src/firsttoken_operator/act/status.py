@@ -6,12 +6,8 @@ A write comes back as a watch event, so noise is kept out (docs/design/control.m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
 
 from firsttoken_operator.act.calibration_status import is_news as is_calibration_news
 from firsttoken_operator.act.calibration_status import shown as shown_calibration
@@ -54,8 +50,6 @@ from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.profile import ConfigurationKey, Latency
 from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.workload import Limit, Sla, Workload
-
-Status = TypeVar("Status", bound=ApiModel)
 
 KEPT_DECISIONS = 10
 LOST_TIME_RESOLUTION = timedelta(minutes=1)
@@ -149,14 +143,6 @@ def _status(
 def document(status: ApiModel) -> dict[str, object]:
     """A status as JSON, unknown fields absent."""
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def read_status(model: type[Status], written: Mapping[str, Any]) -> Status:
-    """The status as written before; empty where this version cannot read it."""
-    try:
-        return model.model_validate(written)
-    except ValidationError:
-        return model()
 
 
 def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
@@ -19,7 +18,7 @@ Parsed = TypeVar("Parsed", bound=ApiModel)
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[Parsed]):
-    """A custom resource; `parsed` is None where `problem` is set. `status`: as the API server has it."""
+    """A custom resource; `parsed` is None where `problem` is set."""
 
     uid: str
     namespace: str
@@ -29,7 +28,11 @@ class Stored(Generic[Parsed]):
     deleting: bool
     parsed: Parsed | None
     problem: str
-    status: Mapping[str, Any] = field(default_factory=dict)
+    status: Any = None
+    """Status that the API server has, as the model of the kind; empty where it cannot be read, None: it has none.
+
+    NB: that of `parsed`, where there is one: a status is most of what a resource takes in memory.
+    """
 
 
 def read_resource(model: type[Parsed], body: Body) -> Stored[Parsed]:
@@ -48,8 +51,20 @@ def read_resource(model: type[Parsed], body: Body) -> Stored[Parsed]:
         deleting=bool(metadata.get("deletionTimestamp")),
         parsed=parsed,
         problem=problem,
-        status=status if isinstance(status, Mapping) else {},
+        status=getattr(parsed, "status", None) if parsed is not None else _status(model, status),
     )
+
+
+def _status(model: type[ApiModel], written: object) -> ApiModel | None:
+    """The status of an object that cannot be parsed; empty where it cannot be read either, None: the kind has none."""
+    field = model.model_fields.get("status")
+    if field is None:
+        return None
+    kind: type[ApiModel] = field.annotation  # type: ignore[assignment]
+    try:
+        return kind.model_validate(written)
+    except ValidationError:
+        return kind()
 
 
 def _parse(model: type[Parsed], body: Body) -> tuple[Parsed | None, str]:

@@ -17,6 +17,7 @@ from firsttoken_operator.api.conditions import ConditionStatus
 from firsttoken_operator.api.scorecard import FLAPS
 from firsttoken_operator.api.status import DecisionRecord, InferenceDeploymentStatus
 from firsttoken_operator.domain import Decision, FleetSnapshot, Outcome, Reason, ResourceSnapshot, Sized, Target
+from firsttoken_operator.run.series import CounterSeries, GaugeSeries
 from firsttoken_sizing.performance.table import Operating
 from firsttoken_sizing.workload import Percentile, Sla
 
@@ -30,7 +31,7 @@ class OperatorMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        gauge = self._gauge
+        gauge, counter, single = self._gauge, self._counter, self._single
         self.desired = gauge("desired_replicas", "Replicas decided, whether or not the mode lets them be written")
         self.ready = gauge("ready_replicas", "Ready pods of the target")
         self.sized = gauge("sized_replicas", "Replicas sized for the declared peak")
@@ -51,27 +52,27 @@ class OperatorMetrics:
         self.attainment = gauge("slo_attainment_ratio", "Share of first tokens inside the TTFT limit, in seven days")
         self.calibration_error = gauge("calibration_error_ratio", "Error of the predicted mean TTFT, in seven days")
         self.saved = gauge("gpu_hours_saved_versus_peak", "GPU-hours below the declared peak's fleet, in seven days")
-        self.gpu_hours = self._counter("gpu_hours", "GPU time of the pods that held GPUs")
-        self.judged = self._counter("slo_requests", "Requests whose first token was judged against the TTFT limit")
-        self.late = self._counter("slo_late_requests", "Those whose first token came after it")
-        self.flaps = self._counter("flaps", FLAPS)
+        self.gpu_hours = counter("gpu_hours", "GPU time of the pods that held GPUs")
+        self.judged = counter("slo_requests", "Requests whose first token was judged against the TTFT limit")
+        self.late = counter("slo_late_requests", "Those whose first token came after it")
+        self.flaps = counter("flaps", FLAPS)
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
-        self.sizings_waiting = gauge("sizings_waiting", "Resources that wait for a size, or for a new one", ())
-        self.leader = gauge("leader", "1 while this process may write", ())
-        self.writes_paused = gauge("writes_paused", "1 while the switch keeps everything from being written", ())
-        self.clock_ahead = gauge("clock_ahead_seconds", "How far the API server's clock is ahead of this machine's", ())
-        self.last_tick = gauge("last_tick_timestamp_seconds", "When a tick of this process completed last", ())
-        self.early_ticks = self._counter("early_ticks", "Ticks before they were due, for arrivals that rose", ())
-        self.event_loop_lag = gauge("event_loop_lag_seconds", "Delay of the event loop at the last tick", ())
-        self.decisions = self._counter("decisions", "Decisions taken", ("outcome", "reason"))
-        self.queries = self._counter("source_queries", "Queries to a metric source", ("source", "outcome"))
-        self.writes = self._counter("writes", "Writes to the API server", ("kind", "outcome"))
+        self.sizings_waiting = single("sizings_waiting", "Resources that wait for a size, or for a new one")
+        self.leader = single("leader", "1 while this process may write")
+        self.writes_paused = single("writes_paused", "1 while the switch keeps everything from being written")
+        self.clock_ahead = single("clock_ahead_seconds", "How far the API server's clock is ahead of this machine's")
+        self.last_tick = single("last_tick_timestamp_seconds", "When a tick of this process completed last")
+        self.early_ticks = Counter(
+            "firsttoken_early_ticks", "Ticks before they were due, for arrivals that rose", registry=self.registry
+        )
+        self.event_loop_lag = single("event_loop_lag_seconds", "Delay of the event loop at the last tick")
+        self.decisions = counter("decisions", "Decisions taken", ("outcome", "reason"))
+        self.queries = counter("source_queries", "Queries to a metric source", ("source", "outcome"))
+        self.writes = counter("writes", "Writes to the API server", ("kind", "outcome"))
         self.writes_waiting = gauge("writes_waiting", "Writes that wait or are under way", ("kind",))
         self.lag = self._histogram("decision_lag_seconds", "From the time a tick was due to its decisions")
         self.cycle = self._histogram("cycle_duration_seconds", "One whole tick, with its scaling and rendering")
-        self._totals: dict[tuple[Counter, tuple[str, str]], int] = {}
         self._seen: set[tuple[str, str]] = set()
-        self._shown: dict[Gauge, set[tuple[str, ...]]] = {}
         self._counted: dict[tuple[str, str], tuple[str, Tally]] = {}
 
     def render(self) -> bytes:
@@ -89,7 +90,7 @@ class OperatorMetrics:
             self._record_resource(key, resource, by_uid.get(resource.uid))
         for key in self._seen - present:
             for metric in self._per_resource():
-                _forget(metric, key)
+                metric.set(key, None)
             self._counted.pop(key, None)
         self._seen = present
         self._record_pools(snapshot, decisions)
@@ -115,80 +116,66 @@ class OperatorMetrics:
             for last in status.decisions[:1]:
                 if (at := instant(last.time)) is not None:
                     scalings[*key, _outcome(last), last.reason] = at.timestamp()
-        self._replace(self.condition, conditions)
-        self._replace(self.last_scaling, scalings)
+        self.condition.replace(conditions)
+        self.last_scaling.replace(scalings)
 
     def record_failures(self, count: int) -> None:
         """Count resources that could not be decided."""
         if count:
-            self.decisions.labels("error", Reason.DECISION_FAILED.value).inc(count)
+            self.decisions.add(("error", Reason.DECISION_FAILED.value), count)
 
     def record_queries(self, totals: Mapping[tuple[str, str], int]) -> None:
         """Publish how many queries there were so far, by source and outcome."""
-        self._count_up(self.queries, totals)
+        self.queries.replace(totals)
 
     def record_writes(self, totals: Mapping[tuple[str, str], int], waiting: Mapping[str, int]) -> None:
         """Publish how many writes there were so far, by kind and outcome, and how many there are still to be."""
-        self._count_up(self.writes, totals)
-        self._replace(self.writes_waiting, {(kind,): count for kind, count in waiting.items()})
-
-    def _replace(self, gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
-        """Make these the series of a gauge, without a moment in which one of them is not there."""
-        for gone in self._shown.get(gauge, set()) - values.keys():
-            _forget(gauge, gone)
-        for labels, value in values.items():
-            gauge.labels(*labels).set(value)
-        self._shown[gauge] = set(values)
-
-    def _count_up(self, counter: Counter, totals: Mapping[tuple[str, str], int]) -> None:
-        for key, total in totals.items():
-            counter.labels(*key).inc(total - self._totals.get((counter, key), 0))
-            self._totals[counter, key] = total
+        self.writes.replace(totals)
+        self.writes_waiting.replace({(kind,): count for kind, count in waiting.items()})
 
     def _record_resource(self, key: tuple[str, str], resource: ResourceSnapshot, decision: Decision | None) -> None:
         if resource.metrics.awaited:
             return
         target, sized = resource.target, resource.sized
-        _set(self.ready, key, target.ready if isinstance(target, Target) else None)
-        _set(self.sized, key, sized.replicas_for_declared_peak if isinstance(sized, Sized) else None)
+        self.ready.set(key, target.ready if isinstance(target, Target) else None)
+        self.sized.set(key, sized.replicas_for_declared_peak if isinstance(sized, Sized) else None)
         ttft = resource.metrics.ttft
         high = ttft.high_milliseconds if ttft else None
-        _set(self.observed, key, high / 1000 if high is not None else None)
+        self.observed.set(key, high / 1000 if high is not None else None)
         if decision is None:
             return
-        self.decisions.labels(decision.outcome.value, decision.reason.value).inc()
+        self.decisions.add((decision.outcome.value, decision.reason.value), 1)
         if isinstance(target, Target):
             # NB: without a target nothing is decided and the decision has 0 replicas; an HPA must not follow that.
-            _set(self.desired, key, decision.to_replicas)
-        _set(self.limit, key, decision.limit)
-        _set(self.capacity_factor, key, decision.capacity_factor)
-        _set(self.budget, key, decision.late_budgets_spent)
-        _set(self.unmet, key, decision.unmet_replicas * decision.gpus_per_replica)
-        _set(self.arrivals, key, decision.arrival_requests_per_second)
+            self.desired.set(key, decision.to_replicas)
+        self.limit.set(key, decision.limit)
+        self.capacity_factor.set(key, decision.capacity_factor)
+        self.budget.set(key, decision.late_budgets_spent)
+        self.unmet.set(key, decision.unmet_replicas * decision.gpus_per_replica)
+        self.arrivals.set(key, decision.arrival_requests_per_second)
         sla, at = sized.sla if isinstance(sized, Sized) else None, decision.prediction
-        _set(
-            self.ttft_limit,
+        self.ttft_limit.set(
             key,
             sla.time_to_first_token.milliseconds / 1000 if sla and sla.time_to_first_token else None,
         )
-        _set(self.predicted_fewer, key, _ttft_seconds(at.n_minus_1 if at else None, sla))
-        _set(self.predicted, key, _ttft_seconds(at.n if at else None, sla))
-        _set(self.predicted_more, key, _ttft_seconds(at.n_plus_1 if at else None, sla))
+        self.predicted_fewer.set(key, _ttft_seconds(at.n_minus_1 if at else None, sla))
+        self.predicted.set(key, _ttft_seconds(at.n if at else None, sla))
+        self.predicted_more.set(key, _ttft_seconds(at.n_plus_1 if at else None, sla))
 
     def _record_scorecard(self, key: tuple[str, str], uid: str, card: Scorecard) -> None:
         total, counted = card.total, card.counted
-        _set(self.attainment, key, total.attainment)
-        _set(self.calibration_error, key, total.calibration_error)
-        _set(self.saved, key, total.saved_gpu_hours)
+        self.attainment.set(key, total.attainment)
+        self.calibration_error.set(key, total.calibration_error)
+        self.saved.set(key, total.saved_gpu_hours)
         # NB: one that was deleted and made anew begins at nothing, and a counter goes on.
         last_uid, last = self._counted.get(key, (uid, NOTHING))
         before = last if last_uid == uid else NOTHING
         if counted.hours > 0:
-            self.gpu_hours.labels(*key).inc(max(0.0, counted.gpu_hours - before.gpu_hours))
-            self.flaps.labels(*key).inc(counted.flaps - before.flaps)
+            self.gpu_hours.add(key, max(0.0, counted.gpu_hours - before.gpu_hours))
+            self.flaps.add(key, counted.flaps - before.flaps)
         if counted.requests > 0:
-            self.judged.labels(*key).inc(max(0.0, counted.requests - before.requests))
-            self.late.labels(*key).inc(max(0.0, counted.late_requests - before.late_requests))
+            self.judged.add(key, max(0.0, counted.requests - before.requests))
+            self.late.add(key, max(0.0, counted.late_requests - before.late_requests))
         self._counted[key] = (uid, counted)
 
     def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
@@ -198,19 +185,22 @@ class OperatorMetrics:
             gpus = (pool.budget_gpus, pool.inventory_gpus, figures.charged, figures.free, figures.unmet)
             said = zip(_POOL_STATES, gpus, strict=True)
             values |= {(name, state): value for state, value in said if value is not None}
-        self._replace(self.pool_gpus, values)
+        self.pool_gpus.replace(values)
 
-    def _per_resource(self) -> tuple[Gauge | Counter, ...]:
+    def _per_resource(self) -> tuple[GaugeSeries, ...]:
         replicas = (self.desired, self.ready, self.sized, self.limit, self.unmet, self.arrivals)
         ttft = (self.predicted_fewer, self.predicted, self.predicted_more, self.observed, self.ttft_limit)
         learned = (self.capacity_factor, self.budget, self.attainment, self.calibration_error, self.saved)
         return (*replicas, *ttft, *learned, self.gpu_hours, self.judged, self.late, self.flaps)
 
-    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Gauge:
-        return Gauge(f"firsttoken_{name}", text, labels, registry=self.registry)
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> GaugeSeries:
+        return GaugeSeries(f"firsttoken_{name}", text, labels, self.registry)
 
-    def _counter(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> Counter:
-        return Counter(f"firsttoken_{name}", text, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> CounterSeries:
+        return CounterSeries(f"firsttoken_{name}", text, labels, self.registry)
+
+    def _single(self, name: str, text: str) -> Gauge:
+        return Gauge(f"firsttoken_{name}", text, registry=self.registry)
 
     def _histogram(self, name: str, text: str) -> Histogram:
         return Histogram(f"firsttoken_{name}", text, registry=self.registry, buckets=_SECONDS)
@@ -229,18 +219,3 @@ def _ttft_seconds(at: Operating | None, sla: Sla | None) -> float | None:
 
 def _outcome(change: DecisionRecord) -> str:
     return (Outcome.UP if change.to_replicas > change.from_replicas else Outcome.DOWN).value
-
-
-def _set(gauge: Gauge, labels: tuple[str, ...], value: float | None) -> None:
-    """Set the gauge, or take the series away where the value is not known: an unknown is not a zero."""
-    if value is None:
-        _forget(gauge, labels)
-    else:
-        gauge.labels(*labels).set(value)
-
-
-def _forget(metric: Gauge | Counter, labels: tuple[str, ...]) -> None:
-    try:
-        metric.remove(*labels)
-    except KeyError:
-        return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from firsttoken_operator.act.status import configuration, read_status
+from firsttoken_operator.act.status import configuration
 from firsttoken_operator.api.quantities import decimal, decimal_string
 from firsttoken_operator.api.status import InferenceDeploymentStatus, SizingStatus, TimingStatus
 from firsttoken_operator.decide import SLEEPING, Memory
@@ -123,7 +123,7 @@ class Restoring:
         stored = store.resources.get(resource.uid)
         if stored is None:
             return None
-        status = self._first.setdefault(resource.uid, read_status(InferenceDeploymentStatus, stored.status))
+        status = self._first.setdefault(resource.uid, stored.status)
         target = resource.target
         if not isinstance(target, Target):
             return None
