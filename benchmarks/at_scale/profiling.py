@@ -63,6 +63,7 @@ FILES = {
     "firsttoken_operator/run/question.py": Part.SIZING,
     "firsttoken_operator/run/turns.py": Part.SIZING,
     "firsttoken_operator/run/metrics.py": Part.METRICS,
+    "firsttoken_operator/run/series.py": Part.METRICS,
     "prometheus_client/": Part.METRICS,
 }
 """Part by the beginning of a file's path in its package; the first that matches."""
