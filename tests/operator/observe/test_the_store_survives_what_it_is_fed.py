@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
 from firsttoken_operator.observe.projections import project_deployment
 from firsttoken_operator.observe.readiness import TimeToReady
 from firsttoken_operator.observe.store import Store
@@ -110,6 +111,27 @@ def test_a_status_of_a_newer_operator_does_not_spoil_the_spec() -> None:
     store.feed("InferenceDeployment", "ADDED", body)
 
     assert store.resources["uid-rag"].parsed is not None
+    assert store.resources["uid-rag"].status == InferenceDeploymentStatus()
+
+
+def test_a_spec_that_cannot_be_read_does_not_hide_the_status() -> None:
+    store = Store()
+    body = inference_deployment() | {"spec": {"model": 7}}
+    store.feed("InferenceDeployment", "ADDED", body | {"status": {"replicas": 3}})
+    store.feed("GPUPool", "ADDED", pool() | {"spec": 7, "status": 7})
+
+    assert store.resources["uid-rag"].parsed is None
+    assert store.resources["uid-rag"].status == InferenceDeploymentStatus(replicas=3)
+    assert next(iter(store.pools.values())).status == GPUPoolStatus()
+
+
+def test_a_status_is_in_memory_once() -> None:
+    store = Store()
+    store.feed("InferenceDeployment", "ADDED", inference_deployment() | {"status": {"replicas": 3}})
+    stored = store.resources["uid-rag"]
+
+    assert stored.parsed is not None
+    assert stored.status is stored.parsed.status
 
 
 def test_annotations_that_hold_whole_bodies_are_not_kept() -> None:
