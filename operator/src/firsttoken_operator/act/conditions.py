@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.decide import ABOUT_SIZING, judge
@@ -90,5 +91,6 @@ def condition(before: Condition | None, judgement: Judgement, generation: int, n
     )
 
 
+@lru_cache(maxsize=4096)
 def _words(message: str) -> str:
     return _NUMBER.sub("#", message)
