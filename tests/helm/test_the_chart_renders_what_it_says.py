@@ -331,9 +331,22 @@ def test_the_policies_of_another_namespaces_release_are_others() -> None:
 
     assert theirs
     assert not {policy["metadata"]["name"] for policy in theirs} & policies("render.enabled=true")
-    assert {(binding["metadata"]["name"], binding["spec"]["policyName"]) for binding in bindings} == {
-        (name, name) for name in policies("render.enabled=true")
-    }
+    assert {binding["spec"]["policyName"] for binding in bindings} == policies("render.enabled=true")
+    assert all(binding["metadata"]["name"].startswith(binding["spec"]["policyName"]) for binding in bindings)
+
+
+def test_a_write_in_an_open_namespace_looks_at_no_other_deployment() -> None:
+    """Each parameter costs the API server half a millisecond with every write, and a namespace may have hundreds."""
+    label, open_ = "firsttoken.dev/scale", {"matchLabels": {"firsttoken.dev/scale": "true"}}
+    bindings = [each["spec"] for each in of_kind(render(), "ValidatingAdmissionPolicyBinding")]
+    (looked_at,) = [
+        each["paramRef"]["selector"]["matchExpressions"]
+        for each in bindings
+        if each.get("matchResources", {}).get("namespaceSelector") == open_
+    ]
+
+    assert {"key": label, "operator": "Exists"} in looked_at
+    assert {"key": label, "operator": "NotIn", "values": ["true"]} in looked_at
 
 
 def test_the_operators_own_metrics_keep_their_namespace() -> None:

@@ -56,6 +56,9 @@ class Server:
             return await dripping(request)
         await asyncio.sleep(self.delay(request.method, request.path))
         key = request.path.partition("/call-center/")[2]
+        if request.path.endswith("/inferencedeployments"):
+            items = [each for path, each in self.documents.items() if path.startswith("inferencedeployments/")]
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
         document: dict[str, Any] = self.documents.get(key, {"metadata": {"uid": "", "resourceVersion": "1"}})
         if request.method == "PATCH" and key.endswith("/scale"):
             document["spec"]["replicas"] = (await request.json())["spec"]["replicas"]
@@ -147,6 +150,21 @@ async def test_a_request_for_silence_is_obeyed_by_all_and_answered_with_no_burst
         silent_until = times[asked - 1] + 2.0
         for sent, at in enumerate(times[asked:], start=1):
             assert sent <= 50 * (at - silent_until), "50 a second since then, without the burst"
+
+
+@pytest.mark.slow
+async def test_who_had_no_turn_comes_first_at_the_next_tick() -> None:
+    server = Server(delay=lambda method, path: 0.5 if path.endswith("/scale") else 0.0)
+    server.declare(200, lambda i: 5)
+    async with serving(server) as (loop, _):
+        await loop.tick(time.monotonic())
+        written, asked = set(server.done("PATCH", "/scale")), len(server.requests)
+        await loop.tick(time.monotonic())
+        paths = [path for _, method, path in server.requests[asked:] if (method, path[-6:]) == ("PATCH", "/scale")]
+
+        assert 0 < len(written) < 200
+        first = {path.partition("/call-center/")[2] for path in paths[:32]}
+        assert not first & written
 
 
 async def test_an_answer_that_drips_is_given_up_as_one_that_hangs() -> None:

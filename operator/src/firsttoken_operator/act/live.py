@@ -51,7 +51,7 @@ class LiveResources:
     async def read(self, namespace: str, name: str) -> Json:
         """The object, or its metadata alone; `NotFound` where there is none. Raises `ClusterError`."""
         ref = ObjectRef(API_VERSION, KIND, namespace, name)
-        if self._waiting() >= MANY and len(self._namespaces) <= MOST_NAMESPACES:
+        if len(self._namespaces) <= MOST_NAMESPACES and (self._is_fresh or self._waiting() >= MANY):
             try:
                 # NB: one write that is given up must not take the list from all others.
                 found = await asyncio.shield(self._list())
@@ -62,9 +62,16 @@ class LiveResources:
             return {"metadata": found[ref]}
         return await self._cluster.read(ref)
 
+    @property
+    def _is_fresh(self) -> bool:
+        """True where a list is being read, or was a moment ago."""
+        if self._listed is None:
+            return False
+        return not self._listed.done() or self._clock() - self._listed_seconds <= FRESH_SECONDS
+
     def _list(self) -> asyncio.Task[dict[ObjectRef, Json]]:
-        """The list that is being read, or was a moment ago; else a new one."""
-        if self._listed is None or self._clock() - self._listed_seconds > FRESH_SECONDS:
+        """The list that is there, or is being read; else a new one."""
+        if self._listed is None or not self._is_fresh:
             self._listed_seconds = self._clock()
             self._listed = asyncio.create_task(self._read_all(), name="list before writes")
         return self._listed

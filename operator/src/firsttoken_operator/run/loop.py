@@ -214,7 +214,7 @@ class Loop:
         # NB: waits for what a tick decides anew, replicas and rendered objects, and not for what is state: a status.
         await asyncio.gather(
             self._render(snapshot, decided),
-            *(self._carry_out(resources[d.uid], d, tick) for d in decided.decisions),
+            *(self._carry_out(resources[d.uid], d, tick) for d in sorted(decided.decisions, key=self._written_seconds)),
         )
         if parts.writer.withheld:
             return
@@ -251,6 +251,10 @@ class Loop:
             self._publish(resource, decision, result, tick)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
+
+    def _written_seconds(self, decision: Decision) -> float:
+        """Time of our last write: where not all have their turn, it is not always the same ones that have none."""
+        return self._ownerships.get(decision.uid, Ownership()).written_seconds
 
     def _note_attempt(self, decision: Decision) -> None:
         self._note_write(decision.uid, decision.to_replicas, confirmed=False)
