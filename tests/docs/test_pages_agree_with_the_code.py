@@ -81,7 +81,8 @@ def test_every_yaml_block_is_yaml(page: Path) -> None:
 def test_the_table_of_metrics_is_what_the_operator_publishes() -> None:
     published = {}
     for metric in OperatorMetrics().registry._collector_to_names:
-        name = metric._name + ("_total" if metric._type == "counter" else "")  # type: ignore[attr-defined]
+        (family,) = metric.describe()  # type: ignore[attr-defined]
+        name = family.name + ("_total" if family.type == "counter" else "")
         published[name] = ", ".join(metric._labelnames)  # type: ignore[attr-defined]
 
     assert {name: labels for name, labels, _ in table(OPERATE, "## Metrics of the operator")} == published

@@ -18,7 +18,7 @@ class GaugeSeries(Collector):
     """A gauge of so many labels. One thread changes it, any may read it."""
 
     def __init__(self, name: str, text: str, labels: Labels, registry: CollectorRegistry) -> None:
-        self._name, self._text, self._labels = name, text, labels
+        self._name, self._text, self._labelnames = name, text, labels
         self._values: dict[Labels, float] = {}
         registry.register(self)
 
@@ -46,7 +46,7 @@ class GaugeSeries(Collector):
         return [family]
 
     def _family(self) -> GaugeMetricFamily | CounterMetricFamily:
-        return GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        return GaugeMetricFamily(self._name, self._text, labels=self._labelnames)
 
 
 class CounterSeries(GaugeSeries):
@@ -57,4 +57,4 @@ class CounterSeries(GaugeSeries):
         self.set(labels, self._values.get(labels, 0.0) + amount)
 
     def _family(self) -> GaugeMetricFamily | CounterMetricFamily:
-        return CounterMetricFamily(self._name, self._text, labels=self._labels)
+        return CounterMetricFamily(self._name, self._text, labels=self._labelnames)
