@@ -17,7 +17,16 @@ from pathlib import Path
 from firsttoken_operator.api.convert import scaling_policy, sizing_request
 from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.domain import FleetSnapshot, Metrics, Reason, ResourceSnapshot, Sized, Target, Value
+from firsttoken_operator.domain import (
+    DEPLOYMENT,
+    FleetSnapshot,
+    Metrics,
+    Reason,
+    ResourceSnapshot,
+    Sized,
+    Target,
+    Value,
+)
 from firsttoken_sizing import Arrivals, size
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "call-center.yaml"
@@ -55,7 +64,7 @@ def main() -> None:
     sized = Sized(answer.configuration, answer.table, request.sla, answer.replicas, answer.replicas_for_average)
     zero = Value(0)
     metrics = Metrics(Reason.PRESENT, "", zero, zero, zero, zero, zero, zero, None, 60.0)
-    target = Target(uid="d", kind="Deployment", name="d", replicas=12, ready=12)
+    target = Target(uid="d", kind=DEPLOYMENT, name="d", replicas=12, ready=12)
     like = ResourceSnapshot("", "default", "", 1, scaling_policy(deployment, None), sized, target, metrics)
     snapshot = FleetSnapshot(0.0, 15.0, tuple(resource(n, sized, like) for n in range(RESOURCES)))
 

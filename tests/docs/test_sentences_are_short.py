@@ -47,7 +47,7 @@ def test_the_first_screen_has_at_most_seven_hundred_words() -> None:
 def test_it_says_what_is_needed_what_is_missing_and_what_is_written() -> None:
     said = " ".join(first_screen().split())
 
-    for words in ("Kubernetes 1.30 or later", "no published image yet", "scales Deployments only", "writes nothing"):
+    for words in ("Kubernetes 1.30 or later", "no published image yet", "It scales Deployments", "writes nothing"):
         assert words in said
 
 

@@ -22,7 +22,7 @@ OTHER: dict[str, Any] = {
     "image.digest": f"sha256:{'a' * 64}", "image.pullPolicy": "Always", "imagePullSecrets": [{"name": "s"}],
     "prometheus.default.url": "https://p", "writes": "paused", "logLevel": "DEBUG",
     "replicas": 3,
-    "render.allowed.images": ["r.example/"],
+    "render.allowed.images": ["r.example/"], "scale.kinds": ["StatefulSet"],
     "serviceAccount.name": "other", "resources.requests.cpu": "1", "resources.requests.memory": "1Gi",
     "resources.limits.memory": "1Gi", "tolerations": [{"operator": "Exists"}], "priorityClassName": "high",
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from firsttoken_operator.domain.target_kinds import NAMED, TargetKind
 from firsttoken_operator.run.sizing_store import SHARDS
 from firsttoken_operator.run.watches import GROUP, WATCHED
 from tests.helm.chart import CHART, CRDS, NAMESPACE, of_kind, render, run_helm
@@ -97,6 +98,46 @@ def test_choosing_the_pods_that_end_adds_one_right_and_needs_the_policy_that_con
     assert f"{NAMESPACE}.firsttoken-victims" in policies
     assert done.returncode != 0
     assert "scale.chooseVictims: true needs admissionPolicy.enabled" in done.stderr
+
+
+@pytest.mark.parametrize("kind", NAMED.values(), ids=NAMED)
+def test_another_kind_that_is_scaled_adds_the_right_to_watch_it_and_to_write_its_replicas(kind: TargetKind) -> None:
+    writable = kind.plural if kind.patched else f"{kind.plural}/scale"
+    added = {(kind.group, kind.plural, verb) for verb in ("list", "watch")} | {
+        (kind.group, writable, verb) for verb in ("get", "patch")
+    }
+    manifests = render(f"scale.kinds={{{kind.kind}}}")
+    policies = {policy["metadata"]["name"] for policy in of_kind(manifests, "ValidatingAdmissionPolicy")}
+
+    assert rights(bound_roles(manifests)) == ALWAYS | added
+    assert f"{NAMESPACE}.firsttoken-scale-{kind.plural}" in policies
+
+
+def test_a_kind_of_ones_own_is_granted_as_it_is_served() -> None:
+    values = ("apiVersion=example.com/v1", "kind=Server", "plural=servers")
+    granted = rights(bound_roles(render(*(f"scale.kinds[0].{value}" for value in values))))
+
+    assert granted == ALWAYS | {
+        ("example.com", "servers", "list"), ("example.com", "servers", "watch"),
+        ("example.com", "servers/scale", "get"), ("example.com", "servers/scale", "patch"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        (("scale.kinds={NIMService}", "admissionPolicy.enabled=false"), "NIMService needs admissionPolicy.enabled"),
+        (("scale.kinds={RayService}",), "scale"),
+        (("scale.kinds[0].kind=Server",), "scale"),
+    ],
+)
+def test_a_kind_that_cannot_be_granted_safely_or_is_not_known_is_refused(
+    values: tuple[str, ...], complaint: str
+) -> None:
+    done = run_helm("template", "firsttoken", CHART, *(part for value in values for part in ("--set", value)))
+
+    assert done.returncode != 0
+    assert complaint in done.stderr
 
 
 def test_without_rendering_only_events_leases_and_sizings_can_be_created() -> None:

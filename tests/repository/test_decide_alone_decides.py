@@ -29,7 +29,9 @@ FACTS = {
             EXPORTED_LABELS FAMILY_CHANGING LABEL_MISMATCH LOW_RESOLUTION SCRAPE_TOO_SLOW SEVERAL_MODELS
             TTFT_NOT_OBSERVED TWO_FAMILIES TWO_JOBS UNKNOWN_RUNTIME
             """,
-        "what is not there, cannot be read or was not sized yet": "INVALID_SPEC TARGET_NOT_FOUND UNKNOWN",
+        "what is not there, not allowed, cannot be read or was not sized yet": """
+            INVALID_SPEC TARGET_KIND_NOT_ALLOWED TARGET_NOT_FOUND TARGET_UNREADABLE UNKNOWN
+            """,
     },
     "run": {
         "why a source was not read": "BAD_RESPONSE SOURCE_NOT_CONFIGURED SOURCE_UNREACHABLE",

@@ -139,6 +139,8 @@ logLevel: {{ .Values.logLevel }}
 sizingStore: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-sizings
 writesSwitch: {{ .Release.Namespace }}/{{ include "firsttoken.fullname" . }}-writes
 clusterScoped: {{ .Values.rbac.clusterScoped }}
+scaleKinds:
+  {{- toYaml .Values.scale.kinds | nindent 2 }}
 chooseVictims: {{ .Values.scale.chooseVictims }}
 render: {{ .Values.render.enabled }}
 renderNamespaces:
@@ -150,7 +152,23 @@ leaderElect: true
 leaseName: {{ include "firsttoken.fullname" . }}
 {{- end }}
 
-{{- /* What belongs to a namespace: read workloads, write replicas through the scale subresource only, status and Events. */ -}}
+{{- /* What is scaled beside Deployments: where each kind is served, and the fields that hold its replicas where it has no
+scale subresource. */ -}}
+{{- define "firsttoken.scaleKinds" -}}
+{{- $known := .Files.Get "files/kinds.json" | fromJson }}
+{{- $kinds := list }}
+{{- range .Values.scale.kinds }}
+{{- if kindIs "string" . }}
+{{- $kinds = append $kinds (merge (dict "kind" .) (get $known .)) }}
+{{- else }}
+{{- $parts := splitList "/" .apiVersion }}
+{{- $kinds = append $kinds (dict "kind" .kind "group" (first $parts) "version" (last $parts) "plural" .plural "patched" list) }}
+{{- end }}
+{{- end }}
+{{- toYaml $kinds }}
+{{- end }}
+
+{{- /* What belongs to a namespace: read workloads, write their replicas and nothing else of them, status and Events. */ -}}
 {{- define "firsttoken.workloadRules" -}}
 - apiGroups: [firsttoken.dev]
   resources: [inferencedeployments]
@@ -164,6 +182,16 @@ leaseName: {{ include "firsttoken.fullname" . }}
 - apiGroups: [apps]
   resources: [deployments/scale]
   verbs: [get, patch]
+{{- range $kind := include "firsttoken.scaleKinds" . | fromYamlArray }}
+- apiGroups: [{{ $kind.group }}]
+  resources: [{{ $kind.plural }}]
+  verbs: [list, watch{{ if $kind.patched }}, get, patch{{ end }}]
+{{- if not $kind.patched }}
+- apiGroups: [{{ $kind.group }}]
+  resources: [{{ $kind.plural }}/scale]
+  verbs: [get, patch]
+{{- end }}
+{{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch{{ if .Values.scale.chooseVictims }}, patch{{ end }}]

@@ -128,7 +128,7 @@ async def test_starting_pods_are_down_targets_that_spoil_no_health_and_are_scrap
         assert time.monotonic() < ends, f"up: {seen_up}, ready: {seen_ready}"
         up, metrics, store = await look()
         healths.add(metrics.health)
-        view = store.deployment(NAMESPACE, NAME)
+        view = store.workload(NAMESPACE, NAME)
         for pod in store.pods_of(view.uid) if view else ():
             value = up.get((pod.namespace, pod.name))
             if pod.ready:
@@ -198,4 +198,4 @@ def observed(cluster):
     for kind, objects in lists.items():
         for body in json.loads(objects(NAMESPACE, _preload_content=False).data)["items"]:
             store.feed(kind, None, body)
-    return store.deployment(NAMESPACE, NAME).uid, store
+    return store.workload(NAMESPACE, NAME).uid, store

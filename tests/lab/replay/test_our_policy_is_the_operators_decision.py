@@ -9,7 +9,7 @@ from firsttoken_lab.replay.policies.ours import TICK_SECONDS, Ours
 from firsttoken_lab.replay.policies.view import View
 from firsttoken_lab.replay.setting import Setting
 from firsttoken_operator.decide import Memory, decide
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, Target, ready_seconds
+from firsttoken_operator.domain import DEPLOYMENT, FleetSnapshot, ResourceSnapshot, Target, ready_seconds
 from tests.lab.replay.worlds import traffic
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
@@ -28,7 +28,7 @@ class Beside:
 
     def desired(self, view: View) -> int:
         target = Target(
-            "uid", "Deployment", "rag", view.replicas, view.ready, view.starting, terminating=view.terminating
+            "uid", DEPLOYMENT, "rag", view.replicas, view.ready, view.starting, terminating=view.terminating
         )
         resource = ResourceSnapshot(
             uid="uid",

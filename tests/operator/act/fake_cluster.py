@@ -9,6 +9,7 @@ from typing import Any
 
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, Unavailable, Withheld
 from firsttoken_operator.act.kubernetes import ObjectRef, Scale
+from firsttoken_operator.domain import DEPLOYMENT, TargetKind
 
 
 @dataclass
@@ -31,7 +32,7 @@ class FakeCluster:
         await self._begin("read", ref)
         return self._get(ref)
 
-    async def read_scale(self, ref: ObjectRef) -> Scale:
+    async def read_scale(self, ref: ObjectRef, kind: TargetKind = DEPLOYMENT) -> Scale:
         await self._begin("read_scale", ref)
         return self._scale(ref)
 
@@ -39,7 +40,9 @@ class FakeCluster:
         await self._begin("read_all", ObjectRef(api_version, kind, namespace, ""))
         return {ref: found["metadata"] for ref, found in self.objects.items() if ref.kind == kind}
 
-    async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
+    async def patch_scale(
+        self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str, kind: TargetKind = DEPLOYMENT
+    ) -> Scale:
         await self._begin("patch_scale", ref)
         now = self._scale(ref)
         if (now.uid, now.resource_version) != (uid, resource_version):

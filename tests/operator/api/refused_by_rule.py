@@ -73,14 +73,6 @@ REFUSED_BY_RULE = (
         fix="name a ReadWriteMany claim that all pods share, or give each pod a volume of its own",
     ),
     BadObject(
-        "a target that is no Deployment",
-        DEPLOYMENT,
-        {"spec.targetRef.kind": "StatefulSet"},
-        field="spec.targetRef.kind",
-        problem="this version scales Deployments of apps/v1 only",
-        fix="point targetRef at a Deployment (apiVersion: apps/v1, kind: Deployment)",
-    ),
-    BadObject(
         "Streaming without timeToFirstToken",
         DEPLOYMENT,
         {"spec.sla": {}},

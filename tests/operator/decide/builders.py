@@ -9,6 +9,7 @@ import numpy as np
 
 from firsttoken_operator.decide import Memory, decide
 from firsttoken_operator.domain import (
+    DEPLOYMENT,
     Decision,
     FleetSnapshot,
     Idle,
@@ -92,7 +93,7 @@ def target(replicas: int, **changes: object) -> Target:
     """A settled target: every replica is ready."""
     base = Target(
         uid="d-1",
-        kind="Deployment",
+        kind=DEPLOYMENT,
         name="nim",
         replicas=replicas,
         ready=replicas,

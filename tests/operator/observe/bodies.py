@@ -94,7 +94,13 @@ def autoscaler(name: str, *, target: str = "nim", **options: Any) -> Body:
 
 
 def inference_deployment(
-    name: str = "rag", *, target: str = "nim", pool: str | None = None, scaling: Body | None = None, **options: Any
+    name: str = "rag",
+    *,
+    target: str = "nim",
+    pool: str | None = None,
+    scaling: Body | None = None,
+    target_ref: Body | None = None,
+    **options: Any,
 ) -> Body:
     return {
         "apiVersion": "firsttoken.dev/v1alpha1",
@@ -105,7 +111,7 @@ def inference_deployment(
             "traffic": {"inputTokens": 2000, "outputTokens": 200, "peakRequestsPerSecond": "200"},
             "sla": {"timeToFirstToken": {"milliseconds": 300}},
             "hardware": {"gpus": ["H100-SXM-80GB"]},
-            "targetRef": {"name": target},
+            "targetRef": target_ref or {"name": target},
             "scaling": scaling or {},
             **({"capacity": {"pool": pool}} if pool else {}),
         },

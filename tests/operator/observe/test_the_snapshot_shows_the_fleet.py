@@ -230,8 +230,8 @@ RIVALS: dict[str, tuple[list[tuple[str, Any]], str]] = {
     "no controller": ([], ""),
     "a controller": (
         [("Deployment", OWNED)],
-        "owned by NIMService x; point targetRef at it; this version scales Deployments only, "
-        "use scaling.mode: Advisory with the NIMService's own autoscaler",
+        "owned by NIMService x, which is not scaled here; point targetRef at it where scale.kinds of the chart allows "
+        "it, or use scaling.mode: Advisory with the NIMService's own autoscaler",
     ),
     "an autoscaler": (
         [("HorizontalPodAutoscaler", autoscaler("hpa"))],

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_operator.api.status import GPUPoolStatus, InferenceDeploymentStatus
-from firsttoken_operator.observe.projections import project_deployment
+from firsttoken_operator.domain import DEPLOYMENT
 from firsttoken_operator.observe.readiness import TimeToReady
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.observe.workloads import project_workload
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.observe.bodies import (
     EPOCH,
@@ -75,7 +76,7 @@ def test_a_target_that_was_made_anew_is_found_although_the_old_one_is_deleted_la
     store.feed("Deployment", "ADDED", deployment(uid="uid-new", replicas=9))
     store.feed("Deployment", "DELETED", deployment())
 
-    found = store.deployment(NAMESPACE, "nim")
+    found = store.workload(NAMESPACE, "nim")
 
     assert found is not None
     assert (found.uid, found.replicas) == ("uid-new", 9)
@@ -139,7 +140,7 @@ def test_annotations_that_hold_whole_bodies_are_not_kept() -> None:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 10_000}
     store.feed("Deployment", "ADDED", deployment(annotations=annotations))
 
-    found = store.deployment(NAMESPACE, "nim")
+    found = store.workload(NAMESPACE, "nim")
 
     assert found is not None
     assert "xxx" not in repr(found)
@@ -293,8 +294,8 @@ def test_the_writer_of_the_replicas_beside_us_is_known() -> None:
         {"manager": "nothing"},
     ]
 
-    assert project_deployment(body).replicas_writer == "argocd-controller"
-    assert project_deployment(deployment()).replicas_writer == ""
+    assert project_workload(DEPLOYMENT, body).replicas_writer == "argocd-controller"
+    assert project_workload(DEPLOYMENT, deployment()).replicas_writer == ""
 
 
 @pytest.mark.parametrize(
@@ -308,4 +309,4 @@ def test_the_writer_of_the_replicas_beside_us_is_known() -> None:
     ],
 )
 def test_why_pods_are_refused_is_what_the_deployment_says(condition: dict[str, str], refused: str) -> None:
-    assert project_deployment(deployment(status={"conditions": [condition]})).refused == refused
+    assert project_workload(DEPLOYMENT, deployment(status={"conditions": [condition]})).refused == refused

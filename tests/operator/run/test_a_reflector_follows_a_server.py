@@ -7,12 +7,13 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from firsttoken_operator.act import objects
-from firsttoken_operator.act.errors import ClusterError, Rejected, Throttled, Unavailable
+from firsttoken_operator.act.errors import ClusterError, NotFound, Rejected, Throttled, Unavailable
 from firsttoken_operator.run import reflector
 from firsttoken_operator.run.reflector import Reflector
 from firsttoken_operator.run.watches import WATCHED, Watched
@@ -42,6 +43,10 @@ class Server:
         self.watched_from: list[str] = []
         self.takes_watches = False
         self.heard_seconds = math.inf
+        self.served: list[bool] = []
+
+    async def serves(self, api_version: str, kind: str) -> bool:
+        return self.served.pop(0)
 
     async def page(
         self, path: str, query: Mapping[str, str], largest_bytes: float, *, metadata_only: bool
@@ -83,12 +88,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.0,))
     monkeypatch.setattr(reflector, "LONGEST_OUTAGE_SECONDS", 120.0)
     monkeypatch.setattr(reflector, "AFTER_A_WATCH_SECONDS", 0.0)
+    monkeypatch.setattr(reflector, "ABSENT_SECONDS", 0.0)
 
 
-async def played(server: Server, watches: int, clock: Callable[[], float] = time.monotonic) -> tuple[Fed, Reflector]:
+async def played(
+    server: Server, watches: int, clock: Callable[[], float] = time.monotonic, kind: Watched = PODS
+) -> tuple[Fed, Reflector]:
     """Run until so many watches were begun, and the last of them has nothing to tell."""
     fed = Fed()
-    followed = Reflector(server, PODS, "", fed, clock)
+    followed = Reflector(server, kind, "", fed, clock)
     running = asyncio.create_task(followed.run())
     async with asyncio.timeout(5):
         while len(server.watched_from) < watches:
@@ -293,3 +301,38 @@ async def test_a_page_of_large_objects_is_asked_for_in_smaller_ones(monkeypatch:
     assert [uid for _, uid in fed.events] == [*(f"p{number}" for number in range(9)), "huge"]
     assert server.pages == [(0, 500), (0, 62), (0, 7), (7, 14), (7, 1), (8, 2), (8, 1), (9, 2), (9, 1)]
     assert followed.listed
+
+
+async def test_a_kind_that_is_not_installed_has_nothing_until_it_is() -> None:
+    server = Server(pod("a"))
+    server.failures, server.served = [NotFound("404"), NotFound("404"), NotFound("404")], [False, False, True]
+    fed, followed = await played(server, 1, kind=replace(PODS, may_be_absent=True))
+
+    assert (fed.events, followed.listed, server.served) == ([(None, "a")], True, [])
+
+
+async def test_what_was_there_is_gone_with_its_definition_and_not_with_one_answer() -> None:
+    server = Server(pod("a"))
+    server.watches = [[Unavailable("ends")], [GONE], [GONE]]
+    served, failures = [True, False], [NotFound("404"), NotFound("404")]
+
+    class Uninstalled(Server):
+        async def page(self, *args: Any, **options: Any) -> str | None:
+            if len(self.watched_from) == 3 and failures:
+                raise failures.pop(0)
+            return await super().page(*args, **options)
+
+    made = Uninstalled(pod("a"))
+    made.watches, made.served = server.watches, served
+    fed, _ = await played(made, 4, kind=replace(PODS, may_be_absent=True))
+
+    assert [told for told in fed.events if told[0] == "DELETED"] == [("DELETED", "a")]
+    assert fed.events[-1] == (None, "a")
+
+
+async def test_a_kind_of_kubernetes_is_never_taken_for_absent() -> None:
+    server = Server(pod("a"))
+    server.failures = [NotFound("404")]
+    fed, _ = await played(server, 1)
+
+    assert fed.events == [(None, "a")]

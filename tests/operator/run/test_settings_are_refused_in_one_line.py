@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import yaml
 from firsttoken_operator.api.convert import scaling_policy
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli import operator as command
+from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.gateway import GatewayCounter
 from firsttoken_operator.run.measuring import source_configs
 from firsttoken_operator.run.settings import SettingsError, load
@@ -59,6 +61,32 @@ def test_the_time_scale_divides_the_control_loop_and_no_request() -> None:
     )  # fmt: skip
     assert resource.spec.sla.time_to_first_token is not None
     assert resource.spec.sla.time_to_first_token.milliseconds == 300
+
+
+def test_kinds_that_are_scaled_are_named_or_described() -> None:
+    described = {"apiVersion": "example.com/v1", "kind": "Server", "plural": "servers", "replicasPath": ".spec.size"}
+    named, own = load(None, {"scaleKinds": ["LeaderWorkerSet", described]}).target_kinds
+
+    assert named == NAMED["LeaderWorkerSet"]
+    assert (own.kind, own.api_version, own.plural) == ("Server", "example.com/v1", "servers")
+    assert (own.replicas, own.selector, own.unset_replicas) == (("spec", "size"), ("status", "selector"), None)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "complaint"),
+    [
+        (["RayService"], "'RayService' is not known by name; use StatefulSet, LeaderWorkerSet"),
+        (["StatefulSet", "StatefulSet"], "StatefulSet is there already"),
+        ([{"apiVersion": "x.io/v1", "kind": "Pod", "plural": "pods"}], "Pod is there already"),
+        (
+            [{"apiVersion": "x.io/v1", "kind": "NIMService", "plural": "nims"}],
+            "NIMService is known; give its name alone",
+        ),
+    ],
+)
+def test_a_kind_that_cannot_be_scaled_is_refused(kinds: list[object], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(complaint)):
+        load(None, {"scaleKinds": kinds})
 
 
 def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:

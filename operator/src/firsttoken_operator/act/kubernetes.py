@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +23,8 @@ from firsttoken_operator.act.errors import (
     Unavailable,
 )
 from firsttoken_operator.act.objects import Json, list_each
+from firsttoken_operator.domain import DEPLOYMENT, TargetKind
+from firsttoken_operator.domain.target_kinds import SPEC_REPLICAS, at
 
 FIELD_MANAGER = "firsttoken"
 """Owns the rendered objects and the status."""
@@ -36,12 +38,16 @@ _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """One object of the API. `namespace` is empty for a cluster-scoped one."""
+    """One object of the API. `namespace` is empty for a cluster-scoped one.
+
+    `plural`: the name of its collection; empty: the kind in small letters with an s, as nearly every kind has it.
+    """
 
     api_version: str
     kind: str
     namespace: str
     name: str
+    plural: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> ObjectRef:
@@ -57,12 +63,12 @@ class ObjectRef:
         """URL path of all objects of this kind in the namespace."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
-        return f"{root}{scope}/{self.kind.lower()}s"  # true of every kind that is written here
+        return f"{root}{scope}/{self.plural or f'{self.kind.lower()}s'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The scale subresource of a target, as just read. `uid` and `resource_version` are the target's own."""
+    """Replicas of a target, as just read. `uid` and `resource_version` are the target's own."""
 
     uid: str
     resource_version: str
@@ -76,14 +82,25 @@ class KubernetesCluster(Connection):
         """The object as it is now (a consistent read, not from a cache)."""
         return await self._request("GET", ref.path())
 
-    async def read_scale(self, ref: ObjectRef) -> Scale:
-        """The scale subresource as it is now."""
-        return _scale(await self._request("GET", ref.path("scale")))
+    async def read_scale(self, ref: ObjectRef, kind: TargetKind = DEPLOYMENT) -> Scale:
+        """Replicas of the target as they are now, of its scale subresource where its kind has one."""
+        return _scale(await self._request("GET", ref.path("" if kind.patched else "scale")), kind)
 
-    async def patch_scale(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str) -> Scale:
-        """Set the replicas if the target still has this uid and resourceVersion, else raise `Conflict`."""
-        body = {"metadata": {"uid": uid, "resourceVersion": resource_version}, "spec": {"replicas": replicas}}
-        return _scale(await self._patch(ref.path("scale"), body, "merge-patch+json", SCALE_FIELD_MANAGER))
+    async def patch_scale(
+        self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str, kind: TargetKind = DEPLOYMENT
+    ) -> Scale:
+        """Set the replicas if the target still has this uid and resourceVersion, else raise `Conflict`.
+
+        The scale subresource is written, or the fields that hold the replicas where the kind has none.
+        """
+        body: Json = {"metadata": {"uid": uid, "resourceVersion": resource_version}}
+        for path in kind.patched or (SPEC_REPLICAS,):
+            place = body
+            for name in path[:-1]:
+                place = place.setdefault(name, {})
+            place[path[-1]] = replicas
+        path_of = ref.path("" if kind.patched else "scale")
+        return _scale(await self._patch(path_of, body, "merge-patch+json", SCALE_FIELD_MANAGER), kind)
 
     async def replace_status(self, ref: ObjectRef, status: Json, *, uid: str) -> Json:
         """Make `status` the whole status of the object with this uid; another uid is `Rejected`.
@@ -227,8 +244,9 @@ async def load_configuration(kubeconfig: str | None) -> client.Configuration:
     return configuration
 
 
-def _scale(document: Json) -> Scale:
-    metadata = document["metadata"]
-    # NB: the server leaves `spec.replicas` out of the JSON when it is 0.
-    replicas = int(document.get("spec", {}).get("replicas", 0))
-    return Scale(uid=metadata["uid"], resource_version=metadata["resourceVersion"], replicas=replicas)
+def _scale(document: Json, kind: TargetKind) -> Scale:
+    metadata, replicas = document["metadata"], at(document, kind.replicas if kind.patched else SPEC_REPLICAS)
+    if replicas is None:
+        # NB: the server leaves `spec.replicas` of a Scale out of the JSON when it is 0.
+        replicas = kind.unset_replicas if kind.patched else 0
+    return Scale(metadata["uid"], metadata["resourceVersion"], int(replicas or 0))

@@ -26,8 +26,6 @@ REQUESTS = 2
 """Requests of one write: the resource is read, then the target is written."""
 KIND = "scale"
 """Kind of these writes in the queue."""
-TARGET_API_VERSION = "apps/v1"
-"""The API that serves the scale subresource of Deployments, the only kind that is scaled."""
 
 
 class Write(StrEnum):
@@ -61,7 +59,7 @@ class ScaleResult:
 
 
 class ScaleWriter:
-    """Writes `/scale` of targets, before anything else that is to be written."""
+    """Writes the replicas of targets, before anything else that is to be written."""
 
     def __init__(self, cluster: KubernetesCluster, writes: WriteQueue, namespaces: Sequence[str] = ("",)) -> None:
         self._cluster = cluster
@@ -113,7 +111,8 @@ class ScaleWriter:
     async def _write(
         self, decision: Decision, resource: ResourceSnapshot, target: Target, before_write: Callable[[Decision], None]
     ) -> ScaleResult:
-        target_ref = ObjectRef(TARGET_API_VERSION, target.kind, decision.namespace, target.name)
+        kind = target.kind
+        target_ref = ObjectRef(kind.api_version, kind.kind, decision.namespace, target.name, kind.plural)
         for attempt in range(MAX_ATTEMPTS):
             if attempt:
                 self._writes.charge(REQUESTS + 1)
@@ -123,7 +122,7 @@ class ScaleWriter:
             # At once: a server that takes 5 s for each answer leaves time for two in a row before the deadline.
             live, scale = await asyncio.gather(
                 self._live.read(decision.namespace, decision.name),
-                self._cluster.read_scale(target_ref) if attempt or not seen.resource_version else _known(seen),
+                self._cluster.read_scale(target_ref, kind) if attempt or not seen.resource_version else _known(seen),
             )
             changed = changed_since(live, resource.uid, resource.generation)
             if changed:
@@ -137,7 +136,7 @@ class ScaleWriter:
             before_write(decision)
             try:
                 written = await self._cluster.patch_scale(
-                    target_ref, decision.to_replicas, uid=scale.uid, resource_version=scale.resource_version
+                    target_ref, decision.to_replicas, uid=scale.uid, resource_version=scale.resource_version, kind=kind
                 )
             except Conflict:
                 # The target's status changes all the time (pods becoming ready), which is a conflict as well. Reading
@@ -146,7 +145,7 @@ class ScaleWriter:
             if written.replicas != decision.to_replicas:
                 raise Unavailable(f"the server took {decision.to_replicas} replicas but shows {written.replicas}")
             return ScaleResult(Write.DONE, decision.reason, decision.message, written.replicas)
-        text = f"{MAX_ATTEMPTS} writes in a row met a newer {target.kind} {target.name}"
+        text = f"{MAX_ATTEMPTS} writes in a row met a newer {kind.kind} {target.name}"
         return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text)
 
 
@@ -157,12 +156,12 @@ async def _known(scale: Scale) -> Scale:
 def _already_settled(scale: Scale, decision: Decision, target: Target) -> ScaleResult | None:
     """Settle from the live scale alone, before any write; None: it is what the decision was made on."""
     if scale.uid != target.uid:
-        text = f"{target.kind} {target.name} was deleted and recreated"
+        text = f"{target.kind.kind} {target.name} was deleted and recreated"
         return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text, scale.replicas)
     if scale.replicas == decision.to_replicas:
         # An earlier write was applied and its answer lost: the decision is already true.
         return ScaleResult(Write.DONE, decision.reason, decision.message, scale.replicas)
     if scale.replicas != decision.from_replicas:
-        text = f"{target.kind} {target.name} has {scale.replicas} replicas, decided on {decision.from_replicas}"
+        text = f"{target.kind.kind} {target.name} has {scale.replicas} replicas, decided on {decision.from_replicas}"
         return ScaleResult(Write.REDECIDE, Reason.WRITE_CONFLICT, text, scale.replicas)
     return None

@@ -195,16 +195,12 @@ class Capacity(ApiModel):
 
 
 class TargetRef(ApiModel):
-    """An existing workload that firsttoken scales and otherwise leaves alone."""
+    """An existing workload that firsttoken scales and otherwise leaves alone.
+
+    Deployments always; of other kinds the cluster's administrator says which (`scale.kinds` of the chart).
+    """
 
     RULES = (
-        Rule(
-            cel="self.apiVersion == 'apps/v1' && self.kind == 'Deployment'",
-            problem="this version scales Deployments of apps/v1 only",
-            fix="point targetRef at a Deployment (apiVersion: apps/v1, kind: Deployment)",
-            holds=lambda t: t.api_version == "apps/v1" and t.kind == "Deployment",
-            field="kind",
-        ),
         Rule(
             cel="self == oldSelf",
             problem="targetRef is immutable",
@@ -242,7 +238,7 @@ class InferenceDeploymentSpec(ApiModel):
         Rule(
             cel="has(self.runtime) != has(self.targetRef)",
             problem="exactly one of runtime and targetRef is needed",
-            fix="set runtime to have firsttoken run the engine, or targetRef to scale a Deployment that exists",
+            fix="set runtime to have firsttoken run the engine, or targetRef to scale a workload that exists",
             holds=lambda spec: (spec.runtime is None) != (spec.target_ref is None),
             field="targetRef",
         ),
@@ -269,7 +265,7 @@ class InferenceDeploymentSpec(ApiModel):
     capacity: Capacity = described("Whose GPUs, and with which claim on them.", default=Capacity())
     runtime: Runtime | None = optional("The engine that firsttoken runs.", absent="targetRef names what is scaled")
     target_ref: TargetRef | None = optional(
-        "A Deployment that exists and is scaled.", absent="runtime says what is rendered"
+        "A workload that exists and is scaled.", absent="runtime says what is rendered"
     )
     metrics: MetricsSpec = described("Where live metrics come from.", default=MetricsSpec())
 

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from firsttoken_operator.domain import FleetSnapshot, ResourceSnapshot, ScalingMode, Target
+from firsttoken_operator.domain import FleetSnapshot, Owner, ResourceSnapshot, ScalingMode, Target
 from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 
 
@@ -198,10 +198,10 @@ def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
     """
     resources = sorted(resources, key=lambda r: (r.created, r.uid))
     present = {(r.namespace, r.name): r.uid for r in resources}
-    oldest: dict[tuple[str, str], str] = {}
+    oldest: dict[tuple[str, str, str], str] = {}
     older: dict[str, str] = {}
     for resource in sorted(resources, key=lambda r: present[r.namespace, r.name] != r.uid):
-        key = (resource.namespace, resource.claims.target_name)
+        key = (resource.namespace, resource.claims.kind.kind, resource.claims.target_name)
         if key in oldest:
             older[resource.uid] = oldest[key]
         elif resource.claims.target_name:
@@ -212,19 +212,30 @@ def _older_claims(resources: Iterable[ResourceSnapshot]) -> dict[str, str]:
 def _rival(resource: ResourceSnapshot, older: str) -> str:
     """Name the first that has a better claim on the replicas; empty: none has. `older`: whose claim is older."""
     claims, is_advice = resource.claims, resource.policy.mode is ScalingMode.ADVISORY
+    kind = claims.kind
     if older:
-        return f"InferenceDeployment {older} scales Deployment {claims.target_name} already; delete one"
+        return f"InferenceDeployment {older} scales {kind.kind} {claims.target_name} already; delete one"
     if is_advice and not claims.is_rendered:
         # Advice writes nothing to a target that it only refers to: its owner or autoscaler is no rival.
         return ""
     owner = claims.owner
-    if owner is not None and not (claims.is_rendered and owner.uid == resource.uid):
+    if owner is not None and not _may_control(resource, owner):
+        if owner.kind in claims.scalable:
+            return f"owned by {owner.kind} {owner.name}; point targetRef at it"
         return (
-            f"owned by {owner.kind} {owner.name}; point targetRef at it; this version scales Deployments only, "
-            f"use scaling.mode: Advisory with the {owner.kind}'s own autoscaler"
+            f"owned by {owner.kind} {owner.name}, which is not scaled here; point targetRef at it where scale.kinds of "
+            f"the chart allows it, or use scaling.mode: Advisory with the {owner.kind}'s own autoscaler"
         )
+    if claims.barred:
+        return claims.barred
     if claims.autoscaler and not is_advice:
         return (
             f"HorizontalPodAutoscaler {claims.autoscaler} scales this target; delete it or set scaling.mode: Advisory"
         )
     return ""
+
+
+def _may_control(resource: ResourceSnapshot, owner: Owner) -> bool:
+    """Tell whether the controller of a target leaves its replicas to us."""
+    claims = resource.claims
+    return (claims.is_rendered and owner.uid == resource.uid) or owner.kind in claims.kind.controllers

@@ -31,10 +31,12 @@ from firsttoken_operator.domain.snapshot import (
     TargetMissing,
     Unsized,
 )
+from firsttoken_operator.domain.target_kinds import DEPLOYMENT, TargetKind
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS, Tick, Timing, lead_seconds, ready_seconds
 from firsttoken_operator.domain.ttft import LateShare, TtftInterval
 
 __all__ = [
+    "DEPLOYMENT",
     "MAXIMUM_ERROR_SHARE",
     "POOL_LIMITS",
     "UNKNOWN_TIME_TO_READY_SECONDS",
@@ -66,6 +68,7 @@ __all__ = [
     "Shortcoming",
     "Sized",
     "Target",
+    "TargetKind",
     "TargetMissing",
     "Tick",
     "Timing",

@@ -99,6 +99,8 @@ class Reason(StrEnum):
     CONFLICT = "Conflict"
     FOREIGN_WRITE = "ForeignWrite"
     TARGET_NOT_FOUND = "TargetNotFound"
+    TARGET_KIND_NOT_ALLOWED = "TargetKindNotAllowed"
+    TARGET_UNREADABLE = "TargetUnreadable"
     TARGET_AT_ZERO = "TargetAtZero"
     SCALED_TO_ZERO = "ScaledToZero"
     WITHIN_LIMITS = "WithinLimits"

@@ -12,6 +12,7 @@ from enum import StrEnum
 from firsttoken_operator.domain.measurement import Measurement, Missing, Shortcoming, health_of
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.rollout import RolloutTerms
+from firsttoken_operator.domain.target_kinds import DEPLOYMENT, TargetKind
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_operator.domain.ttft import TtftInterval
 from firsttoken_sizing.performance.table import CapacityTable
@@ -90,7 +91,7 @@ class Target:
     """
 
     uid: str
-    kind: str
+    kind: TargetKind
     name: str
     replicas: int
     ready: int
@@ -171,7 +172,7 @@ class Owner:
 class Claims:
     """Claims on the replicas of a target: facts, of which `decide` judges whose they are.
 
-    `target_name`: the Deployment that the resource names, whether or not it is there; empty: its spec is not readable.
+    `target_name`: what the resource names, whether or not it is there; empty: its spec is not readable.
     `is_rendered`: it is to be made from `spec.runtime`. `owner`: its controller. `autoscaler`: the
     HorizontalPodAutoscaler on it; empty: there is none.
     """
@@ -182,6 +183,12 @@ class Claims:
     autoscaler: str = ""
     writer: str = ""
     """Field manager that wrote the replicas last, beside us; empty: there is none, or it is not known."""
+    kind: TargetKind = DEPLOYMENT
+    """Kind of the target."""
+    barred: str = ""
+    """Reason that its replicas are not ours to write, as the target says itself; empty: there is none."""
+    scalable: frozenset[str] = frozenset({DEPLOYMENT.kind})
+    """Kinds that are scaled in this cluster."""
 
 
 @dataclass(frozen=True, slots=True)

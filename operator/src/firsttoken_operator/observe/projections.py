@@ -7,7 +7,7 @@ since the epoch, on the clocks of the cluster.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,8 +16,6 @@ from firsttoken_operator.domain import Owner
 
 Body = Mapping[str, Any]
 
-OWN_MANAGERS = "firsttoken"
-"""Prefix of the names of our own field managers."""
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
@@ -33,11 +31,7 @@ FAILING_REASONS = frozenset(
 )  # fmt: skip
 """Reasons of a container that waits and will not start by waiting."""
 
-
-DEFAULT_GRACE_SECONDS = 30.0
-"""Kubernetes' own `terminationGracePeriodSeconds`."""
-MOST_REFUSED_CHARACTERS = 400
-"""Characters that are kept of the reason why pods are refused."""
+REPLICA_SET = "ReplicaSet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +64,13 @@ class PodView:
     deletion_cost: int | None = None
     """See `domain.ReplicaPod`, as the next one."""
     has_own_cost: bool = False
+    owner_kind: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
         """True where it takes traffic."""
         return self.ready_seconds is not None and not self.terminating
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentView:
-    """One Deployment: what it wants, what it has, and who owns it."""
-
-    uid: str
-    namespace: str
-    name: str
-    replicas: int
-    is_updating: bool
-    """True where not all of its pods are of the newest template, or its controller has not seen its newest spec."""
-    gpus_per_replica: int
-    owner: Owner | None
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    created_seconds: float | None = None
-    replicas_writer: str = ""
-    """Field manager that wrote `replicas` last, beside us; empty: there is none."""
-    refused: str = ""
-    """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
-    grace_seconds: float = DEFAULT_GRACE_SECONDS
-    """Time from the request that a pod ends to its being killed."""
-    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +100,19 @@ class AutoscalerView:
     target_name: str
 
 
-def project_pod(body: Body) -> PodView:
-    """A pod; one that is not owned by a controller has an empty `owner_uid`."""
+def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
+    """A pod; one that is not owned by a controller has an empty `owner_uid`. `with_labels`: its labels are kept."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    conditions, annotations = _conditions(status), metadata.get("annotations") or {}
+    conditions, annotations = conditions_of(status), metadata.get("annotations") or {}
     scheduled = conditions.get("PodScheduled") or {}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     waiting = [((entry.get("state") or {}).get("waiting") or {}).get("reason", "") for entry in containers]
+    owner = controller_of(body)
     return PodView(
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
-        owner_uid=owner_uid(body),
+        owner_uid=owner.uid if owner else "",
         node=spec.get("nodeName") or "",
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")) or 0.0,
         scheduled_seconds=_true_since(scheduled),
@@ -154,6 +128,8 @@ def project_pod(body: Body) -> PodView:
         ends_seconds=epoch_seconds(metadata.get("deletionTimestamp")),
         deletion_cost=_deletion_cost(annotations),
         has_own_cost=annotations.get(OWN_DELETION_COST, "") == annotations.get(DELETION_COST),
+        owner_kind=owner.kind if owner else "",
+        labels=dict(metadata.get("labels") or {}) if with_labels else {},
     )
 
 
@@ -162,39 +138,20 @@ def is_finished(body: Body) -> bool:
     return (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def may_matter(body: Body) -> bool:
-    """Tell whether a pod is a replica of a Deployment, or takes GPUs from those that are; most of a cluster are not."""
+def may_matter(body: Body, owner_kinds: Container[str] = (REPLICA_SET,)) -> bool:
+    """Tell whether a pod may be a replica, or takes GPUs from those that are; most of a cluster are not.
+
+    `owner_kinds`: the kinds of objects that make the pods of a target.
+    """
     owner = controller_of(body)
-    return (owner is not None and owner.kind == "ReplicaSet") or gpus_of(body.get("spec") or {}) > 0
-
-
-def project_deployment(body: Body) -> DeploymentView:
-    """A Deployment; `spec.replicas` that is absent is 1, as the API server says."""
-    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    template = spec.get("template") or {}
-    return DeploymentView(
-        uid=metadata["uid"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata.get("name", ""),
-        replicas=count(spec.get("replicas", 1)),
-        is_updating=count(status.get("updatedReplicas")) < count(status.get("replicas"))
-        or count(status.get("observedGeneration")) < count(metadata.get("generation")),
-        gpus_per_replica=gpus_of(template.get("spec") or {}),
-        owner=controller_of(body),
-        node_selector=(template.get("spec") or {}).get("nodeSelector") or {},
-        created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
-        replicas_writer=_replicas_writer(metadata),
-        refused=_refused(status),
-        grace_seconds=_grace_seconds(template.get("spec") or {}),
-        resource_version=str(metadata.get("resourceVersion", "")),
-    )
+    return (owner is not None and owner.kind in owner_kinds) or gpus_of(body.get("spec") or {}) > 0
 
 
 def project_node(body: Body) -> NodeView:
     """A node."""
     metadata, status = body["metadata"], body.get("status") or {}
     reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
-    conditions = _conditions(status)
+    conditions = conditions_of(status)
     ready, created = conditions.get("Ready") or {}, epoch_seconds(metadata.get("creationTimestamp"))
     return NodeView(
         name=metadata.get("name", ""),
@@ -219,19 +176,6 @@ def project_autoscaler(body: Body) -> AutoscalerView:
     )
 
 
-def _grace_seconds(pod_spec: Body) -> float:
-    declared = pod_spec.get("terminationGracePeriodSeconds")
-    return DEFAULT_GRACE_SECONDS if declared is None else float(count(declared))
-
-
-def _refused(status: Body) -> str:
-    """Read what the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
-    failure = _conditions(status).get("ReplicaFailure") or {}
-    if failure.get("status") != "True":
-        return ""
-    return str(failure.get("message") or failure.get("reason"))[:MOST_REFUSED_CHARACTERS]
-
-
 def _deletion_cost(annotations: Mapping[str, Any]) -> int | None:
     """The cost as the ReplicaSet controller reads it: what is no int32 counts as none."""
     text = str(annotations.get(DELETION_COST, ""))
@@ -239,18 +183,9 @@ def _deletion_cost(annotations: Mapping[str, Any]) -> int | None:
     return cost if cost is not None and -(2**31) <= cost < 2**31 else None
 
 
-def _conditions(status: Body) -> dict[Any, Body]:
+def conditions_of(status: Body) -> dict[Any, Body]:
     """Conditions by their type."""
     return {condition.get("type"): condition for condition in status.get("conditions") or ()}
-
-
-def _replicas_writer(metadata: Body) -> str:
-    entries = [
-        (str(entry.get("time", "")), str(entry.get("manager", "")))
-        for entry in metadata.get("managedFields") or ()
-        if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
-    ]
-    return max(((at, manager) for at, manager in entries if not manager.startswith(OWN_MANAGERS)), default=("", ""))[1]
 
 
 def controller_of(body: Body) -> Owner | None:

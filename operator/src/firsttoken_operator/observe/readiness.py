@@ -84,14 +84,15 @@ class ReadinessHistory:
         self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=config.kept))
         self._unjudged: dict[str, list[PodView]] = defaultdict(list)
         self._known: dict[str, Starts] = {}
-        self._learned: set[str] = set()
+        self._learned: dict[str, set[str]] = defaultdict(set)
+        """Uids of the targets that have taken a pod into account, by that of the pod."""
 
     def learn(self, deployment_uid: str, pod: PodView) -> None:
         """Take a pod into account once, when it is first seen Ready."""
         # NB: after a restart of a container, or once a probe failed, the transition time is that of the last recovery.
-        if pod.ready_seconds is None or pod.uid in self._learned or pod.restarts:
+        if pod.ready_seconds is None or pod.restarts or deployment_uid in self._learned.get(pod.uid, ()):
             return
-        self._learned.add(pod.uid)
+        self._learned[pod.uid].add(deployment_uid)
         if _took_seconds(pod) <= self._config.longest_seconds:
             # NB: its node may not have been told yet. It is looked up when it is asked for, once the caches are filled.
             waiting = self._unjudged[deployment_uid]
@@ -100,7 +101,7 @@ class ReadinessHistory:
 
     def forget_pod(self, pod_uid: str) -> None:
         """A pod is gone; its start stays."""
-        self._learned.discard(pod_uid)
+        self._learned.pop(pod_uid, None)
 
     def forget_deployment(self, deployment_uid: str) -> None:
         """A Deployment is gone."""

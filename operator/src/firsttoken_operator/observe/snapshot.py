@@ -115,7 +115,9 @@ class _Builder:
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
         resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
-        target = target_of(self.store, resource, wall_seconds=self.wall_seconds)
+        sized = self.sized.get(stored.uid, NOT_SIZED)
+        sized_gpus = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else None
+        target = target_of(self.store, resource, wall_seconds=self.wall_seconds, sized_gpus=sized_gpus)
         starts = self.store.starts(target.uid) if isinstance(target, Target) else None
         ready = ready_seconds(starts.next_p90_seconds if starts else None, scale)
         lead = lead_seconds(ready, self.timing.tick_seconds)
@@ -125,7 +127,7 @@ class _Builder:
             name=stored.name,
             generation=stored.generation,
             policy=scaling_policy(resource, self.pools.get(pool_name or ""), time_scale=scale),
-            sized=self.sized.get(stored.uid, NOT_SIZED),
+            sized=sized,
             target=target,
             metrics=metrics,
             pool=pool_name,
@@ -151,10 +153,10 @@ class _Builder:
         if not self.pools or resource.spec.capacity.pool is not None:
             return frozenset()
         if isinstance(target, Target):
-            places = {pod.node for pod in self.store.pods_of(target.uid) if pod.node}
+            places = {pod.node for pod in self.store.members_of(target.uid) if pod.node}
             if places:
                 return frozenset(self.pool_of_node[node] for node in places if node in self.pool_of_node)
-            view = self.store.deployment(stored.namespace, target.name)
+            view = self.store.workload(stored.namespace, target.name, target.kind.kind)
         if not isinstance(sized, Sized):
             return frozenset()  # It grows by nothing.
         runtime = resource.spec.runtime
@@ -167,5 +169,5 @@ class _Builder:
         owned: dict[str, set[str]] = defaultdict(set)
         for resource in resources:
             if resource.pool is not None and isinstance(resource.target, Target):
-                owned[resource.pool].update(pod.uid for pod in self.store.pods_of(resource.target.uid))
+                owned[resource.pool].update(pod.uid for pod in self.store.members_of(resource.target.uid))
         return owned

@@ -8,43 +8,52 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.domain import ReplicaPod
+from firsttoken_operator.domain import DEPLOYMENT, ReplicaPod, TargetKind
+from firsttoken_operator.domain.target_kinds import PODS_BY_OWNER, STATEFUL_SET
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.projections import (
+    REPLICA_SET,
     AutoscalerView,
     Body,
-    DeploymentView,
     NodeView,
     PodView,
     is_finished,
     may_matter,
     owner_uid,
     project_autoscaler,
-    project_deployment,
     project_node,
     project_pod,
 )
 from firsttoken_operator.observe.readiness import ReadinessHistory, Starts, TimeToReady
 from firsttoken_operator.observe.resources import Stored, read_resource
+from firsttoken_operator.observe.selected import SelectedPods
+from firsttoken_operator.observe.selectors import selects
+from firsttoken_operator.observe.workloads import WorkloadView, project_workload
 
 DELETED = "DELETED"
-DEPLOYMENT = "Deployment"
 View = TypeVar("View")
 Handlers = tuple[Callable[[Body], None], Callable[[str], object]]
 """Pair of a function that takes an object, and one that drops that of a uid."""
 
 
 class Store:
-    """The cluster as the watches told it. Not thread-safe: fed and read on one event loop."""
+    """The cluster as the watches told it. Not thread-safe: fed and read on one event loop.
 
-    def __init__(self) -> None:
+    `kinds`: what is scaled beside Deployments; without any, no label of a pod is kept.
+    """
+
+    def __init__(self, kinds: Sequence[TargetKind] = ()) -> None:
+        self.kinds = {kind.kind: kind for kind in (DEPLOYMENT, *kinds)}
+        """Kinds that are scaled, by name."""
+        self._keeps_labels = bool(kinds)
+        self._pod_owners = {REPLICA_SET} | ({STATEFUL_SET.kind, *self.kinds} if kinds else set())
         self.resources: dict[str, Stored[InferenceDeployment]] = {}
         """Resources by uid, as are the next two."""
         self.pools: dict[str, Stored[GPUPool]] = {}
@@ -53,9 +62,13 @@ class Store:
         """Nodes by uid."""
         self._autoscalers: dict[str, AutoscalerView] = {}
         self._autoscaler_uids: dict[str, set[str]] = defaultdict(set)
-        """Uids by namespace/name of the Deployment that they scale."""
-        self._deployments: dict[str, DeploymentView] = {}
-        self._deployment_uids: dict[tuple[str, str], str] = {}
+        """Uids by kind/namespace/name of what they scale."""
+        self._workloads: dict[str, WorkloadView] = {}
+        self._workload_uids: dict[tuple[str, str, str], str] = {}
+        """Uids by kind, namespace and name."""
+        self._beneath: dict[str, set[str]] = defaultdict(set)
+        """Uids of Deployments by that of the object that controls them."""
+        self._selected = SelectedPods()
         self._node_uids: dict[str, str] = {}
         self._set_owners: dict[str, str] = {}
         """Uid of the Deployment by that of its ReplicaSet."""
@@ -67,7 +80,7 @@ class Store:
             "InferenceDeployment": _kept(self.resources, partial(read_resource, InferenceDeployment)),
             "GPUPool": _kept(self.pools, partial(read_resource, GPUPool)),
             "BenchmarkProfile": _kept(self.profiles, partial(read_resource, BenchmarkProfile)),
-            "Deployment": (self._put_deployment, self._drop_deployment),
+            **{kind.kind: (partial(self._put_workload, kind), self._drop_workload) for kind in self.kinds.values()},
             "ReplicaSet": (self._put_set, self._drop_set),
             "Pod": (self._put_pod, self._drop_pod),
             "Node": (self._put_node, self._drop_node),
@@ -86,29 +99,47 @@ class Store:
             else:
                 put(body)
 
-    def deployment(self, namespace: str, name: str) -> DeploymentView | None:
-        """A Deployment by its name."""
-        return self._deployments.get(self._deployment_uids.get((namespace, name), ""))
+    def workload(self, namespace: str, name: str, kind: str = DEPLOYMENT.kind) -> WorkloadView | None:
+        """What is scaled, by its kind and name."""
+        return self._workloads.get(self._workload_uids.get((kind, namespace, name), ""))
 
-    def autoscalers_of(self, namespace: str, name: str) -> list[str]:
-        """Names of the HorizontalPodAutoscalers on a Deployment."""
-        uids = self._autoscaler_uids.get(f"{namespace}/{name}", ())
+    def beneath(self, view: WorkloadView) -> list[WorkloadView]:
+        """Deployments that an object controls and whose pods are its replicas."""
+        found = (self._workloads[uid] for uid in sorted(self._beneath.get(view.uid, ())))
+        return [made for made in found if made.kind is DEPLOYMENT and selects(view.selector, made.pod_labels)]
+
+    def autoscalers_of(self, namespace: str, name: str, kind: str = DEPLOYMENT.kind) -> list[str]:
+        """Names of the HorizontalPodAutoscalers on a target."""
+        uids = self._autoscaler_uids.get(f"{kind}/{namespace}/{name}", ())
         return [self._autoscalers[uid].name for uid in uids]
 
-    def pods_of(self, deployment_uid: str) -> tuple[PodView, ...]:
-        """Pods in the live owner chain Pod -> ReplicaSet -> Deployment, terminating ones included."""
-        return tuple(
-            self._pods[pod]
-            for replica_set in sorted(self._set_uids.get(deployment_uid, ()))
-            for pod in sorted(self._pod_uids.get(replica_set, ()))
-        )
+    def pods_of(self, target_uid: str) -> tuple[PodView, ...]:
+        """Pods that are the replicas of a target, terminating ones included.
+
+        Of a Deployment those in the live owner chain Pod -> ReplicaSet -> Deployment, of a StatefulSet those that it
+        controls, of everything else those that its selector selects.
+        """
+        view = self._workloads.get(target_uid)
+        if view is not None and view.kind not in PODS_BY_OWNER:
+            return self._views(self._selected.replicas(target_uid))
+        if view is not None and view.kind is STATEFUL_SET:
+            return self._views(sorted(self._pod_uids.get(target_uid, ())))
+        sets = sorted(self._set_uids.get(target_uid, ()))
+        return self._views([pod for replica_set in sets for pod in sorted(self._pod_uids.get(replica_set, ()))])
+
+    def members_of(self, target_uid: str) -> tuple[PodView, ...]:
+        """All pods that the replicas of a target are made of: more than those where a replica is a group of pods."""
+        view = self._workloads.get(target_uid)
+        if view is not None and view.kind not in PODS_BY_OWNER:
+            return self._views(self._selected.members(target_uid))
+        return self.pods_of(target_uid)
 
     def gpu_pods(self) -> list[PodView]:
         """Every pod with GPUs that has not finished."""
         return [pod for pod in self._pods.values() if pod.gpus]
 
-    def live_pods(self, deployment_uid: str, wall_seconds: float) -> tuple[LivePod, ...]:
-        """List what `measure` needs of a Deployment's pods; `wall_seconds`: now, seconds since the epoch."""
+    def live_pods(self, target_uid: str, wall_seconds: float) -> tuple[LivePod, ...]:
+        """List what `measure` needs of a target's pods; `wall_seconds`: now, seconds since the epoch."""
         return tuple(
             LivePod(
                 pod.namespace,
@@ -116,25 +147,25 @@ class Store:
                 None if pod.ready_seconds is None else max(0.0, wall_seconds - pod.ready_seconds),
                 pod.terminating,
             )
-            for pod in self.pods_of(deployment_uid)
+            for pod in self.pods_of(target_uid)
         )
 
-    def replica_pods(self, deployment_uid: str) -> tuple[ReplicaPod, ...]:
-        """List the pods of a Deployment that are not ending."""
+    def replica_pods(self, target_uid: str) -> tuple[ReplicaPod, ...]:
+        """List the pods of a target that are not ending and that a ReplicaSet chooses among when some are to end."""
         return tuple(
             ReplicaPod(pod.uid, pod.name, pod.ready, pod.created_seconds, pod.deletion_cost, pod.has_own_cost)
-            for pod in self.pods_of(deployment_uid)
-            if not pod.terminating
+            for pod in self.pods_of(target_uid)
+            if not pod.terminating and pod.owner_kind == REPLICA_SET
         )
 
-    def time_to_ready(self, deployment_uid: str) -> TimeToReady | None:
-        """Sum up how long this Deployment's pods took to become Ready, all kinds of starts together."""
-        starts = self.starts(deployment_uid)
+    def time_to_ready(self, target_uid: str) -> TimeToReady | None:
+        """Sum up how long this target's pods took to become Ready, all kinds of starts together."""
+        starts = self.starts(target_uid)
         return None if starts is None else starts.overall
 
-    def starts(self, deployment_uid: str) -> Starts | None:
-        """The starts of this Deployment's pods, by kind."""
-        return self._readiness.of(deployment_uid, self._node_named)
+    def starts(self, target_uid: str) -> Starts | None:
+        """The starts of this target's pods, by kind."""
+        return self._readiness.of(target_uid, self._node_named)
 
     def _put_node(self, body: Body) -> None:
         uid, view = body["metadata"]["uid"], project_node(body)
@@ -150,21 +181,32 @@ class Store:
     def _node_named(self, name: str) -> NodeView | None:
         return self.nodes.get(self._node_uids.get(name, ""))
 
-    def _put_deployment(self, body: Body) -> None:
-        view = project_deployment(body)
-        is_new = view.uid not in self._deployments
-        self._deployments[view.uid] = view
-        self._deployment_uids[view.namespace, view.name] = view.uid
-        if is_new:
+    def _put_workload(self, kind: TargetKind, body: Body) -> None:
+        view = project_workload(kind, body)
+        before = self._workloads.get(view.uid)
+        if before is not None and before.owner is not None:
+            _unlink(self._beneath, before.owner.uid, view.uid)
+        self._workloads[view.uid] = view
+        self._workload_uids[kind.kind, view.namespace, view.name] = view.uid
+        if view.owner is not None:
+            self._beneath[view.owner.uid].add(view.uid)
+        if kind not in PODS_BY_OWNER:
+            self._selected.put_target(view)
+        if before is None:
             # Its pods may have been told before it.
             for pod in self.pods_of(view.uid):
-                self._learn(pod)
+                self._readiness.learn(view.uid, pod)
 
-    def _drop_deployment(self, uid: str) -> None:
-        view = self._deployments.pop(uid, None)
-        # NB: one that was created anew under the same name may have been told before this deletion.
-        if view is not None and self._deployment_uids.get((view.namespace, view.name)) == uid:
-            del self._deployment_uids[view.namespace, view.name]
+    def _drop_workload(self, uid: str) -> None:
+        view = self._workloads.pop(uid, None)
+        if view is not None:
+            # NB: one that was created anew under the same name may have been told before this deletion.
+            key = (view.kind.kind, view.namespace, view.name)
+            if self._workload_uids.get(key) == uid:
+                del self._workload_uids[key]
+            self._selected.drop_target(view)
+            if view.owner is not None:
+                _unlink(self._beneath, view.owner.uid, uid)
         self._readiness.forget_deployment(uid)
 
     def _put_set(self, body: Body) -> None:
@@ -182,40 +224,46 @@ class Store:
             _unlink(self._set_uids, owner, uid)
 
     def _put_pod(self, body: Body) -> None:
-        if is_finished(body) or not may_matter(body):
+        if is_finished(body) or not may_matter(body, self._pod_owners):
             self._drop_pod(body["metadata"]["uid"])
             return
-        view = project_pod(body)
+        view = project_pod(body, with_labels=self._keeps_labels)
         before = self._pods.get(view.uid)
         if before is not None:
             _unlink(self._pod_uids, before.owner_uid, view.uid)
         self._pods[view.uid] = view
         self._pod_uids[view.owner_uid].add(view.uid)
+        if self._keeps_labels:
+            self._selected.put_pod(view)
         self._learn(view)
 
     def _drop_pod(self, uid: str) -> None:
         view = self._pods.pop(uid, None)
         if view is not None:
             _unlink(self._pod_uids, view.owner_uid, uid)
+            self._selected.drop_pod(view)
         self._readiness.forget_pod(uid)
 
     def _learn(self, pod: PodView) -> None:
-        deployment = self._set_owners.get(pod.owner_uid)
         # NB: of one that is gone nothing is learned: its last pods go after it, and would be kept for good.
-        if deployment in self._deployments:
-            self._readiness.learn(deployment, pod)
+        for target in (self._set_owners.get(pod.owner_uid), pod.owner_uid, *self._selected.targets_of(pod)):
+            if target in self._workloads:
+                self._readiness.learn(target, pod)
 
     def _put_autoscaler(self, body: Body) -> None:
         view = project_autoscaler(body)
         self._drop_autoscaler(view.uid)
-        if view.target_kind == DEPLOYMENT:
+        if view.target_kind in self.kinds:
             self._autoscalers[view.uid] = view
-            self._autoscaler_uids[f"{view.namespace}/{view.target_name}"].add(view.uid)
+            self._autoscaler_uids[_scaled(view)].add(view.uid)
 
     def _drop_autoscaler(self, uid: str) -> None:
         view = self._autoscalers.pop(uid, None)
         if view is not None:
-            _unlink(self._autoscaler_uids, f"{view.namespace}/{view.target_name}", uid)
+            _unlink(self._autoscaler_uids, _scaled(view), uid)
+
+    def _views(self, uids: Sequence[str]) -> tuple[PodView, ...]:
+        return tuple(self._pods[uid] for uid in uids)
 
 
 def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:
@@ -226,6 +274,10 @@ def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:
         views[body["metadata"]["uid"]] = view
 
     return put, lambda uid: views.pop(uid, None)
+
+
+def _scaled(view: AutoscalerView) -> str:
+    return f"{view.target_kind}/{view.namespace}/{view.target_name}"
 
 
 def _unlink(index: dict[str, set[str]], owner: str, member: str) -> None:

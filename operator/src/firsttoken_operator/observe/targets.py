@@ -1,32 +1,47 @@
-"""Target of a resource: the Deployment, the state of its pods, and who else has a claim on its replicas."""
+"""Target of a resource: what is scaled, the state of its pods, and who else has a claim on its replicas."""
 
 from __future__ import annotations
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.domain import Claims, Reason, Target, TargetMissing
-from firsttoken_operator.observe.projections import PodView
+from firsttoken_operator.domain import DEPLOYMENT, Claims, Reason, Target, TargetKind, TargetMissing
+from firsttoken_operator.observe.projections import REPLICA_SET, PodView
 from firsttoken_operator.observe.store import Store
-
-KIND = "Deployment"
+from firsttoken_operator.observe.workloads import WorkloadView
 
 
 def target_name(resource: InferenceDeployment) -> str:
-    """Name of the Deployment that is scaled: the one referred to, else the rendered one, named as the resource."""
+    """Name of what is scaled: the object referred to, else the rendered Deployment, named as the resource."""
     reference = resource.spec.target_ref
     return resource.metadata.name if reference is None else reference.name
 
 
-def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: float) -> Target | TargetMissing:
-    """The scaled object with its pods counted. `wall_seconds`: now, seconds since the epoch."""
-    name = target_name(resource)
-    view = store.deployment(resource.metadata.namespace, name)
+def workload_of(store: Store, resource: InferenceDeployment) -> WorkloadView | None:
+    """The object that the resource names; None: it is not there, or its kind is not allowed."""
+    kind = _kind(store, resource)
+    return None if kind is None else store.workload(resource.metadata.namespace, target_name(resource), kind.kind)
+
+
+def target_of(
+    store: Store, resource: InferenceDeployment, *, wall_seconds: float, sized_gpus: int | None = None
+) -> Target | TargetMissing:
+    """The scaled object with its pods counted. `wall_seconds`: now, seconds since the epoch.
+
+    `sized_gpus`: GPUs of a replica as it was sized, which stand for those of a target without a template and pods.
+    """
+    name, kind, namespace = target_name(resource), _kind(store, resource), resource.metadata.namespace
+    if kind is None:
+        return TargetMissing(Reason.TARGET_KIND_NOT_ALLOWED, _refusal(store, resource))
+    view = store.workload(namespace, name, kind.kind)
     if view is None:
-        return TargetMissing(Reason.TARGET_NOT_FOUND, f"Deployment {name} not found in {resource.metadata.namespace}")
+        return TargetMissing(Reason.TARGET_NOT_FOUND, f"{kind.kind} {name} not found in {namespace}")
+    if view.replicas is None or view.unknown:
+        return TargetMissing(Reason.TARGET_UNREADABLE, f"{kind.kind} {name} has {view.unknown}")
     pods, known, runtime = store.pods_of(view.uid), store.time_to_ready(view.uid), resource.spec.runtime
+    made = store.beneath(view)
     waiting = [pod for pod in pods if not pod.ready and not pod.terminating]
     return Target(
         uid=view.uid,
-        kind=KIND,
+        kind=kind,
         name=view.name,
         replicas=view.replicas,
         ready=sum(pod.ready for pod in pods),
@@ -37,29 +52,65 @@ def target_of(store: Store, resource: InferenceDeployment, *, wall_seconds: floa
         failing=sum(bool(pod.failing) for pod in waiting),
         unplaced=sum(not pod.node for pod in waiting),
         # Pods of two templates: what is between them is not one fleet.
-        rollout=view.is_updating or len({pod.owner_uid for pod in pods if not pod.terminating}) > 1,
-        gpus_per_replica=view.gpus_per_replica,
-        refused=view.refused,
+        rollout=any(each.is_updating for each in (view, *made)) or _has_two_templates(pods),
+        gpus_per_replica=_gpus_per_replica(view, made, pods, sized_gpus),
+        refused=next((each.refused for each in (view, *made) if each.refused), ""),
         waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
         p99_start_seconds=known.p99_seconds if known else None,
         startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
-        grace_seconds=view.grace_seconds,
+        grace_seconds=next((each.grace_seconds for each in (view, *made) if each.grace_seconds is not None), None),
         resource_version=view.resource_version,
     )
 
 
 def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
     """Find the claims on the replicas that the resource names."""
-    namespace, name = resource.metadata.namespace, target_name(resource)
-    view = store.deployment(namespace, name)
+    namespace, name, view = resource.metadata.namespace, target_name(resource), workload_of(store, resource)
+    kind = _kind(store, resource) or DEPLOYMENT
     return Claims(
         target_name=name,
         is_rendered=resource.spec.target_ref is None,
         owner=view.owner if view else None,
-        autoscaler=min(store.autoscalers_of(namespace, name), default=""),
+        autoscaler=min(store.autoscalers_of(namespace, name, kind.kind), default=""),
         writer=view.replicas_writer if view else "",
+        kind=kind,
+        barred=view.barred if view else "",
+        scalable=frozenset(store.kinds),
     )
+
+
+def _kind(store: Store, resource: InferenceDeployment) -> TargetKind | None:
+    """Kind of the target; None: it is not one that the administrator allows."""
+    reference = resource.spec.target_ref
+    if reference is None:
+        return DEPLOYMENT
+    kind = store.kinds.get(reference.kind)
+    # NB: of a group every version is the same object.
+    return kind if kind is not None and kind.group == reference.api_version.rpartition("/")[0] else None
+
+
+def _refusal(store: Store, resource: InferenceDeployment) -> str:
+    reference = resource.spec.target_ref
+    assert reference is not None, "a rendered Deployment is always allowed"
+    allowed = ", ".join(kind.named for kind in store.kinds.values())
+    return (
+        f"{reference.kind} ({reference.api_version}) is not among the kinds that are scaled here: {allowed}; the "
+        "administrator allows others by scale.kinds of the chart"
+    )
+
+
+def _has_two_templates(pods: tuple[PodView, ...]) -> bool:
+    return len({pod.owner_uid for pod in pods if not pod.terminating and pod.owner_kind == REPLICA_SET}) > 1
+
+
+def _gpus_per_replica(
+    view: WorkloadView, made: list[WorkloadView], pods: tuple[PodView, ...], sized_gpus: int | None
+) -> int:
+    templates = [each.gpus_per_replica for each in (view, *made) if each.gpus_per_replica is not None]
+    if templates:
+        return templates[0]
+    return max((pod.gpus for pod in pods), default=1 if sized_gpus is None else sized_gpus)
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:

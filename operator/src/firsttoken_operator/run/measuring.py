@@ -18,7 +18,7 @@ from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.measure import measure, nothing
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig, query_deadline_seconds
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.observe.targets import target_name
+from firsttoken_operator.observe.targets import workload_of
 from firsttoken_operator.run.reading import NoReading, SourceReader, read_all
 from firsttoken_operator.run.settings import Settings
 
@@ -101,8 +101,8 @@ class Measuring:
             if stored.parsed is None:
                 continue
             spec = stored.parsed.spec
-            deployment = store.deployment(stored.namespace, target_name(stored.parsed))
-            if deployment is None:
+            scaled = workload_of(store, stored.parsed)
+            if scaled is None:
                 continue
             name = spec.metrics.source
             found = readings.get(name, NoReading.MISSING)
@@ -111,14 +111,12 @@ class Measuring:
                 measured[stored.uid] = replace(
                     measure(
                         pods,
-                        store.live_pods(deployment.uid, wall_seconds),
+                        store.live_pods(scaled.uid, wall_seconds),
                         limit_of(spec.sla.time_to_first_token),
                         self._settings,
                         spec.metrics.model_name or "",
                     ),
-                    gateway_arrivals=gateway.arrivals(
-                        gateway_reading, (stored.namespace, deployment.name), self._settings
-                    ),
+                    gateway_arrivals=gateway.arrivals(gateway_reading, (stored.namespace, scaled.name), self._settings),
                     awaited=found is NoReading.AWAITED,
                 )
             except Exception:

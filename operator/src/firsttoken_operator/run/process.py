@@ -52,7 +52,7 @@ from firsttoken_operator.run.sizing_store import SAVE_TICKS, SizingStore
 from firsttoken_operator.run.switch import WriteSwitch
 from firsttoken_operator.run.sync import CacheSync
 from firsttoken_operator.run.victims import Victims
-from firsttoken_operator.run.watches import WATCHED, Watched, missing_definitions
+from firsttoken_operator.run.watches import Watched, missing_definitions, watched_with
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,8 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
             raise SettingsError(text) from error
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster, parts.heartbeats)
-        kinds = tuple(kind for kind in WATCHED if kind.namespaced or settings.cluster_scoped)
+        everything = watched_with(settings.target_kinds)
+        kinds = tuple(kind for kind in everything if kind.namespaced or settings.cluster_scoped)
         namespaces = await readable(cluster, kinds[0], settings.namespaces) or settings.namespaces
         unreadable = tuple(name for name in settings.namespaces if name not in namespaces)
         settings = settings.model_copy(update={"namespaces": namespaces})
@@ -157,7 +158,7 @@ def _parts(
     )
     measuring = Measuring(settings)
     return Parts(
-        store=Store(),
+        store=Store(settings.target_kinds),
         writes=writes,
         measuring=measuring,
         lookout=Lookout(measuring.names, measuring.arriving, timing.tick_seconds),

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from firsttoken_operator.act.connection import WATCH_SILENCE_SECONDS
-from firsttoken_operator.act.errors import ClusterError, Throttled, Unavailable
+from firsttoken_operator.act.errors import ClusterError, NotFound, Throttled, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.act.objects import Json, list_each
 from firsttoken_operator.run.watches import Watched
@@ -37,6 +37,8 @@ FAILURES_BEFORE_LIST = 3
 LIVED_SECONDS = 5.0
 """A watch that was open for so long was no failure, though nothing was told and it broke in the end."""
 AFTER_A_WATCH_SECONDS = 0.5
+ABSENT_SECONDS = 30.0
+"""Interval between looks for a kind of another project that is not installed."""
 
 
 class Reflector:
@@ -81,7 +83,22 @@ class Reflector:
                 self._failures = 0
                 await asyncio.sleep(AFTER_A_WATCH_SECONDS)
             except ClusterError as error:
-                await asyncio.sleep(self._pause_seconds(error))
+                if isinstance(error, NotFound) and await self._is_absent():
+                    await asyncio.sleep(ABSENT_SECONDS)
+                else:
+                    await asyncio.sleep(self._pause_seconds(error))
+
+    async def _is_absent(self) -> bool:
+        """Tell whether the kind is one that need not be installed and is not; then there is nothing of it."""
+        try:
+            if not self.kind.may_be_absent or await self._cluster.serves(self.kind.api_version, self.kind.kind):
+                return False
+        except ClusterError:
+            return False
+        for uid in set(self._uids):
+            self._take("DELETED", {"metadata": {"uid": uid}})
+        self._version, self._failures, self.listed = "", 0, True
+        return True
 
     def _pause_seconds(self, error: ClusterError) -> float:
         """Time to wait after a failure. Raises it where it is one too many."""

@@ -130,7 +130,7 @@ class Restoring:
         if isinstance(resource.sized, Sized):
             self._done.add(resource.uid)
             del self._first[resource.uid]
-        view = store.deployment(resource.namespace, target.name)
+        view = store.workload(resource.namespace, target.name, target.kind.kind)
         found = restored(status, resource, tick, view.created_seconds if view else None, self._config)
         if found is None or known is None or known.target_uid == "":
             return found

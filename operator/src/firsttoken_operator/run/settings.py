@@ -17,8 +17,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from firsttoken_operator.domain import Timing
+from firsttoken_operator.domain import TargetKind, Timing
+from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.gateway import GatewayCounter
+from firsttoken_operator.run.watches import WATCHED
 
 SCRAPES_PER_RATE_WINDOW = 4
 """A rate over fewer scrapes is noise, and empty below two."""
@@ -140,6 +142,30 @@ class ApiServerSettings(_Section):
     """Requests at once after a quiet time; half of them are kept for replicas."""
 
 
+DOTTED_PATH = r"^(\.[A-Za-z][A-Za-z0-9]*){1,6}$"
+
+
+class TargetKindSettings(_Section):
+    """A kind with a scale subresource, as its definition serves it.
+
+    The two paths are `specReplicasPath` and `labelSelectorPath` of the definition's scale subresource.
+    """
+
+    api_version: str = Field(pattern="^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/v[a-z0-9]+$", max_length=317)
+    kind: str = Field(pattern="^[A-Z][A-Za-z0-9]*$", max_length=63)
+    plural: str = Field(pattern=DNS_NAME)
+    replicas_path: str = Field(default=".spec.replicas", pattern=DOTTED_PATH)
+    selector_path: str = Field(default=".status.selector", pattern=DOTTED_PATH)
+
+    @property
+    def target_kind(self) -> TargetKind:
+        """The kind as it is scaled."""
+        group, _, version = self.api_version.partition("/")
+        paths = (tuple(path[1:].split(".")) for path in (self.replicas_path, self.selector_path))
+        replicas, selector = paths
+        return TargetKind(self.kind, group, version, self.plural, replicas=replicas, selector=selector)
+
+
 class Settings(_Section):
     """The configuration file of the operator (the chart renders it into a ConfigMap).
 
@@ -167,6 +193,9 @@ class Settings(_Section):
     """Rendering of `spec.runtime` into Deployments and what belongs to them (needs the rights for it)."""
     render_namespaces: tuple[str, ...] = ()
     """Namespaces with rights to render; empty: all that are watched."""
+    scale_kinds: tuple[str | TargetKindSettings, ...] = ()
+    """Kinds that are scaled beside Deployments: by name where they are known, else as they are served (needs the rights
+    for them)."""
     choose_victims: bool = False
     """Deletion costs on the pods that a scale-down is to end (needs the right to patch pods)."""
     writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
@@ -199,6 +228,27 @@ class Settings(_Section):
             if not re.fullmatch(DNS_NAME, name):
                 raise ValueError(f"{name!r} is not a name; use lower-case letters, digits and dashes")
         return sources
+
+    @field_validator("scale_kinds")
+    @classmethod
+    def _check_kinds(cls, kinds: tuple[str | TargetKindSettings, ...]) -> tuple[str | TargetKindSettings, ...]:
+        taken = {each.kind for each in WATCHED}
+        for entry in kinds:
+            name = entry if isinstance(entry, str) else entry.kind
+            if isinstance(entry, str) and name not in NAMED:
+                known = ", ".join(NAMED)
+                raise ValueError(f"{name!r} is not known by name; use {known}, or give apiVersion, kind and plural")
+            if not isinstance(entry, str) and name in NAMED:
+                raise ValueError(f"{name} is known; give its name alone")
+            if name in taken:
+                raise ValueError(f"{name} is there already; name each kind once, and none that is watched anyway")
+            taken.add(name)
+        return kinds
+
+    @property
+    def target_kinds(self) -> tuple[TargetKind, ...]:
+        """The kinds that are scaled beside Deployments."""
+        return tuple(NAMED[kind] if isinstance(kind, str) else kind.target_kind for kind in self.scale_kinds)
 
     @property
     def timing(self) -> Timing:

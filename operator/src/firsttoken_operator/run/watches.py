@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.api.base import GROUP, VERSION
+from firsttoken_operator.domain import DEPLOYMENT, TargetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class Watched:
     namespaced: bool = True
     field_selector: str = ""
     metadata_only: bool = False
+    may_be_absent: bool = False
+    """True of a kind of another project, which may not be installed, or only later."""
 
     @property
     def is_ours(self) -> bool:
@@ -47,9 +51,17 @@ WATCHED = (
     Watched("Node", "", "v1", "nodes", namespaced=False),
     Watched("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
 )
-OURS = tuple(watched for watched in WATCHED if watched.is_ours)
+OURS = tuple(each for each in WATCHED if each.is_ours)
+
+
+def watched_with(kinds: Iterable[TargetKind]) -> tuple[Watched, ...]:
+    """Everything that is watched where these kinds are scaled beside Deployments."""
+    return WATCHED + tuple(
+        Watched(kind.kind, kind.group, kind.version, kind.plural, may_be_absent=kind.group != DEPLOYMENT.group)
+        for kind in kinds
+    )
 
 
 async def missing_definitions(cluster: KubernetesCluster) -> list[Watched]:
     """Ask for the kinds of ours that the server does not know. Raises `ClusterError`."""
-    return [watched for watched in OURS if not await cluster.serves(watched.api_version, watched.kind)]
+    return [each for each in OURS if not await cluster.serves(each.api_version, each.kind)]

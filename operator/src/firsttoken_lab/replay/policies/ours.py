@@ -6,6 +6,7 @@ from firsttoken_lab.replay.calendar import Calendar
 from firsttoken_lab.replay.policies.view import View
 from firsttoken_operator.decide import Memory, decide, initial_replicas, judge_facts
 from firsttoken_operator.domain import (
+    DEPLOYMENT,
     Decision,
     FleetSnapshot,
     ResourceSnapshot,
@@ -66,7 +67,7 @@ class Ours:
         """One tick of the operator, with all that it decides."""
         start_seconds = ready_seconds(view.time_to_ready_seconds)
         target = Target(
-            uid=_UID, kind="Deployment", name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
+            uid=_UID, kind=DEPLOYMENT, name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
             terminating=view.terminating, draining=view.terminating,
             gpus_per_replica=self._sized.configuration.gpus_per_replica, waits_seconds=view.waits_seconds,
             p99_start_seconds=view.p99_start_seconds,

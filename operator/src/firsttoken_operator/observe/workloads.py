@@ -1,0 +1,236 @@
+"""Projections of what is scaled: Deployments, and every other kind that an administrator allows.
+
+A view says where the pods are found, what one replica holds, and why its replicas may not be written, in the words of
+that kind. Sources: Kubernetes 1.36; LeaderWorkerSet 0.8 (`leaderworkerset_types.go`); KServe 0.16 (`constants.go`,
+`hpa_reconciler.go`, `deployment_reconciler.go`); NIM Operator f63f74d7 (`nimservice_types.go`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from firsttoken_operator.domain import DEPLOYMENT, Owner, TargetKind
+from firsttoken_operator.domain.target_kinds import (
+    INFERENCE_SERVICE,
+    LEADER_WORKER_SET,
+    MAXIMUM,
+    MINIMUM,
+    NIM_SERVICE,
+    PODS_BY_OWNER,
+    STATEFUL_SET,
+    Path,
+    at,
+)
+from firsttoken_operator.observe.projections import (
+    Body,
+    conditions_of,
+    controller_of,
+    count,
+    epoch_seconds,
+    gpus_of,
+)
+from firsttoken_operator.observe.selectors import Selector, parse, selector_of
+
+OWN_MANAGERS = "firsttoken"
+"""Prefix of the names of our own field managers."""
+DEFAULT_GRACE_SECONDS = 30.0
+"""Kubernetes' own `terminationGracePeriodSeconds`."""
+MOST_REFUSED_CHARACTERS = 400
+"""Characters that are kept of the reason why pods are refused."""
+STANDARD_MODES = ("Standard", "RawDeployment")
+"""Ways of KServe to run a predictor that make a Deployment; in the others a change of replicas is a new revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadView:
+    """An object that is scaled: what it wants, what it has, and who owns it."""
+
+    uid: str
+    namespace: str
+    name: str
+    replicas: int | None
+    """None: its field is not there, so that they are not known."""
+    is_updating: bool
+    """True where not all of its pods are of the newest template, or its controller has not seen its newest spec."""
+    gpus_per_replica: int | None
+    """GPUs of its pod template; None: it has none, and its pods tell."""
+    owner: Owner | None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    created_seconds: float | None = None
+    replicas_writer: str = ""
+    """Field manager that wrote `replicas` last, beside us; empty: there is none."""
+    refused: str = ""
+    """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
+    grace_seconds: float | None = None
+    """Time from the request that a pod ends to its being killed; None: it has no pod template."""
+    resource_version: str = ""
+    kind: TargetKind = DEPLOYMENT
+    selector: Selector = ()
+    """Labels of the pods that are its replicas; empty: its pods are found by their owners, or not known."""
+    members: Selector = ()
+    """Labels of all the pods that its replicas are made of; empty: each replica is one pod."""
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the pods that it makes, kept of a Deployment that another object controls."""
+    barred: str = ""
+    """Reason that its replicas are not ours to write, as the object says itself; empty: there is none."""
+
+    @property
+    def unknown(self) -> str:
+        """Part of it that cannot be read, in words; empty: all is known."""
+        if self.replicas is None:
+            return f"no {'.'.join(self.kind.replicas)}"
+        is_told = self.kind in PODS_BY_OWNER or self.selector
+        return "" if is_told else f"no selector of its pods in {'.'.join(self.kind.selector)}"
+
+
+def project_workload(kind: TargetKind, body: Body) -> WorkloadView:
+    """The view of an object of a kind that is scaled."""
+    metadata, status = body["metadata"], body.get("status") or {}
+    facts = _FACTS.get(kind.kind, _any_facts)(kind, body)
+    replicas = at(body, kind.replicas)
+    return WorkloadView(
+        uid=metadata["uid"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        replicas=kind.unset_replicas if replicas is None else count(replicas),
+        is_updating=facts.pop("is_updating", None) or _is_updating(kind, metadata, status),
+        gpus_per_replica=facts.pop("gpus_per_replica", None),
+        owner=controller_of(body),
+        created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
+        replicas_writer=_replicas_writer(metadata, kind.replicas),
+        resource_version=str(metadata.get("resourceVersion", "")),
+        kind=kind,
+        **facts,
+    )
+
+
+Facts = dict[str, Any]
+"""Fields of a view that its kind tells in a way of its own."""
+
+
+def _deployment_facts(_: TargetKind, body: Body) -> Facts:
+    """A Deployment; its controller says why it makes no further pod."""
+    status, template = body.get("status") or {}, _template(body)
+    labels = at(template, ("metadata", "labels")) if controller_of(body) else None
+    return _template_facts(template) | {"refused": _refused(status), "pod_labels": dict(labels or {})}
+
+
+def _stateful_set_facts(_: TargetKind, body: Body) -> Facts:
+    """A StatefulSet, which controls its pods itself."""
+    return _template_facts(_template(body))
+
+
+def _leader_worker_set_facts(_: TargetKind, body: Body) -> Facts:
+    """A LeaderWorkerSet: a replica is a group of one leader and `size - 1` workers, and ready when its leader is."""
+    group = at(body, ("spec", "leaderWorkerTemplate")) or {}
+    worker = group.get("workerTemplate") or {}
+    leader = group.get("leaderTemplate") or worker
+    workers = count(group.get("size", 1)) - 1
+    facts, name = _template_facts(leader), body["metadata"].get("name", "")
+    of_set = {"leaderworkerset.sigs.k8s.io/name": name}
+    progress = conditions_of(body.get("status") or {}).get("UpdateInProgress") or {}
+    return facts | {
+        "gpus_per_replica": facts["gpus_per_replica"] + max(0, workers) * gpus_of(worker.get("spec") or {}),
+        "selector": selector_of(of_set | {"leaderworkerset.sigs.k8s.io/worker-index": "0"}),
+        "members": selector_of(of_set),
+        "is_updating": progress.get("status") == "True",
+    }
+
+
+def _nim_service_facts(_: TargetKind, body: Body) -> Facts:
+    """A NIMService, whose Deployment has the label `app` with its name on its pods."""
+    spec, name = body.get("spec") or {}, body["metadata"].get("name", "")
+    barred = ""
+    if at(spec, ("scale", "enabled")):
+        barred = f"NIMService {name} has spec.scale.enabled and scales itself; turn that off"
+    elif spec.get("multiNode"):
+        barred = f"NIMService {name} runs replicas over several nodes (spec.multiNode), which are not scaled"
+    return {"selector": selector_of({"app": name}), "barred": barred}
+
+
+def _inference_service_facts(_: TargetKind, body: Body) -> Facts:
+    """An InferenceService whose predictor is a Deployment: KServe keeps it between minimum and maximum."""
+    name, annotations = body["metadata"].get("name", ""), body["metadata"].get("annotations") or {}
+    mode = at(body, ("status", "deploymentMode")) or annotations.get("serving.kserve.io/deploymentMode") or ""
+    least, most = at(body, MINIMUM), at(body, MAXIMUM)
+    autoscaler = annotations.get("serving.kserve.io/autoscalerClass", "")
+    barred = ""
+    if mode not in STANDARD_MODES:
+        said = f"runs as {mode}" if mode else "does not say how it runs"
+        barred = f"InferenceService {name} {said}; set the annotation serving.kserve.io/deploymentMode: Standard"
+    elif autoscaler == "external":
+        barred = (
+            f"InferenceService {name} leaves its replicas to another autoscaler (serving.kserve.io/autoscalerClass: "
+            "external); set it to none"
+        )
+    elif at(body, ("spec", "predictor", "workerSpec")) is not None:
+        barred = f"InferenceService {name} runs replicas over several nodes (workerSpec), which are not scaled"
+    elif most is not None and count(most) > count(1 if least is None else least):
+        barred = (
+            f"InferenceService {name} scales itself between minReplicas and maxReplicas; set both to the same number"
+        )
+    labels = {"serving.kserve.io/inferenceservice": name, "component": "predictor"}
+    return {"selector": selector_of(labels), "barred": barred}
+
+
+def _any_facts(kind: TargetKind, body: Body) -> Facts:
+    """Any object with a scale subresource, whose status has the selector of its pods."""
+    text = at(body, kind.selector)
+    return {"selector": parse(text) or () if isinstance(text, str) else ()}
+
+
+_FACTS: Mapping[str, Callable[[TargetKind, Body], Facts]] = MappingProxyType(
+    {
+        DEPLOYMENT.kind: _deployment_facts,
+        STATEFUL_SET.kind: _stateful_set_facts,
+        LEADER_WORKER_SET.kind: _leader_worker_set_facts,
+        NIM_SERVICE.kind: _nim_service_facts,
+        INFERENCE_SERVICE.kind: _inference_service_facts,
+    }
+)
+
+
+def _template(body: Body) -> Body:
+    return at(body, ("spec", "template")) or {}
+
+
+def _template_facts(template: Body) -> Facts:
+    pod_spec = template.get("spec") or {}
+    declared = pod_spec.get("terminationGracePeriodSeconds")
+    return {
+        "gpus_per_replica": gpus_of(pod_spec),
+        "node_selector": pod_spec.get("nodeSelector") or {},
+        "grace_seconds": DEFAULT_GRACE_SECONDS if declared is None else float(count(declared)),
+    }
+
+
+def _is_updating(kind: TargetKind, metadata: Body, status: Body) -> bool:
+    """Tell whether a rollout is under way. Not every kind counts updated pods, or says what its controller has seen."""
+    always = kind.group == DEPLOYMENT.group
+    counts = always or "updatedReplicas" in status
+    sees = always or "observedGeneration" in status
+    return (counts and count(status.get("updatedReplicas")) < count(status.get("replicas"))) or (
+        sees and count(status.get("observedGeneration")) < count(metadata.get("generation"))
+    )
+
+
+def _refused(status: Body) -> str:
+    """Read what the Deployment's condition `ReplicaFailure` says, where it holds: `exceeded quota: ...`."""
+    failure = conditions_of(status).get("ReplicaFailure") or {}
+    if failure.get("status") != "True":
+        return ""
+    return str(failure.get("message") or failure.get("reason"))[:MOST_REFUSED_CHARACTERS]
+
+
+def _replicas_writer(metadata: Body, replicas: Path) -> str:
+    owned = tuple(f"f:{name}" for name in replicas)
+    entries = [
+        (str(entry.get("time", "")), str(entry.get("manager", "")))
+        for entry in metadata.get("managedFields") or ()
+        if at(entry.get("fieldsV1"), owned) is not None
+    ]
+    others = ((written, manager) for written, manager in entries if not manager.startswith(OWN_MANAGERS))
+    return max(others, default=("", ""))[1]

@@ -1,0 +1,392 @@
+"""Kinds beside Deployment: replicas, pods and GPUs of each, and what keeps its replicas from being ours."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.decide import judge_owners
+from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode, Target, TargetMissing
+from firsttoken_operator.domain.target_kinds import NAMED, TargetKind
+from firsttoken_operator.observe.readiness import TimeToReady
+from firsttoken_operator.observe.snapshot import build_snapshot
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.settings import Settings
+from tests.operator.decide.builders import SIZED
+from tests.operator.observe.bodies import (
+    EPOCH,
+    NAMESPACE,
+    Body,
+    autoscaler,
+    deployment,
+    inference_deployment,
+    metadata,
+    node,
+    pod,
+    pool,
+    replica_set,
+)
+
+SERVER = TargetKind("Server", "example.com", "v1", "servers", replicas=("spec", "size"), selector=("status", "pods"))
+KINDS = (*NAMED.values(), SERVER)
+API = {kind.kind: kind.api_version for kind in KINDS}
+STANDARD = {"serving.kserve.io/deploymentMode": "Standard"}
+
+
+def template(gpus: int) -> Body:
+    return {"spec": {"containers": [{"name": "nim", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
+
+
+def stateful_set(replicas: int = 3, **options: Any) -> Body:
+    status = {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas} | options.pop("status", {})
+    return {"metadata": metadata("nim", **options), "spec": {"replicas": replicas, "template": template(2)},
+            "status": status}  # fmt: skip
+
+
+def leader_worker_set(replicas: int = 3, *, size: int = 2, **status: Any) -> Body:
+    group = {"size": size, "leaderTemplate": template(8), "workerTemplate": template(4)}
+    return {"metadata": metadata("nim"), "spec": {"replicas": replicas, "leaderWorkerTemplate": group},
+            "status": {"replicas": replicas, "updatedReplicas": replicas} | status}  # fmt: skip
+
+
+def nim_service(replicas: int | None = 3, **spec: Any) -> Body:
+    return {"metadata": metadata("nim"), "spec": ({} if replicas is None else {"replicas": replicas}) | spec}
+
+
+def inference_service(
+    replicas: int = 3,
+    *,
+    most: int | None = None,
+    annotations: Body | None = None,
+    status: Body | None = None,
+    **more: Any,
+) -> Body:
+    predictor = {"minReplicas": replicas, "maxReplicas": replicas if most is None else most} | more
+    made = metadata("nim", annotations=STANDARD if annotations is None else annotations)
+    return {"metadata": made, "spec": {"predictor": predictor}, "status": status or {}}
+
+
+def scaling_adapter(replicas: int = 3, selector: str | None = "graph=chat,component in (decode, worker)") -> Body:
+    made = metadata("nim", owner=("DynamoGraphDeployment", "chat", "uid-chat"))
+    return {
+        "metadata": made,
+        "spec": {"replicas": replicas},
+        "status": {} if selector is None else {"selector": selector},
+    }
+
+
+def server(size: int | None = 3) -> Body:
+    return {"metadata": metadata("nim"), "spec": {} if size is None else {"size": size}, "status": {"pods": "app=nim"}}
+
+
+LEADER = {"leaderworkerset.sigs.k8s.io/name": "nim", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
+WORKER = LEADER | {"leaderworkerset.sigs.k8s.io/worker-index": "1"}
+TARGETS: dict[str, tuple[Body, Body]] = {
+    "StatefulSet": (stateful_set(), {"of": "nim"}),
+    "LeaderWorkerSet": (leader_worker_set(), {"labels": LEADER}),
+    "NIMService": (nim_service(), {"labels": {"app": "nim"}}),
+    "InferenceService": (
+        inference_service(),
+        {"labels": {"serving.kserve.io/inferenceservice": "nim", "component": "predictor"}},
+    ),
+    "DynamoGraphDeploymentScalingAdapter": (scaling_adapter(), {"labels": {"graph": "chat", "component": "decode"}}),
+    "Server": (server(), {"labels": {"app": "nim"}}),
+}
+"""Each kind's object, and what makes a pod one of its own."""
+GPUS = {"StatefulSet": 2, "LeaderWorkerSet": 12}
+
+
+def owned_pod(kind: str, name: str, **options: Any) -> Body:
+    body = pod(name, **TARGETS[kind][1], **options)
+    if kind == "StatefulSet":
+        body["metadata"]["ownerReferences"] = [{"kind": kind, "name": "nim", "uid": "uid-nim", "controller": True}]
+    return body
+
+
+def cluster(kind: str, body: Body | None, *objects: tuple[str, Body]) -> Store:
+    store = Store(KINDS)
+    store.feed("InferenceDeployment", None, inference_deployment(target_ref=reference(kind)))
+    for each, told in (*([] if body is None else [(kind, body)]), *objects):
+        store.feed(each, None, told)
+    return store
+
+
+def reference(kind: str) -> Body:
+    return {"apiVersion": API[kind], "kind": kind, "name": "nim"}
+
+
+def only(store: Store, *, is_sized: bool = False) -> ResourceSnapshot:
+    sized = dict.fromkeys(store.resources, SIZED) if is_sized else {}
+    built = build_snapshot(store, {}, sized, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH + 100)
+    (resource,) = judge_owners(built, {}, 600.0).snapshot.resources
+    return resource
+
+
+def there(store: Store, **options: Any) -> Target:
+    found = only(store, **options).target
+    assert isinstance(found, Target), found
+    return found
+
+
+def missing(store: Store) -> TargetMissing:
+    found = only(store).target
+    assert isinstance(found, TargetMissing), found
+    return found
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_replicas_and_pods_are_found(kind: str) -> None:
+    pods = [
+        ("Pod", owned_pod(kind, "a", ready=30)), ("Pod", owned_pod(kind, "b")),
+        ("Pod", owned_pod(kind, "c", ready=30, deletionTimestamp="2025-06-15T15:07:00Z")),
+        ("Pod", pod("stranger", of="other-1", ready=1)), ("Pod", pod("job", owned=False, ready=1)),
+    ]  # fmt: skip
+    store = cluster(kind, TARGETS[kind][0], *pods)
+    found = there(store)
+
+    assert (found.kind.kind, found.replicas) == (kind, 3)
+    assert (found.ready, found.starting, found.terminating) == (1, 1, 1)
+    assert found.gpus_per_replica == GPUS.get(kind, 1)
+    assert store.time_to_ready("uid-nim") == TimeToReady(30.0, 30.0, 30.0, 2)
+    assert (found.rollout, only(store).conflict) == (False, "")
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_the_order_of_events_makes_no_difference(kind: str) -> None:
+    told = ((kind, TARGETS[kind][0]), ("Pod", owned_pod(kind, "a", ready=30)), ("Pod", owned_pod(kind, "b", ready=40)))
+    for order in itertools.permutations(told):
+        store = cluster(kind, None, *order)
+        assert [each.name for each in store.pods_of("uid-nim")] == ["a", "b"]
+        assert store.time_to_ready("uid-nim") == TimeToReady(30.0, 40.0, 40.0, 2)
+        store.feed("Pod", "DELETED", {"metadata": {"uid": "uid-a"}})
+        assert [each.name for each in store.live_pods("uid-nim", EPOCH)] == ["b"]
+        store.feed(kind, "DELETED", {"metadata": {"uid": "uid-nim"}})
+        assert missing(store) == TargetMissing(Reason.TARGET_NOT_FOUND, f"{kind} nim not found in {NAMESPACE}")
+        assert store.time_to_ready("uid-nim") is None
+
+
+def test_pods_follow_a_selector_that_changes_and_labels_that_do() -> None:
+    kind, here = "DynamoGraphDeploymentScalingAdapter", {"graph": "chat"}
+    store = cluster(kind, scaling_adapter(selector="graph=rag"), ("Pod", pod("a", ready=1, labels=here)))
+    assert there(store).ready == 0
+    store.feed(kind, "MODIFIED", scaling_adapter(selector="graph=chat"))
+    assert there(store).ready == 1
+    store.feed("Pod", "MODIFIED", pod("a", ready=1, labels={"graph": "another"}))
+    assert there(store).ready == 0
+
+
+def test_a_replica_of_several_pods_is_ready_with_its_leader_and_holds_the_gpus_of_all() -> None:
+    workers = [("Pod", pod(name, ready=1, labels=WORKER, node="gpu-0")) for name in ("a-1", "b-1")]
+    leaders = [("Pod", pod(name, labels=LEADER, ready=ready)) for name, ready in (("a", 1), ("b", None))]
+    store = cluster("LeaderWorkerSet", leader_worker_set(2, size=3), *workers, *leaders)
+    found = there(store)
+
+    assert (found.replicas, found.ready, found.starting, found.gpus_per_replica) == (2, 1, 1, 8 + 2 * 4)
+    assert [each.name for each in store.members_of("uid-nim")] == ["a", "a-1", "b", "b-1"]
+
+
+def test_a_pool_is_not_charged_twice_for_the_workers_of_a_group() -> None:
+    store = Store(KINDS)
+    for kind, body in (
+        ("InferenceDeployment", inference_deployment(target_ref=reference("LeaderWorkerSet"), pool="h100")),
+        ("GPUPool", pool()), ("Node", node("gpu-0")), ("LeaderWorkerSet", leader_worker_set(1)),
+        ("Pod", pod("a", labels=LEADER, gpus=8)), ("Pod", pod("a-1", labels=WORKER, gpus=4)),
+        ("Pod", pod("stranger", owned=False, gpus=2)),
+    ):  # fmt: skip
+        store.feed(kind, None, body)
+    built = build_snapshot(store, {}, {}, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH)
+
+    assert built.pools["h100"].charged_elsewhere_gpus == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("StatefulSet", stateful_set(status={"updatedReplicas": 1})),
+        ("StatefulSet", stateful_set(generation=2)),
+        ("LeaderWorkerSet", leader_worker_set(conditions=[{"type": "UpdateInProgress", "status": "True"}])),
+        ("LeaderWorkerSet", leader_worker_set(updatedReplicas=1)),
+    ],
+)
+def test_a_rollout_is_seen(kind: str, body: Body) -> None:
+    assert there(cluster(kind, body)).rollout
+
+
+def test_what_is_known_of_the_deployment_that_a_target_makes_is_known_of_the_target() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}
+    made = deployment(
+        "made", owner=("NIMService", "nim", "uid-nim"), gpus=4, status={"conditions": [failure], "updatedReplicas": 1}
+    )
+    made["spec"]["template"]["metadata"] = {"labels": {"app": "nim"}}
+    beside = deployment("beside", owner=("NIMService", "nim", "uid-nim"), gpus=1)
+    store = cluster("NIMService", nim_service(), ("Deployment", beside), ("Deployment", made))
+    found = there(store)
+
+    assert (found.gpus_per_replica, found.refused, found.rollout) == (4, "exceeded quota: gpus", True)
+    assert found.grace_seconds == 30.0
+
+
+def test_pods_of_its_replica_sets_can_be_chosen_to_end_and_those_of_a_stateful_set_cannot() -> None:
+    labels = {"app": "nim"}
+    service = cluster("NIMService", nim_service(), ("ReplicaSet", replica_set()), ("Pod", pod("a", labels=labels)))
+    ordered = cluster("StatefulSet", stateful_set(), ("Pod", owned_pod("StatefulSet", "a")))
+
+    assert [each.name for each in service.replica_pods("uid-nim")] == ["a"]
+    assert ordered.replica_pods("uid-nim") == ()
+
+
+def test_without_template_and_pods_a_replica_is_as_it_was_sized() -> None:
+    store = cluster("Server", server(0))
+
+    assert there(store).gpus_per_replica == 1
+    assert there(store, is_sized=True).gpus_per_replica == SIZED.configuration.gpus_per_replica
+    store.feed("Pod", None, owned_pod("Server", "a", gpus=8))
+    assert there(store, is_sized=True).gpus_per_replica == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        ("Server", server(None), "Server nim has no spec.size"),
+        (
+            "DynamoGraphDeploymentScalingAdapter",
+            scaling_adapter(selector=None),
+            "DynamoGraphDeploymentScalingAdapter nim has no selector of its pods in status.selector",
+        ),
+        (
+            "DynamoGraphDeploymentScalingAdapter",
+            scaling_adapter(selector="graph in chat"),
+            "DynamoGraphDeploymentScalingAdapter nim has no selector of its pods in status.selector",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_not_taken_for_nothing(kind: str, body: Body, message: str) -> None:
+    assert missing(cluster(kind, body)) == TargetMissing(Reason.TARGET_UNREADABLE, message)
+
+
+@pytest.mark.parametrize("kind", ["NIMService", "InferenceService"])
+def test_replicas_that_are_not_set_are_one(kind: str) -> None:
+    body = nim_service(None) if kind == "NIMService" else inference_service()
+    body["spec"].get("predictor", {}).clear()
+
+    assert there(cluster(kind, body)).replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"apiVersion": "ray.io/v1", "kind": "RayService"}, "RayService (ray.io/v1)"),
+        ({"apiVersion": "apps/v1", "kind": "LeaderWorkerSet"}, "LeaderWorkerSet (apps/v1)"),
+        ({"apiVersion": "apps/v1", "kind": "StatefulSet"}, "StatefulSet (apps/v1)"),
+    ],
+)
+def test_a_kind_that_is_not_allowed_is_refused_with_the_value_that_allows_it(named: Body, said: str) -> None:
+    store = Store([NAMED["LeaderWorkerSet"]])
+    store.feed("InferenceDeployment", None, inference_deployment(target_ref=named | {"name": "nim"}))
+
+    assert missing(store) == TargetMissing(
+        Reason.TARGET_KIND_NOT_ALLOWED,
+        f"{said} is not among the kinds that are scaled here: Deployment (apps/v1), LeaderWorkerSet "
+        "(leaderworkerset.x-k8s.io/v1); the administrator allows others by scale.kinds of the chart",
+    )
+
+
+def test_another_version_of_a_kind_is_the_same_object() -> None:
+    store = Store([NAMED["InferenceService"]])
+    named = {"apiVersion": "serving.kserve.io/v1", "kind": "InferenceService", "name": "nim"}
+    store.feed("InferenceDeployment", None, inference_deployment(target_ref=named))
+    store.feed("InferenceService", None, inference_service())
+
+    assert there(store).kind.api_version == "serving.kserve.io/v1beta1"
+
+
+ITS_OWN_SCALING: dict[str, tuple[str, Body, str]] = {
+    "its own HPA": ("NIMService", nim_service(None, scale={"enabled": True}), "has spec.scale.enabled"),
+    "several nodes": ("NIMService", nim_service(multiNode={"parallelism": {}}), "over several nodes (spec.multiNode)"),
+    "workers": ("InferenceService", inference_service(workerSpec={"pipelineParallelSize": 2}), "(workerSpec)"),
+    "workers of defaults": ("InferenceService", inference_service(workerSpec={}), "(workerSpec)"),
+    "a range": ("InferenceService", inference_service(1, most=4), "set both to the same number"),
+    "Knative": ("InferenceService", inference_service(status={"deploymentMode": "Knative"}), "runs as Knative"),
+    "an older word for it": (
+        "InferenceService",
+        inference_service(annotations={"serving.kserve.io/deploymentMode": "Serverless"}), "runs as Serverless",
+    ),
+    "an unknown mode": ("InferenceService", inference_service(annotations={}), "does not say how it runs"),
+    "another autoscaler": (
+        "InferenceService",
+        inference_service(annotations=STANDARD | {"serving.kserve.io/autoscalerClass": "external"}), "set it to none",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "body", "said"), ITS_OWN_SCALING.values(), ids=ITS_OWN_SCALING)
+def test_what_scales_itself_is_left_to_itself(kind: str, body: Body, said: str) -> None:
+    assert said in only(cluster(kind, body)).conflict
+
+
+@pytest.mark.parametrize("mode", ["RawDeployment", "Standard"])
+def test_a_predictor_that_is_a_deployment_is_scaled(mode: str) -> None:
+    told = inference_service(annotations={"serving.kserve.io/deploymentMode": mode}, status={"deploymentMode": mode})
+
+    assert only(cluster("InferenceService", told)).conflict == ""
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_an_autoscaler_on_it_is_a_rival_and_one_on_another_kind_of_its_name_is_not(kind: str) -> None:
+    ours, other = autoscaler("hpa"), autoscaler("other")
+    ours["spec"]["scaleTargetRef"]["kind"] = kind
+    store = cluster(kind, TARGETS[kind][0], ("HorizontalPodAutoscaler", other))
+    assert only(store).conflict == ""
+    store.feed("HorizontalPodAutoscaler", None, ours)
+
+    assert "HorizontalPodAutoscaler hpa scales this target" in only(store).conflict
+
+
+def test_what_a_target_makes_is_scaled_through_the_target() -> None:
+    store = Store([NAMED["NIMService"]])
+    for kind, body in (
+        ("InferenceDeployment", inference_deployment(target="nim")),
+        ("Deployment", deployment(owner=("NIMService", "nim", "uid-service"))),
+    ):
+        store.feed(kind, None, body)
+    assert only(store).conflict == "owned by NIMService nim; point targetRef at it"
+    store.feed("Deployment", "MODIFIED", deployment(owner=("RayService", "nim", "uid-service")))
+
+    assert only(store).conflict == (
+        "owned by RayService nim, which is not scaled here; point targetRef at it where scale.kinds of the chart "
+        "allows it, or use scaling.mode: Advisory with the RayService's own autoscaler"
+    )
+
+
+def test_two_resources_may_name_objects_of_one_name_and_two_kinds() -> None:
+    store = cluster("StatefulSet", stateful_set(), ("Deployment", deployment()))
+    store.feed("InferenceDeployment", None, inference_deployment("other"))
+    built = build_snapshot(store, {}, {}, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH)
+
+    assert [each.conflict for each in judge_owners(built, {}, 600.0).snapshot.resources] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "fields"),
+    [
+        ("NIMService", nim_service(), {"f:spec": {"f:replicas": {}}}),
+        ("InferenceService", inference_service(), {"f:spec": {"f:predictor": {"f:minReplicas": {}}}}),
+        ("Server", server(), {"f:spec": {"f:size": {}}}),
+    ],
+)
+def test_another_writer_of_its_replicas_is_known_by_name(kind: str, body: Body, fields: Body) -> None:
+    entry = {"manager": "argocd", "time": "2026-11-01T00:00:00Z", "fieldsV1": fields}
+    body = body | {"metadata": body["metadata"] | {"managedFields": [entry, entry | {"manager": "firsttoken-scale"}]}}
+
+    assert only(cluster(kind, body)).claims.writer == "argocd"
+
+
+def test_advice_about_it_needs_no_ownership() -> None:
+    store = Store(KINDS)
+    told = inference_deployment(target_ref=reference("NIMService"), scaling={"mode": ScalingMode.ADVISORY.value})
+    store.feed("InferenceDeployment", None, told)
+    store.feed("NIMService", None, nim_service(None, scale={"enabled": True}))
+
+    assert only(store).conflict == ""

@@ -1,0 +1,273 @@
+"""Kinds beside Deployment on a real API server: the operator's process under the rights of the chart, and the policies.
+
+The definitions of LeaderWorkerSet and InferenceService are those of their projects' pinned modules. None of their
+controllers runs, so the pods are made here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from firsttoken_operator.domain.target_kinds import NAMED
+from tests.fixtures.definitions import NIM_SERVICES, SCALING_ADAPTERS, definition
+from tests.helm.chart import of_kind, render
+from tests.operator.act.objects import infd, workload
+from tests.operator.run.process import Process, create, get, installed
+from tools.cluster import Cluster, wait_until
+from tools.cluster.definitions import INFERENCE_SERVICE, LEADER_WORKER_SET, definition_of
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+VALUES = (
+    *(f"scale.kinds[{number}]={name}" for number, name in enumerate(NAMED)),
+    f"scale.kinds[{len(NAMED)}].apiVersion=example.com/v1",
+    f"scale.kinds[{len(NAMED)}].kind=Server",
+    f"scale.kinds[{len(NAMED)}].plural=servers",
+    f"scale.kinds[{len(NAMED)}].replicasPath=.spec.size",
+    f"scale.kinds[{len(NAMED)}].selectorPath=.status.pods",
+    f"scale.kinds[{len(NAMED) + 1}].apiVersion=absent.example.com/v1",
+    f"scale.kinds[{len(NAMED) + 1}].kind=Absent",
+    f"scale.kinds[{len(NAMED) + 1}].plural=absents",
+)
+CONTAINER = {"name": "nim", "image": "nim:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+TEMPLATE = {"metadata": {"labels": {"app": "sts"}}, "spec": {"containers": [CONTAINER]}}
+
+
+def servers() -> Json:
+    """A definition whose fields of the scale subresource have names of their own."""
+    made = definition("example.com", "v1", "Server")
+    made["spec"]["versions"][0]["subresources"] = {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.pods",
+        },
+    }  # fmt: skip
+    return made
+
+
+def target(kind: str, api_version: str, spec: Json, status: Json | None = None, **metadata: Any) -> Json:
+    made = {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower(), **metadata}, "spec": spec}
+    return made | ({"status": status} if status else {})
+
+
+TARGETS: dict[str, tuple[Json, Json]] = {
+    "StatefulSet": (
+        target("StatefulSet", "apps/v1", {
+            "replicas": 1, "serviceName": "sts", "selector": {"matchLabels": {"app": "sts"}}, "template": TEMPLATE}),
+        {},
+    ),
+    "LeaderWorkerSet": (
+        target("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {
+            "replicas": 1, "rolloutStrategy": {"type": "RollingUpdate"},
+            "leaderWorkerTemplate": {"size": 1, "workerTemplate": TEMPLATE}}),
+        {"leaderworkerset.sigs.k8s.io/name": "leaderworkerset", "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+    ),
+    "NIMService": (
+        target("NIMService", "apps.nvidia.com/v1alpha1", {"replicas": 1, "image": {"repository": "nim", "tag": "1"}}),
+        {"app": "nimservice"},
+    ),
+    "InferenceService": (
+        target("InferenceService", "serving.kserve.io/v1beta1", {"predictor": {
+            "minReplicas": 1, "maxReplicas": 1, "containers": [CONTAINER]}},
+            annotations={"serving.kserve.io/deploymentMode": "Standard"}),
+        {"serving.kserve.io/inferenceservice": "inferenceservice", "component": "predictor"},
+    ),
+    "DynamoGraphDeploymentScalingAdapter": (
+        target("DynamoGraphDeploymentScalingAdapter", "nvidia.com/v1alpha1", {
+            "replicas": 1, "dgdRef": {"name": "chat", "serviceName": "decode"}},
+            {"replicas": 1, "selector": "graph=chat"}),
+        {"graph": "chat"},
+    ),
+    "Server": (
+        target("Server", "example.com/v1", {"size": 1}, {"pods": "app=server"}),
+        {"app": "server"},
+    ),
+}  # fmt: skip
+"""Each kind's object, and the labels of its pods where no controller here makes them."""
+
+
+def pod(kind: str, labels: Json) -> Json:
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"of-{kind.lower()}", "labels": labels},
+        "spec": {"containers": [CONTAINER]},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def operated(control_plane: Path) -> Iterator[tuple[Cluster, Path]]:
+    with installed(*VALUES, nodes=2) as (cluster, account):
+        for file in (definition_of(LEADER_WORKER_SET), definition_of(INFERENCE_SERVICE)):
+            cluster.kubectl("apply", "--server-side", "-f", file)
+        create(cluster, NIM_SERVICES, SCALING_ADAPTERS, servers())
+        cluster.wait_until_established()
+        for kind, (body, labels) in TARGETS.items():
+            create(cluster, body)
+            if "status" in body:
+                patch = json.dumps({"status": body["status"]})
+                cluster.kubectl("patch", kind, kind.lower(), "--subresource=status", "--type=merge", "-p", patch)
+            if labels:
+                create(cluster, pod(kind, labels))
+        yield cluster, account
+
+
+@pytest.fixture(scope="module")
+def process(operated: tuple[Cluster, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("kinds")
+    (config,) = (each for each in of_kind(render(*VALUES), "ConfigMap") if "config.yaml" in each["data"])
+    settings = {"scaleKinds": yaml.safe_load(config["data"]["config.yaml"])["scaleKinds"]}
+    (folder / "config.yaml").write_text(json.dumps(settings))
+    made = Process(folder, operated[1], "--config", str(folder / "config.yaml"))
+    wait_until(made.ready, 30, "operator ready")
+    yield made
+    if made.child.poll() is None:
+        made.kill()
+
+
+def declare(cluster: Cluster, kind: str, **scaling: Any) -> None:
+    body = TARGETS[kind][0]
+    reference = {"apiVersion": body["apiVersion"], "kind": kind, "name": kind.lower()}
+    create(cluster, infd(f"about-{kind.lower()[:40]}", targetRef=reference, scaling={"minReplicas": 3} | scaling))
+
+
+def about(cluster: Cluster, kind: str) -> Json:
+    found: Json = get(cluster, "infd", f"about-{kind.lower()[:40]}").get("status", {})
+    return found
+
+
+def spec(cluster: Cluster, kind: str) -> Json:
+    found: Json = get(cluster, kind, kind.lower())["spec"]
+    return found
+
+
+def reason(cluster: Cluster, kind: str, condition: str = "ScalingActive") -> tuple[str, str]:
+    found = {each["type"]: each for each in about(cluster, kind).get("conditions", ())}.get(condition, {})
+    return found.get("reason", ""), found.get("message", "")
+
+
+WRITTEN: dict[str, Json] = {
+    "StatefulSet": {"replicas": 3}, "LeaderWorkerSet": {"replicas": 3}, "NIMService": {"replicas": 3},
+    "DynamoGraphDeploymentScalingAdapter": {"replicas": 3}, "Server": {"size": 3},
+    "InferenceService": {"predictor": {"minReplicas": 3, "maxReplicas": 3, "containers": [CONTAINER]}},
+}  # fmt: skip
+
+
+def test_each_of_them_is_scaled_and_its_pods_are_counted(operated: tuple[Cluster, Path], process: Process) -> None:
+    cluster, _ = operated
+    for kind in TARGETS:
+        declare(cluster, kind)
+    for kind, written in WRITTEN.items():
+
+        def is_written(kind: str = kind, written: Json = written) -> bool:
+            found = spec(cluster, kind)
+            return written.items() <= found.items() or (kind == "InferenceService" and _same(found, written))
+
+        wait_until(is_written, 30, f"{kind} written")
+    for kind in TARGETS:
+        ready = 3 if kind == "StatefulSet" else 1
+        wait_until(lambda k=kind, n=ready: about(cluster, k).get("readyReplicas") == n, 20, f"{kind} told")
+        assert about(cluster, kind)["replicas"] == 3
+    assert process.child.poll() is None
+
+
+def _same(found: Json, written: Json) -> bool:
+    predictor = found["predictor"]
+    return all(predictor[name] == written["predictor"][name] for name in ("minReplicas", "maxReplicas"))
+
+
+def test_another_writer_that_goes_on_is_a_conflict(operated: tuple[Cluster, Path], process: Process) -> None:
+    cluster, _ = operated
+    patch = json.dumps({"spec": {"replicas": 1}})
+    for number in (1, 2):
+        wait_until(lambda: spec(cluster, "NIMService")["replicas"] == 3, 30, "scaled again")
+        cluster.kubectl("patch", "nimservice", "nimservice", "--type=merge", "-p", patch)
+        before = process.ticks()
+        wait_until(lambda b=before: process.ticks() >= b + 2, 20, f"write {number} seen")
+
+    wait_until(lambda: reason(cluster, "NIMService")[0] == "Conflict", 20, "a conflict")
+    assert "another writer (kubectl-patch) keeps changing the replicas" in reason(cluster, "NIMService")[1]
+    assert spec(cluster, "NIMService")["replicas"] == 1
+
+
+def test_a_deployment_that_one_of_them_makes_is_its_own(operated: tuple[Cluster, Path], process: Process) -> None:
+    cluster, _ = operated
+    owner = get(cluster, "nimservice", "nimservice")["metadata"]
+    made = workload(1, "made")
+    made["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps.nvidia.com/v1alpha1", "kind": "NIMService", "name": owner["name"], "uid": owner["uid"],
+         "controller": True}
+    ]  # fmt: skip
+    create(cluster, made, infd("about-made", targetRef={"name": "made"}, scaling={"minReplicas": 3}))
+
+    wait_until(lambda: reason(cluster, "made")[0] == "Conflict", 20, "a conflict")
+    assert reason(cluster, "made")[1] == "owned by NIMService nimservice; point targetRef at it"
+
+
+def test_a_kind_that_is_not_allowed_names_the_value_that_allows_it(
+    operated: tuple[Cluster, Path], process: Process
+) -> None:
+    cluster, _ = operated
+    named = {"apiVersion": "ray.io/v1", "kind": "RayService", "name": "chat"}
+    create(cluster, infd("about-ray", targetRef=named))
+
+    wait_until(lambda: reason(cluster, "ray")[0] == "TargetKindNotAllowed", 20, "refused")
+    assert "scale.kinds of the chart" in reason(cluster, "ray")[1]
+
+
+def refused(cluster: Cluster, account: Path, kind: str, patch: Json, *options: str) -> str:
+    what = ("patch", kind, kind.lower(), "--type=merge", "-p", json.dumps(patch), *options)
+    done = cluster.kubectl(*what, kubeconfig=account, check=False)
+    return "" if done.returncode == 0 else done.stderr
+
+
+HARMS: tuple[tuple[str, Json], ...] = (
+    ("NIMService", {"spec": {"image": {"tag": "2"}}}),
+    ("NIMService", {"spec": {"replicas": 2, "scale": {"enabled": False}}}),
+    ("NIMService", {"spec": {"image": {"repository": None}}}),
+    ("NIMService", {"metadata": {"labels": {"a": "b"}}}),
+    ("NIMService", {"metadata": {"finalizers": ["example.com/kept"]}}),
+    ("InferenceService", {"spec": {"predictor": {"maxReplicas": 2, "serviceAccountName": "admin"}}}),
+    ("InferenceService", {"spec": {"predictor": {"minReplicas": 2}, "transformer": {"minReplicas": 1}}}),
+    ("InferenceService", {"metadata": {"annotations": {"serving.kserve.io/deploymentMode": None}}}),
+)
+
+
+@pytest.mark.parametrize(("kind", "patch"), HARMS)
+def test_of_what_has_no_scale_subresource_the_replicas_are_written_and_nothing_else(
+    operated: tuple[Cluster, Path], kind: str, patch: Json
+) -> None:
+    cluster, account = operated
+
+    assert f"the replicas of {kind} objects and nothing else of them" in refused(cluster, account, kind, patch)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_one_that_is_not_open_to_scaling_is_not_scaled(operated: tuple[Cluster, Path], kind: str) -> None:
+    cluster, account = operated
+    fields: Json = {"replicas": 2}
+    options = () if kind in ("NIMService", "InferenceService") else ("--subresource=scale",)
+    if kind == "InferenceService":
+        fields = {"predictor": {"minReplicas": 3, "maxReplicas": 3}}
+    try:
+        cluster.kubectl("label", kind, kind.lower(), "firsttoken.dev/scale=false")
+        wait_until(
+            lambda: "is not open to scaling" in refused(cluster, account, kind, {"spec": fields}, *options),
+            20, "the policy in force",
+        )  # fmt: skip
+    finally:
+        cluster.kubectl("label", kind, kind.lower(), "firsttoken.dev/scale-")
+
+
+def test_one_whose_definition_is_not_installed_keeps_none_from_being_scaled(
+    operated: tuple[Cluster, Path], process: Process
+) -> None:
+    assert process.child.poll() is None
+    said = [entry for entry in process.entries() if entry["severity"] in ("warning", "error", "critical")]
+
+    assert not [entry for entry in said if "absents" in json.dumps(entry)]
