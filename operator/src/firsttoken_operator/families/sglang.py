@@ -1,7 +1,8 @@
 """SGLang, and NIM 2.x with its SGLang engine, which passes the series through.
 
 `sglang:num_requests_total` grows when a request is done. Ranks of tensor and pipeline parallelism each tell the same
-numbers (`tp_rank`, `pp_rank`): they are folded, and those of data parallelism (`dp_rank`) are added up. Names:
+numbers (`tp_rank`, `pp_rank`): they are folded, and those of data parallelism (`dp_rank`) are added up. So are first
+tokens of answers that stream and of those that do not (`is_streaming`), which have a histogram each. Names:
 docs/design/runtimes.md 1.5 (SGLang 0.5.23).
 """
 
@@ -10,7 +11,7 @@ from firsttoken_operator.families.promql import rate, recent, selector
 from firsttoken_operator.families.signals import SERVED, TokenPart
 
 _RUNNING, _WAITING, _REQUESTS = "sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:num_requests_total"
-_DIMENSIONS = "model_name, dp_rank"
+_DIMENSIONS = "model_name, dp_rank, is_streaming"
 
 SGLANG = MetricFamily(
     name="SGLang",
