@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from firsttoken_lab.emulate.exposition import Histogram, LabelledCounter, Scalar, render
 from firsttoken_lab.emulate.metrics import PodMetrics
-from firsttoken_operator.families import NIM1, VLLM, token_bounds
+from firsttoken_operator.families import NIM1, TRITON, VLLM, token_bounds
 from firsttoken_sizing.simulation.fleet import KvAdmission, Settings
 from firsttoken_sizing.simulation.online import OnlineReplica
 from firsttoken_sizing.step.model import StepModel
@@ -62,6 +62,32 @@ def test_nim_1_publishes_its_families_with_label_model_name_only():
     )
     assert buckets(found, "e2e_request_latency_seconds") == "1.0 2.5 5.0 10.0 15.0 20.0 30.0 40.0 50.0 60.0 +Inf"
     assert buckets(found, "request_prompt_tokens").endswith("20000.0 50000.0 100000.0 +Inf")
+
+
+def test_triton_publishes_what_its_core_counts_and_first_responses_in_milliseconds():
+    metrics, requests = a_pod_after_traffic(TRITON)
+    metrics.count_finish("abort")
+    metrics.count_finish("error")
+    found = samples(metrics)
+
+    # Triton's counters have no `_total`, which the parser of the Python client puts behind each.
+    assert b"\nnv_inference_request_success{" in metrics.page()
+    assert set(found) == {
+        "nv_inference_request_success_total", "nv_inference_request_failure_total",
+        "nv_inference_pending_request_count",
+        *(f"nv_inference_first_response_histogram_ms_{part}" for part in ("bucket", "sum", "count")),
+    }  # fmt: skip
+    assert {label for group in found.values() for sample in group for label in sample.labels} == {
+        "model", "version", "reason", "le",
+    }  # fmt: skip
+    assert {sample.labels["reason"]: sample.value for sample in found["nv_inference_request_failure_total"]} == {
+        "CANCELED": 1, "BACKEND": 1, "REJECTED": 0, "OTHER": 0,
+    }  # fmt: skip
+    done = [request for request in requests if request.finish_reason]
+    (succeeded,), (summed,) = found["nv_inference_request_success_total"], found[f"{TRITON.ttft}_sum"]
+    assert succeeded.value == len(done) > 0
+    assert buckets(found, TRITON.ttft) == "100.0 500.0 2000.0 5000.0 +Inf"
+    assert summed.value == pytest.approx(1000 * sum(request.ttft_seconds for request in requests))
 
 
 def test_vllm_publishes_prefixed_families_with_labels_model_name_and_engine():

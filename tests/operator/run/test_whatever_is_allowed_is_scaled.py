@@ -221,7 +221,7 @@ def test_a_kind_that_is_not_allowed_names_the_value_that_allows_it(
 
 
 def refused(cluster: Cluster, account: Path, kind: str, patch: Json, *options: str) -> str:
-    what = ("patch", kind, kind.lower(), "--type=merge", "-p", json.dumps(patch), *options)
+    what = ("patch", kind, kind.lower(), "-n", "default", "--type=merge", "-p", json.dumps(patch), *options)
     done = cluster.kubectl(*what, kubeconfig=account, check=False)
     return "" if done.returncode == 0 else done.stderr
 

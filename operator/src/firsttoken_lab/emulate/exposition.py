@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,17 +40,33 @@ class Scalar:
 
 
 class LabelledCounter:
-    """A counter with one variable label. As in the Python client, a child is absent until its first increment."""
+    """A counter with one variable label. As in the Python client, a child is absent until its first increment.
 
-    def __init__(self, name: str, text: str, labels: Mapping[str, str], variable: str) -> None:
-        self.values: dict[str, float] = {}
+    `known`: values of the label by what is counted; then all of these are there from the beginning, and nothing else
+    is counted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        labels: Mapping[str, str],
+        variable: str,
+        known: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.values: dict[str, float] = dict.fromkeys(known.values(), 0.0)
+        self._known = known
         self._name = name
         self._head = _head(name, "counter", text)
         self._fixed = dict(labels)
         self._variable = variable
 
     def increment(self, value: str) -> None:
-        """Count one more with `value` in the variable label."""
+        """Count one more with `value` in the variable label, or what is known for it."""
+        if self._known:
+            if value not in self._known:
+                return
+            value = self._known[value]
         self.values[value] = self.values.get(value, 0.0) + 1.0
 
     def render(self, lines: list[str]) -> None:

@@ -33,7 +33,8 @@ class PodMetrics:
         self._scalars: dict[Metric, Scalar] = {}
         self.histograms: dict[Metric, Histogram] = {}
         self._finished: LabelledCounter | None = None
-        labels = {"model_name": model_name, **family.page_labels}
+        self._ttft_units = 1.0 / family.ttft_unit_seconds
+        labels = {family.model_label or "model_name": model_name, **family.page_labels}
         window = token_bounds(max_model_tokens)
         for series in family.page:
             if series.metric is not Metric.KV_CONFIG:
@@ -48,7 +49,7 @@ class PodMetrics:
         self._add(Metric.PROMPT_TOKENS, request.input)
         self._add(Metric.CACHED_PROMPT_TOKENS, request.cached)
         self._add(Metric.GENERATION_TOKENS, 1)
-        self._observe(Metric.TTFT, request.ttft_seconds)
+        self._observe(Metric.TTFT, request.ttft_seconds * self._ttft_units)
 
     def decoded(self, steps: int, requests: int, first_seconds: float, growth_seconds: float) -> None:
         """Count one token a step and request; the step's duration is the time between two tokens of each."""
@@ -94,7 +95,7 @@ class PodMetrics:
             bounds = series.bounds or window
             instrument = self.histograms[series.metric] = Histogram(series.name, text, labels, bounds)
         elif series.label:
-            instrument = self._finished = LabelledCounter(series.name, text, labels, series.label)
+            instrument = self._finished = LabelledCounter(series.name, text, labels, series.label, series.values)
         else:
             instrument = self._scalars[series.metric] = Scalar(series.kind, series.name, text, labels)
         self.instruments.append(instrument)

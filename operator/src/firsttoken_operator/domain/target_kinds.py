@@ -16,7 +16,6 @@ Path = tuple[str, ...]
 """Names of the fields on the way to a value."""
 
 
-
 def at(body: Any, path: Path) -> Any:
     """Value of an object at a path; None: there is none."""
     for name in path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from itertools import count, takewhile
+from types import MappingProxyType
 
 from firsttoken_operator.families.promql import (
     BOUND,
@@ -76,6 +77,9 @@ class Series:
     """Upper bounds of a histogram. Without any: 1-2-5 numbers of tokens up to the context window."""
     label: str = ""
     """A label with several values, beside those of the page."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Values of that label by the reason that a request ended for, of a counter that leaves the other reasons out and
+    is 0 from the beginning; empty: the reasons themselves, as they come."""
     text: str = ""
     """Help text, where it is not that of the metric."""
 
@@ -131,7 +135,7 @@ class MetricFamily:
     page: tuple[Series, ...] = ()
     """Series that one emulated engine publishes, in its order, as far as anything here reads them."""
     page_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every series of an engine that runs alone, beside `model_name`."""
+    """Labels of every series of an engine that runs alone, beside the name of its model."""
     kv_labels: Callable[[int], Mapping[str, str]] | None = None
     """Labels of `Metric.KV_CONFIG` for a cache of so many tokens."""
 
@@ -170,9 +174,11 @@ def gauge(metric: Metric, name: str) -> Series:
     return Series(metric, MetricKind.GAUGE, name)
 
 
-def counter(metric: Metric, name: str, label: str = "", text: str = "") -> Series:
+def counter(
+    metric: Metric, name: str, label: str = "", text: str = "", values: Mapping[str, str] = MappingProxyType({})
+) -> Series:
     """A number that only grows, one for each value of `label`."""
-    return Series(metric, MetricKind.COUNTER, name, label=label, text=text)
+    return Series(metric, MetricKind.COUNTER, name, label=label, text=text, values=values)
 
 
 def histogram(metric: Metric, name: str, bounds: tuple[float, ...] = ()) -> Series:

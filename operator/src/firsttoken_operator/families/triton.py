@@ -10,7 +10,7 @@ has none at all (`metric_model_reporter.cc` of triton core; docs/design/runtimes
 server waits once; requests are counted by each model that they pass, so those of one model are read.
 """
 
-from firsttoken_operator.families.family import Advice, MetricFamily
+from firsttoken_operator.families.family import Advice, Metric, MetricFamily, counter, gauge, histogram
 from firsttoken_operator.families.promql import rate, selector
 from firsttoken_operator.families.signals import FAILED, REJECTED, SERVED, Arrivals
 
@@ -37,8 +37,12 @@ ADVICE = Advice(
     ),
 )
 
+_BOUNDS_MILLISECONDS = (100.0, 500.0, 2000.0, 5000.0)
+"""Bounds of the histogram of first responses, as installed."""
+
 TRITON = MetricFamily(
     name="Triton",
+    runtime="triton",
     told_by=selector(SUCCESS),
     model_label=MODEL,
     dimensions="version",
@@ -49,4 +53,17 @@ TRITON = MetricFamily(
     ended=ENDED,
     ended_dimensions=ENDED_DIMENSIONS,
     advice=ADVICE,
+    page=(
+        counter(Metric.SUCCEEDED, SUCCESS),
+        counter(
+            Metric.FINISHED,
+            FAILURE,
+            label="reason",
+            text="Requests that failed, by reason.",
+            values={"abort": "CANCELED", "error": "BACKEND", "rejected": "REJECTED", "other": "OTHER"},
+        ),
+        gauge(Metric.WAITING, PENDING),
+        histogram(Metric.TTFT, FIRST_RESPONSE, _BOUNDS_MILLISECONDS),
+    ),
+    page_labels={"version": "1"},
 )
