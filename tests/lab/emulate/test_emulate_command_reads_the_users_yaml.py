@@ -83,7 +83,7 @@ def test_a_deployment_that_cannot_be_sized_is_refused_with_the_reason(capsys, tm
         (["--phase", "x:200"], "'x' is not a number >= 0"),
         (["--rate", "-3"], "'-3' is not a number >= 0"),
         (["--seconds", "0"], "'0' is not above 0"),
-        (["--runtime", "triton"], "invalid choice: 'triton'"),
+        (["--runtime", "tgi"], "invalid choice: 'tgi'"),
     ],
 )
 def test_a_bad_argument_is_refused_with_the_form_that_is_needed(capsys, arguments, says):

@@ -11,7 +11,7 @@ REFUSED_BY_RULE = (
         {"spec.targetRef": REMOVED},
         field="spec.targetRef",
         problem="exactly one of runtime and targetRef is needed",
-        fix="set runtime to have firsttoken run the engine, or targetRef to scale a Deployment that exists",
+        fix="set runtime to have firsttoken run the engine, or targetRef to scale a workload that exists",
     ),
     BadObject(
         "both runtime and targetRef",
@@ -19,7 +19,7 @@ REFUSED_BY_RULE = (
         {"spec.runtime": {"type": "NIM", "image": "nim:1"}},
         field="spec.targetRef",
         problem="exactly one of runtime and targetRef is needed",
-        fix="set runtime to have firsttoken run the engine, or targetRef to scale a Deployment that exists",
+        fix="set runtime to have firsttoken run the engine, or targetRef to scale a workload that exists",
     ),
     BadObject(
         "a variable of another engine",
@@ -56,6 +56,21 @@ REFUSED_BY_RULE = (
             "--tool_parser only"
         ),
         fix="remove the others; those that follow from the sizing are set by the operator",
+    ),
+    BadObject(
+        "a memory limit that shared memory fills",
+        DEPLOYMENT,
+        {
+            "spec.targetRef": REMOVED,
+            "spec.runtime": {
+                "type": "NIM",
+                "image": "nim:1",
+                "resources": {"memory": "17179869184", "sharedMemory": "16Gi"},
+            },
+        },
+        field="spec.runtime.resources.memory",
+        problem="shared memory counts against the memory limit, and would use all of it",
+        fix="set resources.memory above resources.sharedMemory (16Gi where it is absent), or lower sharedMemory",
     ),
     BadObject(
         "a cache in two places",

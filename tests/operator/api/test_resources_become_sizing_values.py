@@ -14,7 +14,7 @@ from firsttoken_operator.api.errors import InvalidDocument
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, Precision
 from firsttoken_operator.api.profiles import benchmark_document, profile
-from firsttoken_operator.api.quantities import MAX_INTEGER, decimal_string, number
+from firsttoken_operator.api.quantities import MAX_INTEGER, amount_of, decimal_string, number
 from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.engines import Engine
@@ -72,6 +72,14 @@ def test_the_call_center_becomes_the_third_worked_example():
     assert measured.points[3] == Point(
         5.1954, concurrency=10, ttft=Latency(mean=220.8, p95=268), itl=Latency(mean=8.56)
     )
+
+
+@pytest.mark.parametrize(
+    ("quantity", "amount"),
+    [("16", 16), ("500m", 0.5), ("1.5k", 1500), ("2M", 2e6), ("64Gi", 64 * 2**30), ("0.5Ti", 2**39), ("1Ki", 1024)],
+)
+def test_a_quantity_is_the_number_that_kubernetes_reads(quantity, amount):
+    assert amount_of(quantity) == amount
 
 
 def test_every_precision_of_the_catalog_can_be_declared():

@@ -85,6 +85,15 @@ def decimal(value: int | str) -> Decimal:
     return Decimal(value)
 
 
+_SUFFIXES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def amount_of(quantity: str) -> Decimal:
+    """The exact number behind a `Quantity` ("64Gi" -> 68719476736)."""
+    digits = quantity.rstrip("kKMGTi")
+    return decimal(digits) * _SUFFIXES.get(quantity[len(digits) :], 1)
+
+
 def number(value: int | str | None) -> float | None:
     """Like `decimal`, as the float that the sizing computes with; None stays None."""
     return None if value is None else float(decimal(value))

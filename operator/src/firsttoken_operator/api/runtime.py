@@ -15,7 +15,7 @@ from pydantic import Field
 
 from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
-from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity
+from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity, amount_of
 from firsttoken_operator.domain.rollout import RolloutPolicy
 from firsttoken_operator.runtimes import CONTAINERS, RuntimeType
 from firsttoken_operator.runtimes.spec import ServerRelease, Version, version_of
@@ -134,6 +134,16 @@ class SecretKey(ApiModel):
 
 class RuntimeResources(ApiModel):
     """CPU and memory of one replica; GPUs follow from the sizing."""
+
+    RULES = (
+        Rule(
+            cel="!has(self.memory) || quantity(self.memory).isGreaterThan(quantity(self.sharedMemory))",
+            problem="shared memory counts against the memory limit, and would use all of it",
+            fix="set resources.memory above resources.sharedMemory (16Gi where it is absent), or lower sharedMemory",
+            holds=lambda r: r.memory is None or amount_of(r.memory) > amount_of(r.shared_memory),
+            field="memory",
+        ),
+    )
 
     cpu: Quantity | None = optional(
         "CPU request and limit of one replica.", unit="cores (Quantity)", absent="no request and no limit"
