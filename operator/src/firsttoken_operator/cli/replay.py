@@ -124,11 +124,12 @@ def _history(args: argparse.Namespace, deployment: InferenceDeployment, lengths:
     from firsttoken_lab.replay.history import FIELD, read_history
 
     # NB: imported here, because it needs the packages of the operator and a trace does not.
-    from firsttoken_operator.observe.targets import target_name
+    from firsttoken_operator.observe.targets import beginning_of_pods
 
     since = args.since or _SINCE
     namespace = deployment.metadata.namespace or "default"
-    series = read_history(args.prometheus, namespace, target_name(deployment), _seconds(since), time.time(), _progress)
+    name = beginning_of_pods(deployment)
+    series = read_history(args.prometheus, namespace, name, _seconds(since), time.time(), _progress)
     return made_of(series, f"prometheus {since}", lengths, shaping, FIELD)
 
 

@@ -47,6 +47,8 @@ class TargetKind:
     """Field with the label selector of the pods, as a text; not read where owners or labels of its own tell them."""
     unset_replicas: int | None = None
     """Replicas that an object without the field has; None: then they are not known."""
+    pods_after: str = ""
+    """End of the name of what it makes, after its own: the pods are named by that."""
     controllers: frozenset[str] = frozenset()
     """Kinds that may control such an object without a claim on its replicas: it is their place to be scaled from."""
 
@@ -75,7 +77,7 @@ MINIMUM: Path = ("spec", "predictor", "minReplicas")
 MAXIMUM: Path = ("spec", "predictor", "maxReplicas")
 INFERENCE_SERVICE = TargetKind(
     "InferenceService", "serving.kserve.io", "v1beta1", "inferenceservices", MINIMUM, (MINIMUM, MAXIMUM),
-    unset_replicas=1,
+    unset_replicas=1, pods_after="-predictor",
 )  # fmt: skip
 SCALING_ADAPTER = TargetKind(
     "DynamoGraphDeploymentScalingAdapter", "nvidia.com", "v1alpha1", "dynamographdeploymentscalingadapters",

@@ -22,12 +22,13 @@ from firsttoken_operator.families.promql import EVERY_POD, rate, selector, slope
 from firsttoken_operator.observe.session import BoundedSession, RequestFailed
 
 DEPLOYMENT_LABEL = "deployment"
-"""Made by the queries below: the name of the Deployment that a pod's name tells."""
+"""Made by the queries below: the name of the Deployment, or of what numbers its pods, that a pod's name tells."""
 
 CHUNK_SECONDS = 86400.0
 """One query asks for a day at most: a bounded answer, and progress to report."""
 
-_POD_OF_DEPLOYMENT = "(.+)-[a-z0-9]+-[a-z0-9]+"
+POD_NAME = "(.+?)(?:-[0-9]{1,4}|-[a-z0-9]+-[a-z0-9]{5})"
+"""Name of a pod: numbered (StatefulSet, LeaderWorkerSet), or with the hash of a ReplicaSet and five characters."""
 WARNING_CHARACTERS = 200
 
 
@@ -80,7 +81,7 @@ class PastQueries:
         labels = ", ".join(name for name in ("namespace, pod", self.family.model_label, dimensions) if name)
         folded = f"max by ({labels}) ({self._filled(inner)})"
         if self.by_deployment:
-            folded = f'label_replace({folded}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{_POD_OF_DEPLOYMENT}")'
+            folded = f'label_replace({folded}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{POD_NAME}")'
         return f"sum {self._kept(also)} ({folded})"
 
     def _kept(self, also: str = "") -> str:

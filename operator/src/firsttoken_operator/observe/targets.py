@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, Claims, Reason, Target, TargetKind, TargetMissing
+from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.projections import REPLICA_SET, PodView
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.workloads import WorkloadView
@@ -13,6 +14,13 @@ def target_name(resource: InferenceDeployment) -> str:
     """Name of what is scaled: the object referred to, else the rendered Deployment, named as the resource."""
     reference = resource.spec.target_ref
     return resource.metadata.name if reference is None else reference.name
+
+
+def beginning_of_pods(resource: InferenceDeployment) -> str:
+    """Name with which those of its pods begin."""
+    reference = resource.spec.target_ref
+    kind = DEPLOYMENT if reference is None else NAMED.get(reference.kind, DEPLOYMENT)
+    return target_name(resource) + kind.pods_after
 
 
 def workload_of(store: Store, resource: InferenceDeployment) -> WorkloadView | None:

@@ -125,7 +125,7 @@ class Histories:
         source.waiting[resource.uid] = _Wish(
             uid=resource.uid,
             target_uid=target.uid,
-            deployment=(resource.namespace, target.name),
+            deployment=(resource.namespace, target.name + target.kind.pods_after),
             horizon_seconds=lead_seconds(resource.time_to_ready_seconds, tick_seconds),
         )
 
