@@ -111,12 +111,13 @@ NUMBERS = {
         observe/history 86400 200
         observe/history_arrivals 60 0.2 600
         observe/pools 256
-        observe/projections 400 30 31
+        observe/projections 31
         observe/prometheus 4 10 200 1024 16
         observe/resources 300
         observe/session 64 1024 16 7000 33 126 200 300 400 401 403 404 405 407 429 500
         observe/ttft 64
         observe/vector 300 200 3 1024 40
+        observe/workloads 400 30
         catalog/_config 10 9
         catalog/_names 4 8 0.7
         performance/prefill 32

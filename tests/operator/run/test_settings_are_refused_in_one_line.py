@@ -69,7 +69,7 @@ def test_kinds_that_are_scaled_are_named_or_described() -> None:
 
     assert named == NAMED["LeaderWorkerSet"]
     assert (own.kind, own.api_version, own.plural) == ("Server", "example.com/v1", "servers")
-    assert (own.replicas, own.selector, own.unset_replicas) == (("spec", "size"), ("status", "selector"), None)
+    assert (own.replicas, own.selector, own.is_one_unset) == (("spec", "size"), ("status", "selector"), False)
 
 
 @pytest.mark.parametrize(

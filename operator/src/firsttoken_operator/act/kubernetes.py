@@ -248,5 +248,5 @@ def _scale(document: Json, kind: TargetKind) -> Scale:
     metadata, replicas = document["metadata"], at(document, kind.replicas if kind.patched else SPEC_REPLICAS)
     if replicas is None:
         # NB: the server leaves `spec.replicas` of a Scale out of the JSON when it is 0.
-        replicas = kind.unset_replicas if kind.patched else 0
-    return Scale(metadata["uid"], metadata["resourceVersion"], int(replicas or 0))
+        replicas = int(bool(kind.patched) and kind.is_one_unset)
+    return Scale(metadata["uid"], metadata["resourceVersion"], int(replicas))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """Names of the fields on the way to a value."""
 
 
-def at(body: Any, path: Path) -> Any:
+def at(body: Any, path: FieldPath) -> Any:
     """Value of an object at a path; None: there is none."""
     for name in path:
         if not isinstance(body, Mapping):
@@ -25,8 +25,8 @@ def at(body: Any, path: Path) -> Any:
     return body
 
 
-SPEC_REPLICAS: Path = ("spec", "replicas")
-STATUS_SELECTOR: Path = ("status", "selector")
+SPEC_REPLICAS: FieldPath = ("spec", "replicas")
+STATUS_SELECTOR: FieldPath = ("status", "selector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class TargetKind:
     group: str
     version: str
     plural: str
-    replicas: Path = SPEC_REPLICAS
-    patched: tuple[Path, ...] = ()
-    selector: Path = STATUS_SELECTOR
+    replicas: FieldPath = SPEC_REPLICAS
+    patched: tuple[FieldPath, ...] = ()
+    selector: FieldPath = STATUS_SELECTOR
     """Field with the label selector of the pods, as a text; not read where owners or labels of its own tell them."""
-    unset_replicas: int | None = None
-    """Replicas that an object without the field has; None: then they are not known."""
+    is_one_unset: bool = False
+    """True where an object without the field has one replica; of the others they are not known then."""
     pods_after: str = ""
     """End of the name of what it makes, after its own: the pods are named by that."""
     controllers: frozenset[str] = frozenset()
@@ -63,21 +63,21 @@ class TargetKind:
         return f"{self.kind} ({self.api_version})"
 
 
-DEPLOYMENT = TargetKind("Deployment", "apps", "v1", "deployments", unset_replicas=1)
-STATEFUL_SET = TargetKind("StatefulSet", "apps", "v1", "statefulsets", unset_replicas=1)
+DEPLOYMENT = TargetKind("Deployment", "apps", "v1", "deployments", is_one_unset=True)
+STATEFUL_SET = TargetKind("StatefulSet", "apps", "v1", "statefulsets", is_one_unset=True)
 LEADER_WORKER_SET = TargetKind(
-    "LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", unset_replicas=1
+    "LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", is_one_unset=True
 )
 NIM_SERVICE = TargetKind(
-    "NIMService", "apps.nvidia.com", "v1alpha1", "nimservices", patched=(SPEC_REPLICAS,), unset_replicas=1
+    "NIMService", "apps.nvidia.com", "v1alpha1", "nimservices", patched=(SPEC_REPLICAS,), is_one_unset=True
 )
 PODS_BY_OWNER = (DEPLOYMENT, STATEFUL_SET)
 """Kinds whose pods are found by who controls them; those of the others by their labels."""
-MINIMUM: Path = ("spec", "predictor", "minReplicas")
-MAXIMUM: Path = ("spec", "predictor", "maxReplicas")
+MINIMUM: FieldPath = ("spec", "predictor", "minReplicas")
+MAXIMUM: FieldPath = ("spec", "predictor", "maxReplicas")
 INFERENCE_SERVICE = TargetKind(
     "InferenceService", "serving.kserve.io", "v1beta1", "inferenceservices", MINIMUM, (MINIMUM, MAXIMUM),
-    unset_replicas=1, pods_after="-predictor",
+    is_one_unset=True, pods_after="-predictor",
 )  # fmt: skip
 SCALING_ADAPTER = TargetKind(
     "DynamoGraphDeploymentScalingAdapter", "nvidia.com", "v1alpha1", "dynamographdeploymentscalingadapters",

@@ -100,7 +100,7 @@ class Store:
                 put(body)
 
     def workload(self, namespace: str, name: str, kind: str = DEPLOYMENT.kind) -> WorkloadView | None:
-        """What is scaled, by its kind and name."""
+        """Object that is scaled, by its kind and name."""
         return self._workloads.get(self._workload_uids.get((kind, namespace, name), ""))
 
     def beneath(self, view: WorkloadView) -> list[WorkloadView]:

@@ -21,7 +21,7 @@ from firsttoken_operator.domain.target_kinds import (
     NIM_SERVICE,
     PODS_BY_OWNER,
     STATEFUL_SET,
-    Path,
+    FieldPath,
     at,
 )
 from firsttoken_operator.observe.projections import (
@@ -95,7 +95,7 @@ def project_workload(kind: TargetKind, body: Body) -> WorkloadView:
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
-        replicas=kind.unset_replicas if replicas is None else count(replicas),
+        replicas=count(replicas) if replicas is not None else 1 if kind.is_one_unset else None,
         is_updating=facts.pop("is_updating", None) or _is_updating(kind, metadata, status),
         gpus_per_replica=facts.pop("gpus_per_replica", None),
         owner=controller_of(body),
@@ -225,7 +225,7 @@ def _refused(status: Body) -> str:
     return str(failure.get("message") or failure.get("reason"))[:MOST_REFUSED_CHARACTERS]
 
 
-def _replicas_writer(metadata: Body, replicas: Path) -> str:
+def _replicas_writer(metadata: Body, replicas: FieldPath) -> str:
     owned = tuple(f"f:{name}" for name in replicas)
     entries = [
         (str(entry.get("time", "")), str(entry.get("manager", "")))
