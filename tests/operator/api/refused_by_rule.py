@@ -88,11 +88,11 @@ REFUSED_BY_RULE = (
         fix="name a ReadWriteMany claim that all pods share, or give each pod a volume of its own",
     ),
     BadObject(
-        "Streaming without timeToFirstToken",
+        "Streaming without a limit",
         DEPLOYMENT,
         {"spec.sla": {}},
         field="spec.sla.timeToFirstToken",
-        problem="mode Streaming needs timeToFirstToken",
+        problem="mode Streaming needs timeToFirstToken or interTokenLatency or endToEnd",
         fix="set sla.timeToFirstToken, for example {milliseconds: 300}",
         required=True,
     ),

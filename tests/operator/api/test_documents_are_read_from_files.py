@@ -38,6 +38,7 @@ def test_all_examples_can_be_read_together():
         "own-model",
         "report-writer",
         "summarization",
+        "support-chat",
         "support-rag",
     ]
 

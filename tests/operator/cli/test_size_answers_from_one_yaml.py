@@ -107,12 +107,35 @@ def test_a_sequential_sla_is_bound_by_the_whole_answer(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
+    ("sla", "bound_by"),
+    [
+        ({"interTokenLatency": {"milliseconds": 12, "percentile": "Mean"}}, "ITL Mean"),
+        ({"endToEnd": {"milliseconds": 2000, "percentile": "Mean"}}, "E2E Mean"),
+    ],
+    ids=["inter-token latency alone", "the end alone"],
+)
+def test_one_limit_of_any_kind_is_enough_for_streaming(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, sla: dict[str, object], bound_by: str
+) -> None:
+    file = tmp_path / "one-limit.yaml"
+    file.write_text(yaml.safe_dump_all(with_sla(sla)), encoding="utf-8")
+
+    assert main(["size", "-f", str(file), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["bindingConstraint"], document["basis"]) == (bound_by, "Measured")
+
+
+@pytest.mark.parametrize(
     ("sla", "line"),
     [
+        (
+            {"mode": "Streaming"},
+            "spec.sla.timeToFirstToken: mode Streaming needs timeToFirstToken or",
+        ),
         ({"mode": "Offline", "endToEnd": {"milliseconds": 9000}}, "spec.sla.endToEnd: mode Offline has no endToEnd"),
         ({"mode": "Sequential"}, "spec.sla.endToEnd: mode Sequential needs endToEnd"),
     ],
-    ids=["a limit that Offline has not", "Sequential without its limit"],
+    ids=["Streaming without any limit", "a limit that Offline has not", "Sequential without its limit"],
 )
 def test_a_mode_and_its_limits_that_do_not_go_together_are_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, sla: dict[str, object], line: str

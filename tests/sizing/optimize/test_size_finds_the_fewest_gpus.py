@@ -114,6 +114,26 @@ def test_precisions_below_8_bits_only_must_be_asked_for(arrivals: Arrivals) -> N
         assert size(asked).configuration.precision == "MXFP4"  # type: ignore[union-attr]
 
 
+def test_a_format_with_a_shipped_fit_can_be_allowed_though_it_was_never_published() -> None:
+    request = replace(
+        call_center(arrivals=Arrivals.CLOSED_LOOP),
+        model="meta-llama/Llama-3.3-70B-Instruct",
+        precision=None,
+        profiles=(),
+        hardware=Hardware(gpus=("B200-SXM-180GB",)),
+        sla=Sla(inter_token_latency=Limit(30, Percentile.MEAN)),
+    )
+
+    allowed = size(replace(request, allowed_precisions=("NVFP4",)))
+
+    assert allowed.configuration is not None
+    assert allowed.configuration.precision == "NVFP4"
+    assert not any(w.startswith("PrecisionNotPublished") for w in allowed.warnings)
+    by_itself = size(request)
+    assert by_itself.configuration is not None
+    assert by_itself.configuration.precision in ("BF16", "FP8")
+
+
 def test_lengths_outside_the_measured_ones_are_extrapolated_and_say_so() -> None:
     workload = Workload(input_tokens=100, output_tokens=5000, peak_requests_per_second=5)
 

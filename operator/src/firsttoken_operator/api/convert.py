@@ -25,6 +25,7 @@ from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize.places import Place
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step.select import is_of_engine
@@ -66,11 +67,10 @@ def sizing_request(
     )
     pricing: dict[str, Pricing] = {}
     if pool is not None:
-        hardware = replace(hardware, gpus_per_server=pool.spec.gpus_per_server)
-        if pool.spec.pricing is not None:
-            pricing[resolve_gpu(pool.spec.gpu, field=f"GPUPool/{pool.metadata.name} spec.gpu").name] = _pricing(
-                pool.spec.pricing
-            )
+        own = place(pool)
+        hardware = replace(hardware, gpus_per_server=own.gpus_per_server)
+        if own.pricing is not None:
+            pricing[own.gpu] = own.pricing
     config, draft = spec.model.architecture, spec.sizing.speculative_decoding
     speculation = None if draft is None else SpeculativeDecoding(draft.draft_tokens, draft.acceptance_percent)
     profiles = _preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks)
@@ -94,6 +94,19 @@ def sizing_request(
         profiles=profiles,
         pricing=pricing,
         pinned=_pinned(deployment),
+    )
+
+
+def place(pool: GPUPool) -> Place:
+    """A pool as a place to size in. Raises `UnknownGPU` for a GPU that the catalog lacks."""
+    spec = pool.spec
+    return Place(
+        name=pool.metadata.name,
+        gpu=resolve_gpu(spec.gpu, field=f"GPUPool/{pool.metadata.name} spec.gpu").name,
+        pricing=None if spec.pricing is None else _pricing(spec.pricing),
+        gpus_per_server=spec.gpus_per_server,
+        most_gpus=spec.declared_gpus,
+        location=spec.location.value,
     )
 
 

@@ -23,13 +23,14 @@ class LatencyLimit(ApiModel):
     )
 
 
-def _needs(mode: SlaMode, limit: str, example: str) -> Rule:
-    field = camel_case(limit)
+def _needs(mode: SlaMode, example: str, *limits: str) -> Rule:
+    """Need for at least one of the limits."""
+    field, *others = fields = [camel_case(limit) for limit in limits]
     return Rule(
-        cel=f"self.mode != '{mode.value}' || has(self.{field})",
-        problem=f"mode {mode.value} needs {field}",
+        cel=" || ".join((f"self.mode != '{mode.value}'", *(f"has(self.{field})" for field in fields))),
+        problem=f"mode {mode.value} needs {' or '.join((field, *others))}",
         fix=f"set sla.{field}, for example {{milliseconds: {example}}}",
-        holds=lambda sla: sla.mode is not mode or getattr(sla, limit) is not None,
+        holds=lambda sla: sla.mode is not mode or any(getattr(sla, limit) is not None for limit in limits),
         field=field,
         required=True,
     )
@@ -54,8 +55,8 @@ class ServiceLevel(ApiModel):
     """Latency limits; one that is absent does not bind."""
 
     RULES = (
-        _needs(SlaMode.STREAMING, "time_to_first_token", "300"),
-        _needs(SlaMode.SEQUENTIAL, "end_to_end", "15000"),
+        _needs(SlaMode.STREAMING, "300", "time_to_first_token", "inter_token_latency", "end_to_end"),
+        _needs(SlaMode.SEQUENTIAL, "15000", "end_to_end"),
         _refuses(SlaMode.SEQUENTIAL, "time_to_first_token", _NOT_SEQUENTIAL),
         _refuses(SlaMode.SEQUENTIAL, "inter_token_latency", _NOT_SEQUENTIAL),
         _refuses(SlaMode.OFFLINE, "time_to_first_token", _NOT_OFFLINE),
@@ -64,7 +65,7 @@ class ServiceLevel(ApiModel):
     )
 
     mode: SlaMode = described(
-        "Streaming: the user reads along (needs timeToFirstToken). Sequential: the caller waits for the whole "
+        "Streaming: the user reads along (needs a limit, whichever it is). Sequential: the caller waits for the whole "
         "answer (needs endToEnd, refuses the others). Offline: no caller waits (refuses all).",
         default=SlaMode.STREAMING,
     )

@@ -1,8 +1,4 @@
-"""`firsttoken import`: benchmark results of other tools to BenchmarkProfile YAML.
-
-The YAML goes to stdout or a file; what was left out, and why, goes to stderr: a benchmark run that vanishes without a
-word would be trusted as if it had never been measured.
-"""
+"""`firsttoken import`: benchmark results of other tools to BenchmarkProfile YAML, on stdout or in a file."""
 
 from __future__ import annotations
 
@@ -36,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     import yaml
 
     from firsttoken_operator.api.profiles import benchmark_document
-    from firsttoken_sizing.benchmarks import Declared, read_benchmarks
+    from firsttoken_operator.cli.measured import read_results
+    from firsttoken_sizing.benchmarks import Declared
 
     declared = Declared(
         model=args.model,
@@ -47,11 +44,7 @@ def run(args: argparse.Namespace) -> int:
         engine=args.engine,
         engine_version=args.engine_version,
     )
-    result = read_benchmarks(args.files, declared)
-    for refused in result.refused:
-        print(f"left out {refused.row}: {refused.reason}", file=sys.stderr)
-    for remark in result.remarks:
-        print(f"note on {remark.row}: {remark.text}", file=sys.stderr)
+    result = read_results(args.files, declared)
     if not result.profiles:
         raise InvalidInput("FILE", "no run could be used", "see the reasons above, and measure again")
     documents = [benchmark_document(profile) for profile in result.profiles]

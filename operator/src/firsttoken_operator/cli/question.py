@@ -15,7 +15,7 @@ from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.flags import FLAGS, declared
-from firsttoken_operator.cli.output import local_file
+from firsttoken_operator.cli.measured import add_benchmarks, read_measured
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Arrivals, Percentile
@@ -38,7 +38,7 @@ class Sources:
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """Add `-f` and `--benchmarks`."""
+    """Add `-f`, `--benchmarks` and `--measured`."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -47,16 +47,11 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         help="YAML with InferenceDeployments, and GPUPools and BenchmarkProfiles for them, or a folder of such files;"
         " - reads standard input; may be repeated",
     )
-    parser.add_argument(
-        "--benchmarks",
-        type=local_file,
-        metavar="DIR-or-FILE",
-        help="more BenchmarkProfiles: a YAML file or a folder of them",
-    )
+    add_benchmarks(parser)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `-f`, `--benchmarks`, `--arrivals` and `--percentile`."""
+    """Add `-f`, `--benchmarks`, `--measured`, `--arrivals` and `--percentile`."""
     add_files(parser)
     add_word(
         parser,
@@ -83,7 +78,9 @@ def add_word(parser: argparse.ArgumentParser, argument: str, words: type[StrEnum
 def read(args: argparse.Namespace) -> Sources:
     """Read the files that the arguments name. Raises `InvalidInput` where there is no InferenceDeployment."""
     documents = declared(args) or _loaded(args)
-    more = load_documents(args.benchmarks).benchmarks if args.benchmarks is not None else ()
+    if args.measured is not None and not args.benchmarks:
+        raise InvalidInput("--measured", "has no meaning without --benchmarks", "name the files that were measured")
+    more = read_measured(args.benchmarks, args.measured) if args.benchmarks else ()
     return Sources(documents, (*documents.benchmarks, *more))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from firsttoken_operator.api.convert import place
 from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.flags import add_flags
@@ -21,8 +22,10 @@ from firsttoken_operator.cli.output import add_file, emit, emit_tables, local_fi
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
 from firsttoken_sizing import size
+from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
-from firsttoken_sizing.report import sizing_json
+from firsttoken_sizing.optimize.places import PlacedSizing, in_places
+from firsttoken_sizing.report.document import places_json, sizing_json
 from firsttoken_sizing.report.pictures import PictureFormat, draw
 from firsttoken_sizing.request import Sizing, SizingRequest
 from firsttoken_sizing.workload import Arrivals, Percentile, SlaMode
@@ -43,6 +46,8 @@ class SizedDeployment:
     other_arrivals: Sizing | str
     windows: tuple[SizedWindow, ...]
     """Those of the declared schedule."""
+    pools: tuple[PlacedSizing, ...]
+    """The same in every pool of the file that has one of its GPUs; empty where there is nothing to compare."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +101,15 @@ def _answer(
     sizing = size(request)
     windows = sized_windows(deployment, sizing)
     sizing = _within_bounds(sizing, windows, deployment, sources.documents)
-    return SizedDeployment(deployment, sizing, _other_arrivals(request, sizing), windows)
+    other = _other_arrivals(request, sizing)
+    return SizedDeployment(deployment, sizing, other, windows, _in_pools(request, sources.documents))
+
+
+def _in_pools(request: SizingRequest, documents: Documents) -> tuple[PlacedSizing, ...]:
+    """The request in every pool with a GPU that it allows, where there are several of them."""
+    allowed = {resolve_gpu(name).name for name in request.hardware.gpus}
+    places = [p for p in map(place, documents.pools.values()) if p.gpu in allowed]
+    return in_places(request, places) if len(places) > 1 else ()
 
 
 def _other_arrivals(request: SizingRequest, sizing: Sizing) -> Sizing | str:
@@ -144,11 +157,14 @@ def _tables(answers: Iterable[SizedDeployment]) -> Iterator[RenderableType]:
     # NB: imported here, because a document needs no rich.
     from rich.text import Text
 
+    from firsttoken_sizing.report.places import places_table
     from firsttoken_sizing.report.table import sizing_table
 
     for answer in answers:
         yield sizing_table(title(answer.deployment), answer.sizing, answer.other_arrivals)
         yield from (Text(window.sentence()) for window in answer.windows)
+        if answer.pools:
+            yield places_table(answer.pools)
 
 
 def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: PictureFormat) -> None:
@@ -170,6 +186,7 @@ def _documents(answers: list[SizedDeployment], output: str) -> str:
             "name": a.deployment.metadata.name,
             **sizing_json(a.sizing, a.other_arrivals),
             "schedule": [window.document() for window in a.windows],
+            "pools": places_json(a.pools),
         }
         for a in answers
     ]

@@ -30,13 +30,15 @@ def candidates(
     gpus: Iterable[Gpu],
     profiles: Iterable[Profile],
     batchings: Iterable[Batching],
+    calibrated: Iterable[str] = (),
 ) -> Iterator[Candidate]:
     """Everything that fits into one server, or is declared, and that the engine runs.
 
+    `calibrated`: precisions of this architecture that have a shipped fit, and so can be allowed, published or not.
     Raises `InvalidInput` where no precision is allowed, and where the engine runs none of them on any of the GPUs.
     """
     profiles, gpus, batchings = tuple(profiles), tuple(gpus), tuple(batchings)
-    precisions = _precisions(request, model, profiles)
+    precisions = _precisions(request, model, profiles, calibrated)
     runnable = {gpu.name: [p for p in precisions if _runs(request, model, gpu, p, profiles)] for gpu in gpus}
     if not any(runnable.values()):
         engine, gpu = request.engine, gpus[0]
@@ -107,14 +109,14 @@ def _ways(request: SizingRequest, model: Model, gpu: Gpu, profiles: Iterable[Pro
     return [(t, 1) for t in sorted(tensor)] + sorted(pipelined, key=lambda way: (way[1], way[0]))
 
 
-def _precisions(request: SizingRequest, model: Model, profiles: Iterable[Profile]) -> list[str]:
+def _precisions(
+    request: SizingRequest, model: Model, profiles: Iterable[Profile], calibrated: Iterable[str]
+) -> list[str]:
     """The declared precision; else every published or measured one of at least 8 bits, and those explicitly allowed."""
     if request.precision is not None:
         return [resolve_precision(request.precision)]
-    allowed = {resolve_precision(p, field="model.allowedPrecisions") for p in request.allowed_precisions}
-    measured = (p.key.precision for p in profiles if p.key.model == model.name)
-    # Measured ones first: of two that are equally fast, such as BF16 and FP16, the first stands for both.
-    known = list(dict.fromkeys([*measured, *model.published_precisions]))
+    allowed = _allowed(request)
+    known = known_precisions(request, model, profiles, calibrated)
     if not known:
         raise InvalidInput(
             "model.precision", f"missing, and no format of {model.name} is known", "set model.precision, such as BF16"
@@ -128,6 +130,21 @@ def _precisions(request: SizingRequest, model: Model, profiles: Iterable[Profile
             f"set model.precision, for example {known[0]}",
         )
     return chosen
+
+
+def known_precisions(
+    request: SizingRequest, model: Model, profiles: Iterable[Profile], calibrated: Iterable[str]
+) -> list[str]:
+    """Every precision that can be chosen: measured by the user, published, or allowed and `calibrated`.
+
+    Measured ones first: of two that are equally fast, such as BF16 and FP16, the first stands for both.
+    """
+    measured, allowed = (p.key.precision for p in profiles if p.key.model == model.name), _allowed(request)
+    return list(dict.fromkeys([*measured, *model.published_precisions, *(p for p in calibrated if p in allowed)]))
+
+
+def _allowed(request: SizingRequest) -> set[str]:
+    return {resolve_precision(p, field="model.allowedPrecisions") for p in request.allowed_precisions}
 
 
 def _of_hardware(request: SizingRequest, gpu: Gpu, precisions: list[str]) -> list[str]:

@@ -13,12 +13,12 @@ from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, STATISTICS, Load, Poin
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
 
-_LIMITS: dict[SlaMode, tuple[str | None, tuple[str, ...]]] = {
-    SlaMode.STREAMING: ("sla.timeToFirstToken", ("sla.timeToFirstToken", "sla.interTokenLatency", "sla.endToEnd")),
-    SlaMode.SEQUENTIAL: ("sla.endToEnd", ("sla.endToEnd",)),
-    SlaMode.OFFLINE: (None, ()),
+_LIMITS: dict[SlaMode, tuple[str, ...]] = {
+    SlaMode.STREAMING: ("sla.timeToFirstToken", "sla.interTokenLatency", "sla.endToEnd"),
+    SlaMode.SEQUENTIAL: ("sla.endToEnd",),
+    SlaMode.OFFLINE: (),
 }
-"""The limit that a mode needs, and those that it may have."""
+"""The limits that a mode may have; it needs one of them."""
 _MOST_GPUS_OF_A_REPLICA = 1024
 _RATES = (1e-6, 1e9)
 """Requests a second that are sized: beyond, a unit is wrong and costs a request would overflow."""
@@ -90,15 +90,16 @@ def _check_sla(sla: Sla) -> None:
         "sla.interTokenLatency": sla.inter_token_latency,
         "sla.endToEnd": sla.end_to_end,
     }
-    needed, allowed = _LIMITS[sla.mode]
+    allowed = _LIMITS[sla.mode]
+    if allowed and not any(limits[field] for field in allowed):
+        which = "it" if len(allowed) == 1 else "one of " + ", ".join(allowed)
+        raise InvalidInput(allowed[0], f"missing, and mode {sla.mode.value} needs {which}", "declare milliseconds")
     for field, limit in limits.items():
         if limit is None:
-            if field == needed:
-                raise InvalidInput(field, f"missing, and mode {sla.mode.value} needs it", "declare milliseconds")
-        elif field not in allowed:
+            continue
+        if field not in allowed:
             raise InvalidInput(field, f"mode {sla.mode.value} has no such limit", "remove it, or use mode Streaming")
-        else:
-            _positive(f"{field}.milliseconds", limit.milliseconds, 1e-3, _MOST_MILLISECONDS)
+        _positive(f"{field}.milliseconds", limit.milliseconds, 1e-3, _MOST_MILLISECONDS)
 
 
 def _check_job(job: OfflineJob | None, sla: Sla) -> None:

@@ -66,10 +66,11 @@ def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Questio
     if pinned and pinned.gpu not in {g.name for g in gpus}:
         gpus.append(resolve_gpu(pinned.gpu))
     batchings = batchings_of(request.engine, request.batchings)
+    knowledge = knowledge or shipped()
     offered = (
         (Candidate(pinned, batching) for batching in batchings)
         if pinned
-        else candidates(request, model, gpus, profiles, batchings)
+        else candidates(request, model, gpus, profiles, batchings, knowledge.precisions(model, request.engine))
     )
     return Question(
         request=request,
@@ -79,7 +80,7 @@ def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Questio
         profiles=profiles,
         of_other_engines=tuple(p for p in every if p.key.model == model.name and not is_of_engine(p, request.engine)),
         lengths=lengths_of(request.workload),
-        knowledge=knowledge or shipped(),
+        knowledge=knowledge,
         engine_release=_release(request),
     )
 

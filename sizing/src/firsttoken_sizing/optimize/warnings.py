@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Model, resolve_precision
 from firsttoken_sizing.catalog.interconnect import leaves_server
 from firsttoken_sizing.engines.support import Support, nearest, support
+from firsttoken_sizing.optimize.candidates import known_precisions
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.parameters import PARAMETERS
@@ -142,7 +143,8 @@ def _not_published(question: Question, evaluation: Evaluation) -> Iterator[str]:
     request, model = question.request, question.model
     if request.precision is not None or request.pinned is not None:
         return
-    known = {*model.published_precisions, *(p.key.precision for p in question.profiles if p.key.model == model.name)}
+    calibrated = question.knowledge.precisions(model, request.engine)
+    known = known_precisions(request, model, question.profiles, calibrated)
     unknown = [p for p in dict.fromkeys(map(resolve_precision, request.allowed_precisions)) if p not in known]
     if unknown:
         yield (

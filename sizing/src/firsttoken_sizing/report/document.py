@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from firsttoken_sizing.engines.memory import Memory
+from firsttoken_sizing.optimize.places import PlacedSizing
 from firsttoken_sizing.profile import STATISTICS, ConfigurationKey, Latency
 from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.request import Alternative, Cost, Job, Sizing
@@ -70,12 +72,17 @@ def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> d
         "predictions": predictions_json(sizing),
         "memory": _memory(sizing.memory),
         "engineSettings": dict(sizing.engine_settings),
-        "cost": _cost(sizing.cost),
+        "cost": cost_json(sizing.cost),
         "job": _job(sizing.job),
         "warnings": list(sizing.warnings),
         "alternatives": [_alternative(a) for a in sizing.alternatives],
     }
     return _sized(sizing, document)
+
+
+def places_json(placed: Iterable[PlacedSizing]) -> list[dict[str, Any]]:
+    """The answers of several places: an object each; null under what a place without a size does not have."""
+    return [_place_json(one) for one in placed]
 
 
 def latency_json(latency: Latency) -> dict[str, float | None]:
@@ -149,7 +156,8 @@ def _memory(memory: Memory | None) -> dict[str, float | None] | None:
     }
 
 
-def _cost(cost: Cost | None) -> dict[str, Any] | None:
+def cost_json(cost: Cost | None) -> dict[str, Any] | None:
+    """Cost under the names of the contract; null where no price is known."""
     if cost is None:
         return None
     return {
@@ -184,6 +192,25 @@ def _job(job: Job | None) -> dict[str, float | None] | None:
         "gpuHours": rounded(job.gpu_hours),
         "cost": rounded(job.cost),
         "costPerThousandRequests": rounded(job.cost_per_thousand_requests),
+    }
+
+
+def _place_json(one: PlacedSizing) -> dict[str, Any]:
+    place, sizing = one.place, one.sizing
+    size = sizing if sizing.feasible else None
+    return {
+        "pool": place.name,
+        "location": place.location or None,
+        "feasible": sizing.feasible,
+        "reason": sizing.reason,
+        **configuration_json(sizing.configuration),
+        "replicas": size and size.replicas,
+        "gpus": size and size.gpus,
+        "servers": size and size.servers,
+        "requestsPerSecondPerReplica": rounded(size.requests_per_second_per_replica) if size else None,
+        "mostGPUs": place.most_gpus,
+        "enough": one.enough,
+        "cost": cost_json(sizing.cost),
     }
 
 

@@ -86,6 +86,11 @@ class Knowledge:
         """Every configuration of this engine that has a fit, with the architecture as its model."""
         return (configuration for configuration, of_engine, _ in self.fits if of_engine is engine)
 
+    def precisions(self, model: Model, engine: Engine) -> tuple[str, ...]:
+        """Every precision that a model of this architecture was measured in with this engine."""
+        measured = (c.precision for c in self.configurations(engine) if c.model == model.architecture)
+        return tuple(dict.fromkeys(measured))
+
 
 def calibrated(entry: Mapping[str, Any], engine: Engine, gpu: Gpu, precision: str, model: Model) -> Calibration:
     """The constants of one entry of `calibrations.json` for a configuration, none below the floor of physics."""

@@ -1,0 +1,102 @@
+"""One question in several places, such as servers of one's own and GPUs rented by the hour, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from firsttoken_sizing.catalog import resolve_gpu
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize.cost import HOURS_PER_YEAR
+from firsttoken_sizing.optimize.size import size
+from firsttoken_sizing.request import Sizing, SizingRequest
+from firsttoken_sizing.step import Knowledge
+from firsttoken_sizing.workload import Pricing
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """GPUs of one kind that could be used, and what they cost."""
+
+    name: str
+    gpu: str
+    pricing: Pricing | None = None
+    gpus_per_server: int = 8
+    most_gpus: int | None = None
+    """GPUs that there are at most; None: as many as are asked for."""
+    location: str = ""
+    """`OnPrem`, `Cloud`; empty: not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSizing:
+    """The answer in one place."""
+
+    place: Place
+    sizing: Sizing
+
+    @property
+    def enough(self) -> bool | None:
+        """Tell whether the place has so many GPUs; None where no size meets the SLA or no limit is declared."""
+        most = self.place.most_gpus
+        return None if most is None or not self.sizing.feasible else self.sizing.gpus <= most
+
+    @property
+    def per_year(self) -> float | None:
+        """Cost a year: of rented GPUs that follow the load where an average is declared, else of the peak's fleet."""
+        cost = self.sizing.cost
+        if cost is None:
+            return None
+        return cost.per_year if cost.per_year_autoscaled is None else cost.per_year_autoscaled
+
+
+def in_places(
+    request: SizingRequest, places: Iterable[Place], knowledge: Knowledge | None = None
+) -> tuple[PlacedSizing, ...]:
+    """The request sized in each place by itself, with its GPU, its servers and its prices, in the order given.
+
+    A pinned configuration stays pinned where the GPU is its own. Raises `InvalidInput` for a place that no sizing can
+    use: another GPU than the request allows, or what `size` refuses.
+    """
+    allowed = {resolve_gpu(name).name for name in request.hardware.gpus}
+    found = []
+    for place in places:
+        gpu = resolve_gpu(place.gpu, field=f"place {place.name}").name
+        if gpu not in allowed:
+            problem = f"{gpu} is not one of hardware.gpus ({', '.join(sorted(allowed))})"
+            raise InvalidInput(f"place {place.name}", problem, "add it there, or leave the place out")
+        asked = replace(
+            request,
+            hardware=replace(request.hardware, gpus=(gpu,), gpus_per_server=place.gpus_per_server),
+            pricing={gpu: place.pricing} if place.pricing is not None else {},
+            pinned=request.pinned if request.pinned and resolve_gpu(request.pinned.gpu).name == gpu else None,
+        )
+        found.append(PlacedSizing(place, size(asked, knowledge)))
+    return tuple(found)
+
+
+def cheapest(placed: Sequence[PlacedSizing]) -> PlacedSizing | None:
+    """The place that costs least a year of those with enough GPUs; None without one, or without prices of them all."""
+    able = [one for one in placed if one.sizing.feasible and one.enough is not False]
+    costs = [one.per_year for one in able]
+    currencies = {one.sizing.cost.currency for one in able if one.sizing.cost}
+    if not able or None in costs or len(currencies) > 1:
+        return None
+    return min(able, key=lambda one: one.per_year or 0.0)
+
+
+def bought_is_cheaper_from(bought: PlacedSizing, rented: PlacedSizing) -> float | None:
+    """Average load, requests/s, from which on a bought fleet costs less than a rented one that follows the load.
+
+    The rented one is taken for `average / capacity of a replica` replicas, fractions included, and for no more than the
+    peak needs. None: there is no such load, or one of them has no price.
+    """
+    ours, theirs = bought.sizing.cost, rented.sizing.cost
+    gpu_hour = rented.place.pricing.gpu_hour if rented.place.pricing else None
+    key = rented.sizing.configuration
+    if ours is None or theirs is None or gpu_hour is None or key is None or ours.currency != theirs.currency:
+        return None
+    if ours.per_year is None or theirs.per_year is None or ours.per_year > theirs.per_year:
+        return None
+    a_request_per_second = gpu_hour * HOURS_PER_YEAR * key.gpus_per_replica
+    return ours.per_year * rented.sizing.requests_per_second_per_replica / a_request_per_second

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize.places import Place, bought_is_cheaper_from, cheapest, in_places
+from firsttoken_sizing.optimize.size import size
+from firsttoken_sizing.workload import Hardware, Pricing
+from tests.fixtures.worked_examples import DGX_H100, H100, call_center
+
+OWN = Place("own", H100, DGX_H100, most_gpus=64)
+RENTED = Place("rented", H100, Pricing(gpu_hour=4))
+
+
+def test_each_place_is_what_a_sizing_there_would_say() -> None:
+    request = replace(call_center(), hardware=Hardware(gpus=(H100, "H200-SXM-141GB")))
+    larger = Place("larger", "H200-SXM-141GB", gpus_per_server=4)
+
+    own, other = in_places(request, (OWN, larger))
+
+    alone = size(replace(request, hardware=Hardware(gpus=(H100,)), pricing={H100: DGX_H100}))
+    assert (own.sizing.gpus, own.sizing.cost) == (alone.gpus, alone.cost)
+    assert other.sizing.cost is None
+    assert other.sizing.configuration is not None
+    assert other.sizing.configuration.gpu == "H200-SXM-141GB"
+
+
+def test_the_break_even_is_where_both_cost_the_same() -> None:
+    own, rented = in_places(call_center(), (OWN, RENTED))
+
+    average = bought_is_cheaper_from(own, rented)
+
+    # 39 replicas of one GPU in 5 servers: 595,000 a year; a rented one carries 5.1954 requests/s for 35,040 a year.
+    assert average == pytest.approx(595_000 * 5.1954 / 35_040)
+    assert bought_is_cheaper_from(rented, own) is None
+    dear = in_places(call_center(), (replace(OWN, pricing=replace(DGX_H100, server_price=32_000_000)), RENTED))
+    assert bought_is_cheaper_from(*dear) is None
+
+
+def test_the_cheapest_has_enough_gpus_and_prices_that_can_be_compared() -> None:
+    own, rented = in_places(call_center(), (OWN, RENTED))
+    assert cheapest((own, rented)) is rented  # at the average of 28.54 requests/s 6 replicas are enough
+    few, _ = in_places(call_center(), (replace(OWN, most_gpus=8), RENTED))
+    assert cheapest((few,)) is None
+    euros = replace(RENTED, pricing=Pricing(gpu_hour=4, currency="EUR"))
+    assert cheapest(in_places(call_center(), (OWN, euros))) is None
+    assert cheapest(in_places(call_center(), (OWN, replace(RENTED, pricing=None)))) is None
+
+
+def test_a_place_with_another_gpu_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^place cards: L40S is not one of hardware.gpus"):
+        in_places(call_center(), (Place("cards", "L40S"),))
