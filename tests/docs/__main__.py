@@ -1,4 +1,4 @@
-"""Writes what the commands of the documentation print now into the pages: `python -m tests.docs`."""
+"""Writes what commands print now into the pages, and what cells show into the notebooks: `python -m tests.docs`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.docs import notebook
 from tests.docs.console import commands, prepare, renewed, run
 from tests.docs.pages import PAGES, ROOT, blocks
 
 
 def main() -> int:
-    """Rewrite every page whose shown output is out of date."""
+    """Rewrite every page and notebook whose shown output is out of date."""
+    notebook.rewrite_all()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         new = text

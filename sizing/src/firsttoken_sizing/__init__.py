@@ -2,14 +2,13 @@
 
 Pure: knows no Kubernetes, no network and no clock. Usable alone in a notebook:
 
-    from firsttoken_sizing import Hardware, Limit, Percentile, SizingRequest, Sla, Workload, size
+    import firsttoken_sizing as ft
 
-    answer = size(SizingRequest(
-        model="meta/llama3-8b-instruct", precision="FP8",
-        workload=Workload(input_tokens=2000, output_tokens=200, peak_requests_per_second=200),
-        sla=Sla(time_to_first_token=Limit(300, Percentile.P95)),
-        hardware=Hardware(gpus=("H100-SXM-80GB",)),
-    ))
+    ft.size("meta/llama3-8b-instruct", gpus="H100-SXM-80GB", precision="FP8", input_tokens=2000, output_tokens=200,
+            requests_per_second=200, ttft_p95_ms=300)
+
+`curve`, `simulate` and `side_by_side` take the same words, `read_benchmarks` the files of benchmark tools. A program
+asks with a `SizingRequest` instead.
 
 Names are imported when they are first used (PEP 562): what needs one module does not wait for all of them.
 """
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
         UnknownModel,
         UnreadableBenchmark,
     )
-    from firsttoken_sizing.optimize import size
+    from firsttoken_sizing.notebook import curve, read_benchmarks, side_by_side, simulate, size
+    from firsttoken_sizing.optimize.places import Place
     from firsttoken_sizing.performance.table import CapacityTable, Operating
     from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
     from firsttoken_sizing.report import sizing_json
@@ -70,6 +70,7 @@ __all__ = [
     "OfflineJob",
     "Operating",
     "Percentile",
+    "Place",
     "Point",
     "Pricing",
     "Profile",
@@ -84,7 +85,11 @@ __all__ = [
     "UnknownModel",
     "UnreadableBenchmark",
     "Workload",
+    "curve",
     "model_from_config",
+    "read_benchmarks",
+    "side_by_side",
+    "simulate",
     "size",
     "sizing_json",
     "step_model",
@@ -95,7 +100,8 @@ _MODULES = {
     "engines": ("Engine",),
     "engines.memory": ("Memory",),
     "errors": ("InvalidInput", "SizingError", "UnknownGPU", "UnknownModel", "UnreadableBenchmark"),
-    "optimize": ("size",),
+    "notebook": ("curve", "read_benchmarks", "side_by_side", "simulate", "size"),
+    "optimize.places": ("Place",),
     "performance.table": ("CapacityTable", "Operating"),
     "profile": ("ConfigurationKey", "Latency", "Load", "Point", "Profile"),
     "report": ("sizing_json",),

@@ -11,6 +11,12 @@ An SLA that no size meets is not an error: it is a `Sizing` with `feasible=False
 
 from __future__ import annotations
 
+import re
+from enum import StrEnum
+from typing import TypeVar
+
+Word = TypeVar("Word", bound=StrEnum)
+
 
 class SizingError(Exception):
     """Base of everything that sizing raises on purpose."""
@@ -41,3 +47,18 @@ class UnreadableBenchmark(SizingError):
         self.file = file
         self.problem = problem
         super().__init__(f"{file}: {problem}")
+
+
+def one_of(words: type[Word], field: str, text: str) -> Word:
+    """The value that a word means, in capitals or not, with `-` or `_` or nothing between its parts.
+
+    Raises `InvalidInput` that names `field` and the words.
+    """
+
+    def plain(word: str) -> str:
+        return re.sub("[-_ ]", "", word).casefold()
+
+    for known in words:
+        if plain(known.value) == plain(text):
+            return known
+    raise InvalidInput(field, f"{text!r} is not known", f"use one of {', '.join(words)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.band import Band
 from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.engines.memory import Memory
@@ -149,8 +150,8 @@ class Alternative:
     """GPUs of the prefill pool, where prefill and decode are apart; the rest of `gpus` decodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizing(Latencies):
+@dataclass(frozen=True, slots=True, repr=False)
+class Sizing(Answer, Latencies):
     """The answer. The latencies are those of the operating point.
 
     Where `feasible` is False `cause` says why, `table` and `basis` are None, and sizes, rates and the error band are 0

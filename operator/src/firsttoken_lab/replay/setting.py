@@ -13,8 +13,8 @@ from firsttoken_operator.api.gpu_pool import GPUPool, Location
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.schedule import Schedule, schedule_of
 from firsttoken_operator.domain import ScalingMode, ScalingPolicy, Sized
-from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_model
+from firsttoken_sizing.optimize import size
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.simulation.subject import Subject, subject_of
 

@@ -19,7 +19,7 @@ from firsttoken_operator.cli.output import add_output, emit, emit_tables
 from firsttoken_operator.cli.question import add_arguments, read, title
 from firsttoken_operator.cli.size import INFEASIBLE
 from firsttoken_sizing.catalog import resolve_model
-from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.errors import InvalidInput, one_of
 from firsttoken_sizing.report.cells import configuration_name
 from firsttoken_sizing.report.curve_document import curves_json
 from firsttoken_sizing.report.curve_figure import Grouping, View, curve_figure
@@ -145,13 +145,8 @@ def _lengths(text: str | None) -> tuple[tuple[float, float], ...]:
 
 
 def _word(argument: str, text: str | None, of: type[_Word]) -> _Word | None:
-    """The value of an enumeration that a word means, whatever its case and with `_` for `-`."""
-    if text is None:
-        return None
-    try:
-        return of(text.strip().lower().replace("_", "-"))
-    except ValueError:
-        raise InvalidInput(argument, f"{text!r} is not known", f"use one of {', '.join(of)}") from None
+    """The value of an enumeration that a word means; None where nothing was asked."""
+    return None if text is None else one_of(of, argument, text)
 
 
 def _variants(

@@ -26,17 +26,17 @@ from firsttoken_operator.cli.question import (
     title,
 )
 from firsttoken_operator.cli.size import INFEASIBLE
-from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize import size
 from firsttoken_sizing.report.simulation import Simulated, requests_csv, simulation_json, simulation_table, verdict
-from firsttoken_sizing.request import Sizing, SizingRequest
+from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.simulation.fleet import Settings
-from firsttoken_sizing.simulation.load import FleetLoad, Process, simulate_load
+from firsttoken_sizing.simulation.load import Process, load_of_size, simulate_load
 from firsttoken_sizing.simulation.outcome import Outcome, simulate, summarize
 from firsttoken_sizing.simulation.requests import Requests, read_trace
 from firsttoken_sizing.simulation.subject import Subject, subject_of
-from firsttoken_sizing.workload import Arrivals, Batching
+from firsttoken_sizing.workload import Batching
 
 _SECONDS = 600.0
 _MOST_REPLICAS, _MOST_CONCURRENCY = 10_000, 1_000_000
@@ -143,7 +143,15 @@ def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.
         outcome, settings, window = _replay(args, request, subject, settings)
         arrivals, words = "trace", f"trace {args.trace.name}"
     else:
-        load = _load(args, sizing)
+        load = load_of_size(
+            sizing,
+            args.arrivals,
+            rate=args.rate,
+            concurrency=args.concurrency,
+            seconds=args.seconds or _SECONDS,
+            gap_variation=args.gap_variation,
+            seed=args.seed,
+        )
         outcome, settings = simulate_load(subject, settings, load)
         window, arrivals, words = load.window, load.process.value, str(load)
     return Simulated(
@@ -158,28 +166,6 @@ def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.
         outcome=outcome,
         summary=summarize(outcome, *window, settings.kv_cache_tokens),
     )
-
-
-def _load(args: argparse.Namespace, sizing: Sizing) -> FleetLoad:
-    """The load that was asked for; what was not said is as sized."""
-    if args.arrivals is not None:
-        process: Process = args.arrivals
-    elif args.concurrency is not None:
-        process = Process.CLOSED
-    elif args.rate is not None:
-        process = Process.POISSON
-    else:
-        process = Process.CLOSED if sizing.arrivals is Arrivals.CLOSED_LOOP else Process.POISSON
-    seconds = args.seconds or _SECONDS
-    if process is Process.CLOSED:
-        concurrency = args.concurrency or round(sizing.replicas * sizing.concurrency_per_replica)
-        if concurrency < 1:
-            raise InvalidInput("--concurrency", "is missing, and no size says how many", "give --concurrency")
-        return FleetLoad(process, seconds, concurrency=concurrency, seed=args.seed)
-    rate = args.rate or sizing.peak_requests_per_second
-    if not rate > 0:
-        raise InvalidInput("--rate", "is missing, and the deployment declares no peak", "give --rate")
-    return FleetLoad(process, seconds, rate=rate, gap_variation=args.gap_variation or 2.0, seed=args.seed)
 
 
 def _replay(

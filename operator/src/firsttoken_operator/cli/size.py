@@ -21,9 +21,9 @@ from firsttoken_operator.cli.flags import add_flags
 from firsttoken_operator.cli.output import add_file, emit, emit_tables, local_file, write
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
-from firsttoken_sizing import size
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize import size
 from firsttoken_sizing.optimize.places import PlacedSizing, in_places
 from firsttoken_sizing.report.document import places_json, sizing_json
 from firsttoken_sizing.report.pictures import PictureFormat, draw

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.benchmarks.assemble import assemble
 from firsttoken_sizing.benchmarks.document import read_document
 from firsttoken_sizing.benchmarks.formats import FORMATS, Format, detect
@@ -30,8 +31,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ImportResult(Answer):
     """Result of an import: profiles, every run that was left out with its reason, and remarks on those kept."""
 
     profiles: tuple[Profile, ...]

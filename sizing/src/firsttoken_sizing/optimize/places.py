@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.cost import HOURS_PER_YEAR
@@ -48,6 +49,18 @@ class PlacedSizing:
         if cost is None:
             return None
         return cost.per_year if cost.per_year_autoscaled is None else cost.per_year_autoscaled
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SideBySide(Answer):
+    """The answers of several places, in the order in which they were given."""
+
+    placed: tuple[PlacedSizing, ...]
+
+    @property
+    def cheapest(self) -> PlacedSizing | None:
+        """The place that costs least a year; None where that cannot be told."""
+        return cheapest(self.placed)
 
 
 def in_places(

@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.band import Band
-from firsttoken_sizing.optimize import size
+from firsttoken_sizing.errors import one_of
 from firsttoken_sizing.optimize.error_band import measured_times, times_band
 from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.load_model import InFlightRequests, LoadModel, Rate, load_model_of
 from firsttoken_sizing.optimize.question import Question, check
+from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import measured
 from firsttoken_sizing.performance.lengths import Lengths
@@ -27,6 +30,9 @@ from firsttoken_sizing.request import Basis, Infeasible, Sizing, SizingRequest
 from firsttoken_sizing.step import basis_of, speed_key
 from firsttoken_sizing.step.bands import Banded
 from firsttoken_sizing.workload import Arrivals, Sla
+
+if TYPE_CHECKING:
+    from firsttoken_sizing.report.pictures import Picture
 
 CONCURRENCIES = (1, 2, 5, 10, 25, 50, 100, 250)
 """Closed-loop loads of a curve for which none are asked: the ladder of the DLI course."""
@@ -92,8 +98,8 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
+@dataclass(frozen=True, slots=True, repr=False)
+class Study(Answer):
     """One model under one workload and SLA: its size (or why none could be computed) and the curves behind it."""
 
     model: str
@@ -103,6 +109,20 @@ class Study:
     sizing: Sizing
     curves: tuple[Curve, ...]
     left_out: tuple[LeftOut, ...]
+
+    def plot(self, x: str | None = None, y: str = "rps-per-gpu", by: str = "tp") -> Picture:
+        """The curves as an image; the axes and groups are those of `firsttoken curve`.
+
+        Raises `InvalidInput` for an axis or a group that is not known, `ModuleNotFoundError` without matplotlib.
+        """
+        from firsttoken_sizing.report.curve_figure import Grouping, View, curve_figure
+        from firsttoken_sizing.report.pictures import Picture
+        from firsttoken_sizing.report.quantity import Quantity
+
+        view = View(
+            None if x is None else one_of(Quantity, "x", x), one_of(Quantity, "y", y), one_of(Grouping, "by", by)
+        )
+        return Picture(curve_figure([(self.model, [self])], view))
 
 
 def study(request: SizingRequest, loads: Loads | None = None) -> Study:

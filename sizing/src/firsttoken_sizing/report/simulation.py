@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.performance.limits import Bound, bounds
 from firsttoken_sizing.profile import STATISTICS, Latency
 from firsttoken_sizing.report.document import configuration_json, latency_json
@@ -22,8 +23,8 @@ _DIGITS = 6
 _UNKNOWN = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
+@dataclass(frozen=True, slots=True, repr=False)
+class Simulated(Answer):
     """One deployment that was simulated. `load` says in words what was offered, `settings` are of the whole fleet."""
 
     namespace: str

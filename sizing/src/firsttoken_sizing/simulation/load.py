@@ -10,6 +10,7 @@ import numpy as np
 
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.closed_loop import throughput
+from firsttoken_sizing.request import Sizing
 from firsttoken_sizing.simulation.fleet import Settings
 from firsttoken_sizing.simulation.outcome import Outcome, simulate
 from firsttoken_sizing.simulation.requests import (
@@ -20,6 +21,7 @@ from firsttoken_sizing.simulation.requests import (
     poisson_arrivals,
 )
 from firsttoken_sizing.simulation.subject import Subject
+from firsttoken_sizing.workload import Arrivals
 
 MOST_REQUESTS = 50_000_000
 """Requests of one simulation at most: about 16 GB of memory."""
@@ -62,6 +64,32 @@ class FleetLoad:
         if self.process is Process.BURSTY:
             kind = f"bursty arrivals (gaps vary by {self.gap_variation:g} of their mean)"
         return f"{kind} at {self.rate:g} requests/s"
+
+
+def load_of_size(
+    sizing: Sizing,
+    process: Process | None,
+    *,
+    rate: float | None = None,
+    concurrency: int | None = None,
+    seconds: float,
+    gap_variation: float | None = None,
+    seed: int = 1,
+) -> FleetLoad:
+    """The load that was asked for; what was not said is as sized. Raises `InvalidInput` where no size says it."""
+    if process is None and concurrency is None and rate is None:
+        process = Process.CLOSED if sizing.arrivals is Arrivals.CLOSED_LOOP else Process.POISSON
+    elif process is None:
+        process = Process.POISSON if concurrency is None else Process.CLOSED
+    if process is Process.CLOSED:
+        outstanding = concurrency or round(sizing.replicas * sizing.concurrency_per_replica)
+        if outstanding < 1:
+            raise InvalidInput("--concurrency", "is missing, and no size says how many", "give --concurrency")
+        return FleetLoad(process, seconds, concurrency=outstanding, seed=seed)
+    arriving = rate or sizing.peak_requests_per_second
+    if not arriving > 0:
+        raise InvalidInput("--rate", "is missing, and the deployment declares no peak", "give --rate")
+    return FleetLoad(process, seconds, rate=arriving, gap_variation=gap_variation or 2.0, seed=seed)
 
 
 def simulate_load(subject: Subject, settings: Settings, load: FleetLoad) -> tuple[Outcome, Settings]:
