@@ -36,7 +36,7 @@ Benchmarks = str | Path | ImportResult | Profile | Iterable[str | Path | Profile
 
 
 class Needed(TypedDict):
-    """What every question says."""
+    """Words that every question has."""
 
     gpus: str | Sequence[str]
     """Names such as `H100-SXM-80GB`; of several the cheapest feasible one wins."""
@@ -133,7 +133,7 @@ def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
             gpus=gpus,
             tensor_parallel=asked.get("tensor_parallel"),
             pipeline_parallel=asked.get("pipeline_parallel"),
-            gpus_per_server=asked.get("gpus_per_server", 8),
+            gpus_per_server=asked.get("gpus_per_server", Hardware(()).gpus_per_server),
         ),
         precision=asked.get("precision"),
         allowed_precisions=tuple(asked.get("allowed_precisions", ())),

@@ -22,7 +22,8 @@ class Place:
     name: str
     gpu: str
     pricing: Pricing | None = None
-    gpus_per_server: int = 8
+    gpus_per_server: int | None = None
+    """None: as many as the request says."""
     most_gpus: int | None = None
     """GPUs that there are at most; None: as many as are asked for."""
     location: str = ""
@@ -31,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PlacedSizing:
-    """The answer in one place."""
+    """Answer in one place."""
 
     place: Place
     sizing: Sizing
@@ -78,9 +79,10 @@ def in_places(
         if gpu not in allowed:
             problem = f"{gpu} is not one of hardware.gpus ({', '.join(sorted(allowed))})"
             raise InvalidInput(f"place {place.name}", problem, "add it there, or leave the place out")
+        per_server = place.gpus_per_server or request.hardware.gpus_per_server
         asked = replace(
             request,
-            hardware=replace(request.hardware, gpus=(gpu,), gpus_per_server=place.gpus_per_server),
+            hardware=replace(request.hardware, gpus=(gpu,), gpus_per_server=per_server),
             pricing={gpu: place.pricing} if place.pricing is not None else {},
             pinned=request.pinned if request.pinned and resolve_gpu(request.pinned.gpu).name == gpu else None,
         )

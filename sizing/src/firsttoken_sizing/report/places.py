@@ -40,7 +40,7 @@ def places_table(placed: Sequence[PlacedSizing]) -> RenderableType:
 
 
 def places_sentences(placed: Sequence[PlacedSizing]) -> Iterable[str]:
-    """What the comparison comes to: why a place cannot, which one costs least, and from which load on buying does."""
+    """Sentences on the comparison: why a place cannot, which one costs least, and from which load on buying does."""
     for one in placed:
         if not one.sizing.feasible:
             yield f"{one.place.name}: {one.sizing.reason}"
