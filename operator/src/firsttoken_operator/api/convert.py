@@ -68,7 +68,7 @@ def sizing_request(
     pricing: dict[str, Pricing] = {}
     if pool is not None:
         own = place(pool)
-        hardware = replace(hardware, gpus_per_server=own.gpus_per_server)
+        hardware = replace(hardware, gpus_per_server=pool.spec.gpus_per_server)
         if own.pricing is not None:
             pricing[own.gpu] = own.pricing
     config, draft = spec.model.architecture, spec.sizing.speculative_decoding
