@@ -44,21 +44,17 @@ class Needed(TypedDict):
     output_tokens: float
 
 
-class Asked(Needed, total=False):
-    """Everything that a question may say."""
+class Parallelism(TypedDict, total=False):
+    """GPUs of a replica, where they are not for the sizing to choose."""
 
-    requests_per_second: float
-    """Rate at the peak, of all replicas together."""
-    average_requests_per_second: float
-    concurrent_requests: int
-    """Requests always outstanding, in place of a rate."""
-    offline_requests: int
-    deadline_hours: float
-    input_tokens_p99: float
-    output_tokens_p99: float
-    cached_input_percent: float
-    routing: str
-    mode: str
+    tensor_parallel: int
+    pipeline_parallel: int
+    gpus_per_server: int
+
+
+class Limits(TypedDict, total=False):
+    """Limits on latencies, of each at most one."""
+
     ttft_mean_ms: float
     ttft_p50_ms: float
     ttft_p90_ms: float
@@ -74,11 +70,25 @@ class Asked(Needed, total=False):
     e2e_p90_ms: float
     e2e_p95_ms: float
     e2e_p99_ms: float
+
+
+class Asked(Needed, Parallelism, Limits, total=False):
+    """Everything that a question may say."""
+
+    requests_per_second: float
+    """Rate at the peak, of all replicas together."""
+    average_requests_per_second: float
+    concurrent_requests: int
+    """Requests always outstanding, in place of a rate."""
+    offline_requests: int
+    deadline_hours: float
+    input_tokens_p99: float
+    output_tokens_p99: float
+    cached_input_percent: float
+    routing: str
+    mode: str
     precision: str
     allowed_precisions: Sequence[str]
-    tensor_parallel: int
-    pipeline_parallel: int
-    gpus_per_server: int
     arrivals: str
     """`Poisson` (the default) or `ClosedLoop`."""
     engine: str
