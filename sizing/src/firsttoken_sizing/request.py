@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.band import Band
 from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.table import CapacityTable
@@ -82,6 +83,8 @@ class SizingRequest:
     default."""
     sparsity: Sparsity | None = None
     speculative_decoding: SpeculativeDecoding | None = None
+    declared_settings: DeclaredSettings = AS_INSTALLED
+    """Settings that the engine is given in place of those that it has as it is installed."""
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
 

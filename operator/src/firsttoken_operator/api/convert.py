@@ -16,6 +16,7 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment, In
 from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
 from firsttoken_operator.api.runtime import RELEASED_ROLLOUT
+from firsttoken_operator.api.sizing_spec import EngineSettingsSpec
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.decide import usual_scale_down
@@ -24,6 +25,8 @@ from firsttoken_operator.domain.snapshot import ScalingPolicy
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.declared import DeclaredSettings
+from firsttoken_sizing.engines.spec import SIXTEEN_BITS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.places import Place
 from firsttoken_sizing.profile import ConfigurationKey, Profile
@@ -91,9 +94,20 @@ def sizing_request(
         batchings=spec.sizing.batching,
         sparsity=spec.model.sparsity,
         speculative_decoding=speculation,
+        declared_settings=declared_settings(spec.sizing.engine_settings),
         profiles=profiles,
         pricing=pricing,
         pinned=_pinned(deployment),
+    )
+
+
+def declared_settings(spec: EngineSettingsSpec) -> DeclaredSettings:
+    """Settings of an engine as a resource declares them."""
+    return DeclaredSettings(
+        max_batch=spec.max_batch_size,
+        tokens_per_step=spec.max_batched_tokens,
+        kv_cache_bits=None if spec.kv_cache_type is None else SIXTEEN_BITS // 2,
+        memory_share=None if spec.gpu_memory_percent is None else spec.gpu_memory_percent / 100,
     )
 
 

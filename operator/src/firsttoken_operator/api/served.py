@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from firsttoken_operator.api.convert import workload
+from firsttoken_operator.api.convert import declared_settings, workload
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.runtimes.replica import longest_tokens, replica_settings
-from firsttoken_operator.runtimes.spec import ServedReplica
+from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Version
 from firsttoken_operator.runtimes.weights import weights_of
 from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.declared import AS_INSTALLED
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
 
@@ -26,13 +27,42 @@ def served_replica(resource: InferenceDeployment, runtime: Runtime, key: Configu
 
     Raises `InvalidInput` for what is no configuration of the server, or of the GPUs that pods can ask for.
     """
-    spec, engine, model = resource.spec, _engine(resource, runtime), _model(resource)
+    spec, engine = resource.spec, _engine(resource, runtime)
     if (gpu := resolve_gpu(key.gpu)).resource_name != _GPU_RESOURCE:
         raise InvalidInput("hardware.gpus", f"{gpu.name} is no {_GPU_RESOURCE}", "deploy it yourself and set targetRef")
     if len(spec.sizing.batching) > 1:
         problem = "a replica runs one way of batching, and the fastest may change with a benchmark"
         raise InvalidInput("sizing.batching", problem, "name the one that the pods shall run")
+    return _replica(
+        resource,
+        key,
+        engine,
+        checkpoint=runtime.checkpoint,
+        port=runtime.port,
+        metrics_port=metrics_port(runtime),
+        max_sequence_tokens=runtime.max_sequence_tokens,
+        drain_seconds=drain_seconds(runtime),
+        version=runtime.server_version,
+        flags=runtime.flags,
+    )
+
+
+def _replica(
+    resource: InferenceDeployment,
+    key: ConfigurationKey,
+    engine: Engine,
+    *,
+    checkpoint: str | None,
+    port: int,
+    metrics_port: int,
+    max_sequence_tokens: int | None,
+    drain_seconds: int,
+    version: Version | None,
+    flags: tuple[str, ...],
+) -> ServedReplica:
+    spec, model = resource.spec, _model(resource)
     load, limit = workload(spec.traffic), spec.sla.time_to_first_token
+    settings, drafts = declared_settings(spec.sizing.engine_settings), spec.sizing.speculative_decoding
     declared = max(load.input_tokens, load.input_tokens_p99 or 0) + max(load.output_tokens, load.output_tokens_p99 or 0)
     return ServedReplica(
         key=key,
@@ -42,17 +72,45 @@ def served_replica(resource: InferenceDeployment, runtime: Runtime, key: Configu
             engine,
             next(iter(spec.sizing.batching), None),
             prefix_caching=load.cached_input_percent > 0,
+            declared=settings,
         ),
+        drafts=drafts.draft_tokens if drafts else 0,
+        is_as_installed=settings == AS_INSTALLED,
         engine=engine,
-        weights=weights_of(model, key.precision, runtime.checkpoint),
+        weights=weights_of(model, key.precision, checkpoint),
         name=spec.model.name,
-        port=runtime.port,
-        metrics_port=metrics_port(runtime),
-        longest_tokens=runtime.max_sequence_tokens or longest_tokens(model, key, engine, declared),
-        drain_seconds=drain_seconds(runtime),
+        port=port,
+        metrics_port=metrics_port,
+        longest_tokens=max_sequence_tokens or longest_tokens(model, key, engine, declared, settings),
+        drain_seconds=drain_seconds,
         ttft_limit_seconds=limit.milliseconds / 1000 if limit else None,
-        version=runtime.server_version,
-        flags=runtime.flags,
+        version=version,
+        flags=flags,
+    )
+
+
+def described_replica(
+    resource: InferenceDeployment, key: ConfigurationKey, engine: Engine, release: ServerRelease
+) -> ServedReplica:
+    """Describe a replica to a server of this release that could run it, with ports and drain as a runtime has them.
+
+    Raises `InvalidInput` for a precision that the server cannot make of the model's own checkpoint.
+    """
+    container, runtime = release.container, resource.spec.runtime
+    if runtime is not None:
+        return served_replica(resource, runtime, key)
+    grace_seconds = Runtime.model_fields["termination_grace_period_seconds"].default
+    return _replica(
+        resource,
+        key,
+        engine,
+        checkpoint=None,
+        port=container.port,
+        metrics_port=container.metrics_port or container.port,
+        max_sequence_tokens=None,
+        drain_seconds=grace_seconds - ENDPOINT_REMOVAL_SECONDS - _EXIT_SECONDS,
+        version=release.since,
+        flags=(),
     )
 
 

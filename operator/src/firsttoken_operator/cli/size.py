@@ -21,6 +21,7 @@ from firsttoken_operator.cli.flags import add_flags
 from firsttoken_operator.cli.output import add_file, emit, emit_tables, local_file, write
 from firsttoken_operator.cli.question import Sources, add_arguments, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
+from firsttoken_operator.cli.start_flags import starts
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize import size
@@ -54,7 +55,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `firsttoken size`."""
     add_arguments(parser)
     add_flags(parser)
-    formats, explanation = ("table", "json", "yaml"), "format of the answer; default: table"
+    formats, explanation = (
+        ("table", "json", "yaml", "flags"),
+        "format of the answer, or the flags of the servers that can run it; default: table",
+    )
     parser.add_argument("-o", "--output", type=_format, choices=formats, default="table", help=explanation)
     add_file(parser)
     parser.add_argument(
@@ -74,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
         _write_plot(answers, args.plot, picture)
     if args.output == "table":
         emit_tables(_tables(answers), args.out)
+    elif args.output == "flags":
+        emit("\n".join(_flags(answers)).encode(), args.out)
     else:
         emit(_documents(answers, args.output).encode(), args.out)
     return 0 if all(answer.sizing.feasible for answer in answers) else INFEASIBLE
@@ -165,6 +171,16 @@ def _tables(answers: Iterable[SizedDeployment]) -> Iterator[RenderableType]:
         yield from (Text(window.sentence()) for window in answer.windows)
         if answer.pools:
             yield places_table(answer.pools)
+
+
+def _flags(answers: Iterable[SizedDeployment]) -> Iterator[str]:
+    for answer in answers:
+        key = answer.sizing.configuration
+        if answer.sizing.feasible and key is not None:
+            yield f"# {title(answer.deployment)}\n"
+            yield from starts(answer.deployment, key, answer.sizing.request.engine)
+        else:
+            yield f"# {title(answer.deployment)}: {answer.sizing.reason}\n"
 
 
 def _write_plot(answers: Iterable[SizedDeployment], file: Path, picture: PictureFormat) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firsttoken_operator.runtimes.spec import ContainerSpec, ServedReplica, ServerRelease, Start
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.errors import InvalidInput
 
 _CACHE_VARIABLE, _CACHE_PATH = "NIM_CACHE_PATH", "/model-store"
 _PORT_VARIABLE = "NIM_SERVER_PORT"
@@ -24,6 +25,12 @@ def environment(served: ServedReplica) -> dict[str, str]:
 
 
 def _start(served: ServedReplica) -> Start:
+    if not served.is_as_installed or served.drafts:
+        raise InvalidInput(
+            "sizing.engineSettings" if not served.is_as_installed else "sizing.speculativeDecoding",
+            "NIM 1.x takes no settings of its engine: its profile has them",
+            "remove it, or run NIM 2.x or another runtime.type",
+        )
     # NB: how it ends is not documented.
     return Start(environment=environment(served), drains=True)
 

@@ -6,6 +6,7 @@ advanced configuration). The profile still chooses the checkpoint, and with it t
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from firsttoken_operator.runtimes import nim1, sglang, vllm
@@ -17,7 +18,7 @@ _PASSTHROUGH = "NIM_PASSTHROUGH_ARGS"
 
 def _start(served: ServedReplica) -> Start:
     flags = sglang.sized_flags(served) if served.engine is Engine.SGLANG else vllm.sized_flags(served)
-    told = " ".join((*flags, *served.flags))
+    told = shlex.join((*flags, *served.flags))
     return Start(environment={**nim1.environment(served), _PASSTHROUGH: told})
 
 

@@ -8,12 +8,13 @@ sized; and the longest request is what the model or the memory allows, and not w
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from firsttoken_sizing.catalog import Model, resolve_gpu
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.memory import Memory, replica_memory
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, Setup
+from firsttoken_sizing.optimize.engine import scheduler_for
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
 
@@ -23,33 +24,46 @@ _LENGTH_STEP_TOKENS = 1024
 
 
 def replica_settings(
-    model: Model, key: ConfigurationKey, engine: Engine, batching: Batching | None, *, prefix_caching: bool
+    model: Model,
+    key: ConfigurationKey,
+    engine: Engine,
+    batching: Batching | None,
+    *,
+    prefix_caching: bool,
+    declared: DeclaredSettings = AS_INSTALLED,
 ) -> EngineSettings:
     """Settings of the engine under its own names. `batching`: None: as it is installed."""
-    release, memory = engine.spec.release(CURRENT), _memory(model, key, engine)
+    release, memory = engine.spec.release(CURRENT), _memory(model, key, engine, declared)
     batching = batching or engine.spec.batching
     setup = Setup(
         key=key,
         batching=batching,
-        scheduler=replace(release.scheduler, chunked_prefill=batching is Batching.CHUNKED_PREFILL),
-        max_batch=release.max_batch,
+        scheduler=scheduler_for(release, batching, declared),
+        max_batch=declared.max_batch or release.max_batch,
         kv_cache_bits=memory.kv_cache_bits,
         memory_share=(memory.weights_gib + memory.kv_cache_gib) / memory.total_gib,
         prefix_caching=prefix_caching,
+        declared=declared,
     )
     return engine.spec.settings(setup)
 
 
-def longest_tokens(model: Model, key: ConfigurationKey, engine: Engine, declared_tokens: float) -> int:
+def longest_tokens(
+    model: Model,
+    key: ConfigurationKey,
+    engine: Engine,
+    declared_tokens: float,
+    declared: DeclaredSettings = AS_INSTALLED,
+) -> int:
     """Tokens of the longest request: the model's context, or what memory holds; never less than is declared."""
-    context, memory = model.max_context_tokens, _memory(model, key, engine)
+    context, memory = model.max_context_tokens, _memory(model, key, engine, declared)
     if memory.max_concurrency >= 1 and memory.kv_cache_tokens * KEPT_FOR_CACHE >= context:
         return context
     held = math.floor(memory.kv_cache_tokens * KEPT_FOR_CACHE / _LENGTH_STEP_TOKENS) * _LENGTH_STEP_TOKENS
     return min(context, max(held, math.ceil(declared_tokens)))
 
 
-def _memory(model: Model, key: ConfigurationKey, engine: Engine) -> Memory:
+def _memory(model: Model, key: ConfigurationKey, engine: Engine, declared: DeclaredSettings) -> Memory:
     """Memory of a replica with one request of the whole context."""
     return replica_memory(
         model,
@@ -60,4 +74,5 @@ def _memory(model: Model, key: ConfigurationKey, engine: Engine) -> Memory:
         input_tokens=model.max_context_tokens / 2,
         output_tokens=model.max_context_tokens / 2,
         engine=engine,
+        declared=declared,
     )

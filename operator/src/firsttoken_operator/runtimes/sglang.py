@@ -23,6 +23,7 @@ _TENSOR, _PIPELINE, _LENGTH, _BATCH = "--tp-size", "--pp-size", "--context-lengt
 _CHUNK, _STEP, _MEMORY = "--chunked-prefill-size", "--max-prefill-tokens", "--mem-fraction-static"
 _KV_TYPE, _TYPE, _QUANTIZATION = "--kv-cache-dtype", "--dtype", "--quantization"
 _METRICS, _BUCKETS = "--enable-metrics", "--bucket-time-to-first-token"
+_DRAFTS, _DRAFT_TOKENS = "--speculative-algorithm", "--speculative-num-draft-tokens"
 
 
 def sized_flags(served: ServedReplica) -> list[str]:
@@ -31,6 +32,7 @@ def sized_flags(served: ServedReplica) -> list[str]:
     flags = [f"{_TENSOR}={served.key.tensor_parallel}"]
     if served.key.pipeline_parallel > 1:
         flags.append(f"{_PIPELINE}={served.key.pipeline_parallel}")
+    drafts = (f"{_DRAFTS}=NGRAM", f"{_DRAFT_TOKENS}={served.drafts}") if served.drafts else ()
     return [
         *flags,
         f"{_LENGTH}={served.longest_tokens}",
@@ -40,6 +42,7 @@ def sized_flags(served: ServedReplica) -> list[str]:
         f"{_MEMORY}={told['mem_fraction_static']}",
         f"{_KV_TYPE}={told['kv_cache_dtype']}",
         _METRICS,
+        *drafts,
     ]
 
 
@@ -79,7 +82,7 @@ CONTAINER = ContainerSpec(
     command=_COMMAND,
     flags=(
         *(_MODEL, _MODEL_NAME, _HOST, _PORT, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _CHUNK, _STEP, _MEMORY),
-        *(_KV_TYPE, _TYPE, _QUANTIZATION, _METRICS, _BUCKETS),
+        *(_KV_TYPE, _TYPE, _QUANTIZATION, _METRICS, _BUCKETS, _DRAFTS, _DRAFT_TOKENS),
     ),
     settable=(
         *("--tool-call-parser", "--reasoning-parser", "--attention-backend", "--load-format", "--random-seed"),

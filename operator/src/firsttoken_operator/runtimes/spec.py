@@ -43,6 +43,10 @@ class ServedReplica:
     """None: neither the image's tag nor the resource tells."""
     flags: tuple[str, ...] = ()
     """Further flags of the resource, of those that are `settable`."""
+    drafts: int = 0
+    """Tokens that n-grams propose at a time; 0: no speculative decoding."""
+    is_as_installed: bool = True
+    """False where settings of the engine were declared."""
 
 
 @dataclass(frozen=True, slots=True)

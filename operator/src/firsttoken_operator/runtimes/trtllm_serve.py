@@ -24,6 +24,7 @@ _HOST, _PORT, _TENSOR, _PIPELINE = "--host", "--port", "--tp_size", "--pp_size"
 _LENGTH, _BATCH, _STEP = "--max_seq_len", "--max_batch_size", "--max_num_tokens"
 _MEMORY, _OPTIONS = "--kv_cache_free_gpu_memory_fraction", "--extra_llm_api_options"
 _FILE = "llm.json"
+_LONGEST_N_GRAM = 4
 _EIGHT_BITS = ("FP8", "NVFP4")
 """Values of `kv_cache_quant_algo` with which the cache is in FP8."""
 
@@ -43,6 +44,12 @@ def llm_options(served: ServedReplica) -> dict[str, object]:
     }
     if policy := told.get("capacity_scheduler_policy"):
         options["scheduler_config"] = {"capacity_scheduler_policy": policy}
+    if served.drafts:
+        options["speculative_config"] = {
+            "decoding_type": "NGram",
+            "max_draft_len": served.drafts,
+            "max_matching_ngram_size": _LONGEST_N_GRAM,
+        }
     return options
 
 

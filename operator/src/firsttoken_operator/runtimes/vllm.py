@@ -30,6 +30,8 @@ _TENSOR, _PIPELINE, _LENGTH = "--tensor-parallel-size", "--pipeline-parallel-siz
 _BATCH, _STEP, _MEMORY = "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization"
 _KV_TYPE, _CHUNKS, _NO_CHUNKS = "--kv-cache-dtype", "--enable-chunked-prefill", "--no-enable-chunked-prefill"
 _PREFIXES, _DRAIN, _BUCKETS = "--enable-prefix-caching", "--shutdown-timeout", "--custom-histogram-buckets"
+_DRAFTS, _LONGEST_N_GRAM = "--speculative-config", 4
+"""Look-up of n-grams of the prompt, as vLLM's page on it has them (docs.vllm.ai, features/speculative_decoding)."""
 
 
 def sized_flags(served: ServedReplica) -> list[str]:
@@ -47,7 +49,12 @@ def sized_flags(served: ServedReplica) -> list[str]:
         _CHUNKS if told["enable_chunked_prefill"] else _NO_CHUNKS,
     ]
     # NB: without hits it costs nothing, so that it is never turned off.
-    return [*flags, _PREFIXES] if told["enable_prefix_caching"] else flags
+    if told["enable_prefix_caching"]:
+        flags.append(_PREFIXES)
+    if served.drafts:
+        drafts = {"method": "ngram", "num_speculative_tokens": served.drafts, "prompt_lookup_max": _LONGEST_N_GRAM}
+        flags.append(f"{_DRAFTS}={json.dumps(drafts, separators=(',', ':'))}")
+    return flags
 
 
 def _start(served: ServedReplica) -> Start:
@@ -83,12 +90,12 @@ CONTAINER = ContainerSpec(
     command=_COMMAND,
     flags=(
         *(_MODEL_NAME, _PORT, _TYPE, _QUANTIZATION, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _STEP, _MEMORY, _KV_TYPE),
-        *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAIN, _BUCKETS),
+        *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAFTS, _DRAIN, _BUCKETS),
     ),
     settable=(
         *("--enable-auto-tool-choice", "--tool-call-parser", "--reasoning-parser", "--chat-template-content-format"),
         *("--tokenizer-mode", "--config-format", "--load-format", "--limit-mm-per-prompt", "--generation-config"),
-        *("--max-logprobs", "--enforce-eager", "--seed", "--speculative-config", "--enable-prompt-tokens-details"),
+        *("--max-logprobs", "--seed", "--enable-prompt-tokens-details"),
     ),
 )
 SPEC = RuntimeSpec("VLLM", (ServerRelease((0, 8), (Engine.VLLM,), CONTAINER),))

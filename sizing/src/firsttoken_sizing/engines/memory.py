@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from firsttoken_sizing.catalog.gpus import Gpu
 from firsttoken_sizing.catalog.models import KV_BYTES_PER_ELEMENT, Attention, Model
 from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput
 
 _GIB = 2**30
@@ -52,27 +53,32 @@ def replica_memory(
     output_tokens: float,
     engine: Engine = DEFAULT,
     weight_share: float = 1.0,
+    declared: DeclaredSettings = AS_INSTALLED,
 ) -> Memory:
     """Memory of one GPU of a replica in GiB, and what the replica's KV cache holds.
 
     What a GPU has for the cache beside its weights/(TP*PP) is the engine's `MemoryRule`; a sequence reserves input +
     output tokens, as wide as the engine keeps them, at the declared lengths, because windowed layers stop growing.
+    `declared` are settings in place of those that the engine has as it is installed.
     Pipeline stages hold their own layers. `weight_share` is what a sparse model keeps of its weights.
     Raises `InvalidInput` for parallelism below 1 or for lengths that are not positive.
     """
     _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
     weights_gib = weight_share * model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
-    kv_cache_gib = max(0.0, engine.spec.memory.cache_gib(gpu, weights_gib))
+    rule = engine.spec.memory
+    if declared.memory_share is not None:
+        rule = rule.with_share(declared.memory_share)
+    kv_cache_gib = max(0.0, rule.cache_gib(gpu, weights_gib))
     request_tokens = input_tokens + output_tokens
     fullest_stage = min(1.0, math.ceil(model.attention_layers / pipeline_parallel) / model.attention_layers)
     share = largest_kv_share(model, tensor_parallel) * fullest_stage
-    bits = engine.spec.kv_cache_bits(model, precision)
+    bits = declared.kv_cache_bits or engine.spec.kv_cache_bits(model, precision)
     request_bytes_per_gpu = model.kv_bytes(request_tokens) * share * bits / (_BITS * KV_BYTES_PER_ELEMENT)
     requests = kv_cache_gib * _GIB / request_bytes_per_gpu
     return Memory(
         total_gib=gpu.memory_gib,
         weights_gib=weights_gib,
-        other_gib=engine.spec.memory.other_gib(gpu),
+        other_gib=rule.other_gib(gpu),
         kv_cache_gib=kv_cache_gib,
         kv_cache_tokens=math.floor(requests * request_tokens),
         max_concurrency=math.floor(requests),

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
-from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, sixteen_bits
+from firsttoken_sizing.engines.spec import (
+    CURRENT,
+    SIXTEEN_BITS,
+    EngineSettings,
+    EngineSpec,
+    Release,
+    Setup,
+    sixteen_bits,
+)
 from firsttoken_sizing.workload import Batching
 
 if TYPE_CHECKING:
@@ -32,6 +40,29 @@ class _ReserveForChunk:
         """All the rest."""
         return gpu.memory_gib - self.other_gib(gpu) - weights_gib
 
+    def with_share(self, share: float) -> _StaticShare:
+        """The share that `mem_fraction_static` names."""
+        return _StaticShare(share)
+
+
+@dataclass(frozen=True, slots=True)
+class _StaticShare:
+    """Weights and KV cache take this share of a GPU together."""
+
+    share: float
+
+    def other_gib(self, gpu: Gpu) -> float:
+        """All that they do not take."""
+        return (1 - self.share) * gpu.memory_gib
+
+    def cache_gib(self, gpu: Gpu, weights_gib: float) -> float:
+        """The share without the weights."""
+        return self.share * gpu.memory_gib - weights_gib
+
+    def with_share(self, share: float) -> _StaticShare:
+        """Another one."""
+        return _StaticShare(share)
+
 
 def _settings(setup: Setup) -> EngineSettings:
     """Names of `ServerArgs`. A chunk of -1 turns chunked prefill off."""
@@ -41,8 +72,8 @@ def _settings(setup: Setup) -> EngineSettings:
         "max_running_requests": setup.max_batch,
         "chunked_prefill_size": setup.scheduler.tokens_per_step if setup.scheduler.chunked_prefill else -1,
         "max_prefill_tokens": setup.scheduler.tokens_per_step,
-        "mem_fraction_static": round(setup.memory_share, 3),
-        "kv_cache_dtype": "auto",
+        "mem_fraction_static": setup.declared.memory_share or round(setup.memory_share, 3),
+        "kv_cache_dtype": "auto" if setup.kv_cache_bits == SIXTEEN_BITS else "fp8_e4m3",
         "disable_radix_cache": not setup.prefix_caching,
     }
 

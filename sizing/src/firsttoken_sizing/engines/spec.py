@@ -7,10 +7,11 @@ that tells engines apart is a field here, so that nothing outside their files as
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from firsttoken_sizing.engines.clients import VariedClients
+from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
@@ -37,6 +38,10 @@ class MemoryRule(Protocol):
         """Left for the KV cache; negative where the weights do not fit."""
         ...
 
+    def with_share(self, share: float) -> MemoryRule:
+        """The rule with another share than the engine has as it is installed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ShareOfGpu:
@@ -61,6 +66,10 @@ class ShareOfGpu:
         """`f * (total - other) - weights - activations`."""
         return self.usable_fraction * (gpu.memory_gib - self.reserve_gib) - weights_gib - self.activations_gib
 
+    def with_share(self, share: float) -> ShareOfGpu:
+        """The same with another usable fraction."""
+        return replace(self, usable_fraction=share)
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -74,6 +83,7 @@ class Setup:
     memory_share: float
     """Share of a GPU that weights and KV cache take together."""
     prefix_caching: bool
+    declared: DeclaredSettings = AS_INSTALLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,14 +63,15 @@ def _kv_cache_bits(model: Model, precision: str) -> int:
 def _settings(setup: Setup) -> EngineSettings:
     """Names of the LLM API (`LlmArgs` and its `kv_cache_config`, `quant_config` and `scheduler_config`)."""
     static: EngineSettings = {"capacity_scheduler_policy": "STATIC_BATCH"}
-    narrow: EngineSettings = {"kv_cache_quant_algo": setup.key.precision}
+    declared = setup.declared.kv_cache_bits is not None
+    narrow: EngineSettings = {"kv_cache_quant_algo": "FP8" if declared else setup.key.precision}
     return {
         "tensor_parallel_size": setup.key.tensor_parallel,
         "pipeline_parallel_size": setup.key.pipeline_parallel,
         "max_batch_size": setup.max_batch,
         "max_num_tokens": setup.scheduler.tokens_per_step,
         "enable_chunked_prefill": setup.scheduler.chunked_prefill,
-        "free_gpu_memory_fraction": _USABLE_FRACTION,
+        "free_gpu_memory_fraction": setup.declared.memory_share or _USABLE_FRACTION,
         "enable_block_reuse": setup.prefix_caching,
         **(narrow if setup.kv_cache_bits < SIXTEEN_BITS else {}),
         **(static if setup.batching is Batching.STATIC else {}),

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from firsttoken_sizing.engines.clients import VariedClients
 from firsttoken_sizing.engines.scheduler import KvAdmission, Scheduler
-from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, EngineSpec, Release, Setup, ShareOfGpu, sixteen_bits
+from firsttoken_sizing.engines.spec import (
+    CURRENT,
+    SIXTEEN_BITS,
+    EngineSettings,
+    EngineSpec,
+    Release,
+    Setup,
+    ShareOfGpu,
+    sixteen_bits,
+)
 from firsttoken_sizing.workload import Batching
 
 RELEASE_0_15 = "0.15"
@@ -22,8 +31,8 @@ def _settings(setup: Setup) -> EngineSettings:
         "max_num_seqs": setup.max_batch,
         "max_num_batched_tokens": setup.scheduler.tokens_per_step,
         "enable_chunked_prefill": setup.scheduler.chunked_prefill,
-        "gpu_memory_utilization": _USABLE_FRACTION,
-        "kv_cache_dtype": "auto",
+        "gpu_memory_utilization": setup.declared.memory_share or _USABLE_FRACTION,
+        "kv_cache_dtype": "auto" if setup.kv_cache_bits == SIXTEEN_BITS else "fp8",
         "enable_prefix_caching": setup.prefix_caching,
     }
 

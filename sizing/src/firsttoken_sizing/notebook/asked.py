@@ -13,6 +13,7 @@ from firsttoken_sizing.benchmarks import ImportResult, read_benchmarks
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
+from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput, one_of
 from firsttoken_sizing.profile import Profile
 from firsttoken_sizing.request import SizingRequest
@@ -97,6 +98,10 @@ class Asked(Needed, Parallelism, Limits, total=False):
     sparsity: str
     draft_tokens: int
     acceptance_percent: float
+    max_batch_size: int
+    max_batched_tokens: int
+    kv_cache_bits: int
+    gpu_memory_percent: float
     benchmarks: Benchmarks
     """Result files of benchmark tools, what `read_benchmarks` gave, or profiles."""
     pricing: Pricing | Mapping[str, Pricing]
@@ -116,6 +121,7 @@ _FIELDS = {
     "traffic.offline.deadlineHours": "deadline_hours",
     "traffic.offline": "offline_requests",
     "gpusPerServer": "gpus_per_server",
+    "sizing.engineSettings.kvCacheType": "kv_cache_bits",
     **{field: f"{name}_p95_ms" for name, field in _LIMITS.items()},
 }
 """Fields of the YAML that are called otherwise than their last part."""
@@ -157,6 +163,12 @@ def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
         ),
         sparsity=one_of(Sparsity, "sparsity", asked["sparsity"]) if "sparsity" in asked else None,
         speculative_decoding=_speculation(asked),
+        declared_settings=DeclaredSettings(
+            max_batch=asked.get("max_batch_size"),
+            tokens_per_step=asked.get("max_batched_tokens"),
+            kv_cache_bits=asked.get("kv_cache_bits"),
+            memory_share=asked["gpu_memory_percent"] / 100 if "gpu_memory_percent" in asked else None,
+        ),
     )
 
 

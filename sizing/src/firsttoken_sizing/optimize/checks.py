@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from firsttoken_sizing.engines.spec import SIXTEEN_BITS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, STATISTICS, Load, Point, Profile
 from firsttoken_sizing.request import SizingRequest
@@ -35,6 +36,7 @@ def check_fields(request: SizingRequest) -> None:
     _check_sla(request.sla)
     _check_job(request.workload.offline, request.sla)
     _check_hardware(request.hardware)
+    _check_settings(request)
     _check_pricing(request.pricing)
     _check_profiles(request.profiles)
 
@@ -129,6 +131,17 @@ def _check_hardware(hardware: Hardware) -> None:
             raise InvalidInput(field, f"{ways} is below 1", "use 1 or more")
         if ways > _MOST_GPUS_OF_A_REPLICA:
             raise InvalidInput(field, f"{ways} is more than any machine has", f"use {_MOST_GPUS_OF_A_REPLICA} or less")
+
+
+def _check_settings(request: SizingRequest) -> None:
+    declared, field = request.declared_settings, "sizing.engineSettings"
+    for name, count in (("maxBatchSize", declared.max_batch), ("maxBatchedTokens", declared.tokens_per_step)):
+        if count is not None:
+            _positive(f"{field}.{name}", count, 1, _MOST_REQUESTS)
+    if declared.memory_share is not None and not 0 < declared.memory_share < 1:
+        raise InvalidInput(f"{field}.gpuMemoryPercent", "is outside 1 to 99", "use 1 to 99, such as 90")
+    if declared.kv_cache_bits not in (None, SIXTEEN_BITS // 2, SIXTEEN_BITS):
+        raise InvalidInput(f"{field}.kvCacheType", f"{declared.kv_cache_bits} bits are no format", "use FP8")
 
 
 def _check_pricing(pricing: Mapping[str, Pricing]) -> None:

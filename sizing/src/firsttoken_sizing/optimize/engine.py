@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.engines.spec import EngineSettings, Release, Setup
 from firsttoken_sizing.errors import InvalidInput
@@ -33,12 +34,16 @@ def batchings_of(engine: Engine, declared: tuple[Batching, ...]) -> tuple[Batchi
     return declared or (engine.spec.batching,)
 
 
-def scheduler_for(release: Release, batching: Batching) -> Scheduler:
-    """The packing rule of an engine's release that is set to a way of batching."""
-    return replace(release.scheduler, chunked_prefill=batching is Batching.CHUNKED_PREFILL)
+def scheduler_for(release: Release, batching: Batching, declared: DeclaredSettings) -> Scheduler:
+    """The packing rule of an engine's release that is set to a way of batching and a budget of tokens."""
+    tokens = declared.tokens_per_step or release.scheduler.tokens_per_step
+    chunked = batching is Batching.CHUNKED_PREFILL
+    return replace(release.scheduler, chunked_prefill=chunked, tokens_per_step=tokens)
 
 
-def engine_settings(engine: Engine, evaluation: Evaluation, *, prefix_caching: bool) -> EngineSettings:
+def engine_settings(
+    engine: Engine, evaluation: Evaluation, declared: DeclaredSettings, *, prefix_caching: bool
+) -> EngineSettings:
     """The engine settings that the answer assumes, under the option names of that engine.
 
     Beside them `engine` and `batching` in our own words. Units are the engine's: tokens, sequences, a share of memory.
@@ -52,5 +57,6 @@ def engine_settings(engine: Engine, evaluation: Evaluation, *, prefix_caching: b
         kv_cache_bits=memory.kv_cache_bits,
         memory_share=(memory.weights_gib + memory.kv_cache_gib) / memory.total_gib,
         prefix_caching=prefix_caching,
+        declared=declared,
     )
     return {"engine": engine.value, "batching": setup.batching.value, **engine.spec.settings(setup)}

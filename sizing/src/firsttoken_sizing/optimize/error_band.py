@@ -140,4 +140,4 @@ def _is_like_measured(question: Question, candidate: Candidate) -> bool:
     speed = speed_key(key).precision
     known = any(k.precision == speed for k in question.knowledge.configurations(request.engine))
     one_server = key.pipeline_parallel == 1 and key.tensor_parallel <= request.hardware.gpus_per_server
-    return known and one_server and is_as_installed(request, candidate)
+    return known and one_server and is_as_installed(question, candidate)

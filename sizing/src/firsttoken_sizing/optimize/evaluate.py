@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from firsttoken_sizing.engines.declared import AS_INSTALLED
 from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.engine import scheduler_for
@@ -14,7 +15,7 @@ from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Eva
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
 from firsttoken_sizing.optimize.infeasible import infeasible_by_memory
-from firsttoken_sizing.optimize.optimizations import is_as_installed, optimized, weight_share
+from firsttoken_sizing.optimize.optimizations import has_other_memory, is_as_installed, optimized, weight_share
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance import curve, measured, poisson, static_batch
 from firsttoken_sizing.performance.closed_loop import CLIENTS
@@ -41,17 +42,22 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
         output_tokens=lengths.output_tokens,
         engine=request.engine,
         weight_share=weight_share(request, key.precision),
+        declared=request.declared_settings,
     )
     if infeasible := infeasible_by_memory(candidate, memory, sum(question.longest)):
         return infeasible
-    memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
+    if not has_other_memory(question, key.precision):
+        memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
     fitted = _step(question, key)
     release = request.engine.spec.release(fitted.release)
-    scheduler = scheduler_for(release, candidate.batching)
+    scheduler = scheduler_for(release, candidate.batching, request.declared_settings)
+    most = request.declared_settings.max_batch or release.max_batch
     fitted = optimized(question, candidate, fitted, scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
-    step = replace(fitted.model, max_batch=min(release.max_batch, slots))
+    step = replace(fitted.model, max_batch=min(most, slots))
     points = _points(question, candidate)
+    if request.declared_settings != AS_INSTALLED:
+        points = tuple(p for p in points if (p.concurrency or 0.0) <= step.max_batch)
     return CandidateBound(
         candidate=candidate,
         memory=memory,
@@ -61,7 +67,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
         clients=release.varied_clients or CLIENTS,
         points=points,
         basis=Basis.MEASURED if points else basis_of(fitted, lengths.input_tokens, lengths.output_tokens),
-        limited_by_memory=slots < release.max_batch,
+        limited_by_memory=slots < most,
         most_requests_per_second=_most(question, candidate, step, scheduler),
     )
 
@@ -106,7 +112,7 @@ def _points(question: Question, candidate: Candidate) -> tuple[Point, ...]:
     in their latencies. The closed loop reads the mean lengths whatever the spread, as the course does.
     """
     workload, lengths = question.request.workload, question.lengths
-    if workload.cached_input_percent or not is_as_installed(question.request, candidate):
+    if workload.cached_input_percent or not is_as_installed(question, candidate):
         return ()
     if question.arrivals is Arrivals.POISSON and not lengths.is_fixed:
         return ()

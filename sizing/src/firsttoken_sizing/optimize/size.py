@@ -98,7 +98,12 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
         memory=evaluation.bound.memory,
         batching=evaluation.bound.candidate.batching,
-        engine_settings=engine_settings(request.engine, evaluation, prefix_caching=workload.cached_input_percent > 0),
+        engine_settings=engine_settings(
+            request.engine,
+            evaluation,
+            request.declared_settings,
+            prefix_caching=workload.cached_input_percent > 0,
+        ),
         cost=cost,
         job=job,
         warnings=warnings_of(question, evaluation),
