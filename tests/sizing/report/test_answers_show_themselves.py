@@ -54,9 +54,8 @@ def test_an_answer_is_a_line_a_table_and_rows(answer: Answer) -> None:
 
 
 def test_lines_say_what_was_found() -> None:
-    assert repr(ANSWERS["a size"]) == (
-        "<39 replicas of H100-SXM-80GB FP8 TP1: 39 GPUs, 5 servers; one carries 5.195 requests/s, bound by TTFT Mean"
-        " (Measured ± 0.189 %)>"
+    assert repr(ANSWERS["a size"]).startswith(
+        "<39 replicas of H100-SXM-80GB FP8 TP1: 39 GPUs, 5 servers; one carries 5.195 requests/s, bound by TTFT Mean;"
     )
     assert repr(ANSWERS["no size"]).startswith("<no size: SingleRequestTTFT: ")
     assert repr(ANSWERS["benchmarks"]) == "<8 points in 1 profile, 1 run left out>"

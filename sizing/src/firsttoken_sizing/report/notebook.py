@@ -10,7 +10,7 @@ from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.benchmarks import ImportResult
 from firsttoken_sizing.optimize.places import SideBySide
 from firsttoken_sizing.profile import STATISTICS, ConfigurationKey, Latencies, Point
-from firsttoken_sizing.report.cells import LATENCIES, UNKNOWN, configuration_name, number
+from firsttoken_sizing.report.cells import LATENCIES, UNKNOWN, certainty, configuration_name, number, replicas_range
 from firsttoken_sizing.report.curves import Curve, Study
 from firsttoken_sizing.report.simulation import Simulated, verdict
 from firsttoken_sizing.request import Sizing
@@ -45,12 +45,11 @@ def html(answer: Answer) -> str:
 def _(answer: Sizing) -> str:
     if not answer.feasible:
         return f"no size: {answer.reason}"
-    band = f"{answer.basis.value} ± {answer.error_band_percent:.3g} %" if answer.basis else UNKNOWN
     key, capacity = configuration_name(answer.configuration), number(answer.requests_per_second_per_replica)
+    replicas = f"{replicas_range(answer)} replica{'' if answer.replicas == 1 else 's'}"
     return (
-        f"{_counted(answer.replicas, 'replica')} of {key}: {_counted(answer.gpus, 'GPU')},"
-        f" {_counted(answer.servers, 'server')}; one carries {capacity} requests/s, bound by"
-        f" {answer.binding_constraint} ({band})"
+        f"{replicas} of {key}: {_counted(answer.gpus, 'GPU')}, {_counted(answer.servers, 'server')}; one carries"
+        f" {capacity} requests/s, bound by {answer.binding_constraint}; {certainty(answer.basis, answer.band)}"
     )
 
 
@@ -63,6 +62,8 @@ def _(answer: Sizing) -> list[_Row]:
             **_configuration(answer.configuration),
             "arrivals": answer.arrivals.value,
             "replicas": size and size.replicas,
+            "replicas_low": size and size.replicas_low,
+            "replicas_high": size and size.replicas_high,
             "gpus": size and size.gpus,
             "servers": size and size.servers,
             "requests_per_second": answer.peak_requests_per_second,

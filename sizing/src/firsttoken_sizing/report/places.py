@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from firsttoken_sizing.optimize.places import PlacedSizing, bought_is_cheaper_from, cheapest
-from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, number
+from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, configuration_name, number, replicas_range
 from firsttoken_sizing.request import Cost
 
 
@@ -21,7 +21,8 @@ def places_table(placed: Sequence[PlacedSizing]) -> RenderableType:
         table.add_column(one.place.name, justify="right")
     table.add_row("location", *(one.place.location or UNKNOWN for one in placed))
     table.add_row("configuration", *(configuration_name(one.sizing.configuration) for one in placed))
-    for label, field in (("replicas", "replicas"), ("GPUs", "gpus"), ("servers", "servers")):
+    table.add_row("replicas", *(replicas_range(one.sizing) if one.sizing.feasible else "none" for one in placed))
+    for label, field in (("GPUs", "gpus"), ("servers", "servers")):
         table.add_row(label, *(str(getattr(o.sizing, field)) if o.sizing.feasible else "none" for o in placed))
     table.add_row("GPUs there", *("any" if o.place.most_gpus is None else str(o.place.most_gpus) for o in placed))
     table.add_row("enough", *(VERDICTS[one.enough] for one in placed))
