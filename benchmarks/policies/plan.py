@@ -20,8 +20,8 @@ OTHER_STARTS = (60.0, 600.0)
 CAPACITY_ERRORS = (-30, 30)
 QUICK_SCENARIOS = ("conv-week", "code", "mooncake")
 QUICK_DAYS = 2
-MORE_ASKED_PERCENT = (99.5, 99.9)
-"""Asked beside what the SLA asks, for the fronts."""
+MORE_ASKED_PERCENT = (98.0, 99.5, 99.9)
+"""Asked beside what the SLA asks, for the fronts; less, too, because our law attains more than it is asked for."""
 REACHABLE_PERCENT = 99.5
 """Attainment of a static fleet for the peak, from which on the target is asked for; else to be within a point of it."""
 
