@@ -221,8 +221,8 @@ DEFECTS = {
     ),
     "the GPUs of a resource that cannot be decided are free": Defect(
         "run/isolation.py",
-        "pool.charged_elsewhere_gpus + gpus",
-        "pool.charged_elsewhere_gpus",
+        "elsewhere.get(namespace, 0) + gpus",
+        "elsewhere.get(namespace, 0)",
         (
             f"{RUN}/test_one_failing_resource_stops_no_other.py::"
             "test_the_gpus_of_the_failing_one_are_not_given_to_others",

@@ -110,7 +110,7 @@ NUMBERS = {
         observe/containment 7 8 50 64 150 1024
         observe/history 86400 200
         observe/history_arrivals 60 0.2 600
-        observe/pools 256
+        observe/nodes 256
         observe/projections 31
         observe/prometheus 4 10 200 1024 16
         observe/resources 300

@@ -568,6 +568,27 @@ REFUSED_BY_RULE = (
         fix="remove points[].offeredRequestsPerSecond, or set load: Poisson",
     ),
     BadObject(
+        "nodes that come by themselves on-prem",
+        POOL,
+        {
+            "spec.location": "OnPrem",
+            "spec.baseGPUs": REMOVED,
+            "spec.burstGPUs": REMOVED,
+            "spec.nodeProvisioning": "Automatic",
+        },
+        field="spec.nodeProvisioning",
+        problem="no autoscaler adds nodes to a pool that is OnPrem",
+        fix="remove nodeProvisioning, or set location: Cloud",
+    ),
+    BadObject(
+        "a requirement on a label without values",
+        POOL,
+        {"spec.tenants": [{"name": "a", "namespaceSelector": {"matchExpressions": [{"key": "t", "operator": "In"}]}}]},
+        field="spec.tenants[0].namespaceSelector.matchExpressions[0].values",
+        problem="In and NotIn compare with values, Exists and DoesNotExist with none",
+        fix="list values, or change operator",
+    ),
+    BadObject(
         "Poisson arrivals with concurrency",
         BENCHMARK,
         {"spec.load": "Poisson"},

@@ -69,7 +69,7 @@ def test_gpus_of_pods_that_are_still_terminating_are_charged() -> None:
 
 
 def test_gpus_of_strangers_on_the_nodes_are_charged() -> None:
-    pool = replace(POOL, charged_elsewhere_gpus=30)
+    pool = replace(POOL, charged_elsewhere={"lab": 30})
 
     assert once(member("a", 30, metrics(200)), pool=pool)["a"].to_replicas == 34
 
@@ -249,7 +249,7 @@ def guest(uid: str, replicas: int, mtr: Metrics, **changes: object) -> ResourceS
 
 def test_one_that_names_no_pool_takes_what_is_free_of_the_pool_on_whose_nodes_it_runs() -> None:
     # 30 and 20 of 64 GPUs are in use, those of the guest as of a stranger; 14 are free.
-    pool = replace(POOL, charged_elsewhere_gpus=20)
+    pool = replace(POOL, charged_elsewhere={"lab": 20})
     decided = once(member("a", 30, metrics(200)), guest("b", 20, metrics(200)), pool=pool)
 
     assert decided["a"].to_replicas + decided["b"].to_replicas == 64
@@ -258,7 +258,7 @@ def test_one_that_names_no_pool_takes_what_is_free_of_the_pool_on_whose_nodes_it
 
 
 def test_what_a_guest_asked_for_is_charged_before_a_node_has_it() -> None:
-    pool = replace(POOL, charged_elsewhere_gpus=20)
+    pool = replace(POOL, charged_elsewhere={"lab": 20})
     waiting = guest("b", 30, metrics(100), pods={"ready": 20, "starting": 10, "unplaced": 4})
 
     assert once(member("a", 30, metrics(200)), waiting, pool=pool)["a"].to_replicas == 40
@@ -266,7 +266,7 @@ def test_what_a_guest_asked_for_is_charged_before_a_node_has_it() -> None:
 
 def test_a_guest_of_which_no_pod_has_a_node_takes_no_more_than_is_free() -> None:
     new = guest("b", 2, metrics(200), pods={"ready": 0, "starting": 2, "unplaced": 2})
-    pool = replace(POOL, charged_elsewhere_gpus=32)
+    pool = replace(POOL, charged_elsewhere={"lab": 32})
 
     assert once(member("a", 28, metrics(140)), new, pool=pool)["b"].to_replicas == 4
 
@@ -279,7 +279,7 @@ def test_an_unknown_pool_holds_no_guest(pool: PoolSnapshot | None) -> None:
 def test_a_guest_makes_no_pool_short_and_is_told_of_the_pool_by_its_name() -> None:
     paid = replace(POLICY, scale_down=ScaleDown.WHEN_POOL_SHORT)
     memory, about = Memory(), guest("b", 24, metrics(150))
-    pool = replace(POOL, charged_elsewhere_gpus=24)
+    pool = replace(POOL, charged_elsewhere={"lab": 24})
     for tick in range(40):
         members = (member("idle", 40, metrics(50), policy=paid), about)
         now = tick * TICK_SECONDS
@@ -303,7 +303,7 @@ def test_a_pool_whose_nodes_come_with_the_pods_gives_back_a_share_of_what_it_hol
 
     # 20 % of 40 GPUs.
     assert sizes == [32]
-    assert judge_pool(elastic, ()).holds is True
+    assert judge_pool(elastic, ())[0].holds is True
 
 
 def test_the_order_of_resources_does_not_change_the_answer() -> None:

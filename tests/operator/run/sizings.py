@@ -34,7 +34,7 @@ def edit(store: Store, document: dict[str, Any], **spec: Any) -> None:
 
 async def tick(sizer: Sizer, store: Store) -> Mapping[str, Answer]:
     """Answers in force at a tick."""
-    return await sizer.answers(store.resources.values(), store.pools.values(), store.profiles.values())
+    return await sizer.answers(store.resources.values(), store.pools.values(), store.profiles.values(), store.tenancy)
 
 
 async def rest(sizer: Sizer) -> None:

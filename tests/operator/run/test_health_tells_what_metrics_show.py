@@ -263,7 +263,7 @@ def test_a_target_that_was_never_seen_has_no_advice() -> None:
 @pytest.mark.parametrize(("budget", "free"), [(64, 52.0), (None, None)])
 def test_the_gpus_of_a_pool_are_those_of_its_status(budget: int | None, free: float | None) -> None:
     made, about = OperatorMetrics(), resource(target(5), metrics(20.0), pool="h100")
-    pool = PoolSnapshot("h100", budget, 64, False, 20, 600, charged_elsewhere_gpus=7)
+    pool = PoolSnapshot("h100", budget, 64, False, 20, 600, charged_elsewhere={"lab": 7})
     made.record_tick(FleetSnapshot(0, 15, (about,), {"h100": pool}), (decision(about, 5, 5, unmet_replicas=3),))
     gpus = {name: value for name, value in series(made).items() if name.startswith("firsttoken_pool_gpus")}
     named = {"budget": budget, "inventory": 64, "charged": 12, "free": free, "unmet": 3}

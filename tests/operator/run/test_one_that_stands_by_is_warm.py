@@ -164,3 +164,22 @@ async def test_it_does_not_wait_for_its_next_tick_to_take_over() -> None:
     stop.set()
     await running
     process.sizer.close()
+
+
+async def test_it_writes_nothing_before_it_has_seen_what_the_last_leader_wrote() -> None:
+    process, caught_up = Standby(), False
+
+    async def catch_up() -> bool:
+        return caught_up
+
+    process.parts = replace(process.parts, catch_up=catch_up)
+    process.loop = Loop(process.loop._settings, process.parts, lambda: process.now)
+    await process.stand_by(WINDOW_SECONDS + 4 * TICK_SECONDS)
+    process.leads = True
+    await process.tick()
+    assert process.cluster.writes() == []
+
+    caught_up = True
+    await process.tick()
+    assert process.cluster.writes()[:1] == ["patch_scale"]
+    process.sizer.close()

@@ -15,6 +15,7 @@ from firsttoken_operator.run.sync import CacheSync
 from firsttoken_operator.run.watches import WATCHED, Watched
 
 PODS = next(kind for kind in WATCHED if kind.kind == "Pod")
+DEPLOYMENTS = next(kind for kind in WATCHED if kind.kind == "Deployment")
 NODES = next(kind for kind in WATCHED if kind.kind == "Node")
 RESOURCES = next(kind for kind in WATCHED if kind.kind == "InferenceDeployment")
 POOLS = next(kind for kind in WATCHED if kind.kind == "GPUPool")
@@ -29,6 +30,12 @@ class Server:
         self.failures: list[Exception] = []
         self.asked: list[tuple[str, str]] = []
         self.unserved: set[str] = set()
+        self.versioned: dict[str, dict[str, str]] = {}
+
+    async def versions(self, path: str, field_selector: str) -> dict[str, str]:
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.versioned.get(path, {})
 
     async def uids(self, path: str, field_selector: str) -> set[str]:
         self.asked.append((path, field_selector))
@@ -296,3 +303,37 @@ async def test_a_list_that_fails_drops_nothing_and_hinders_no_other(failure: Exc
     await caches.resync()
 
     assert sink.events == [("Pod", "ADDED", "p1"), ("Node", "ADDED", "n1"), ("Node", "DELETED", "n1")]
+
+
+def at(uid: str, version: str) -> dict[str, Any]:
+    body = pod(uid)
+    body["metadata"]["resourceVersion"] = version
+    return body
+
+
+async def test_who_begins_to_lead_waits_for_what_the_last_leader_wrote() -> None:
+    caches, server, _ = made(DEPLOYMENTS, PODS, NODES)
+    server.versioned = {"/apis/apps/v1/deployments": {"d": "9"}, "/api/v1/pods": {"p": "5", "gone": "4"}}
+    caches.feed(DEPLOYMENTS, None, at("d", "7"))
+    caches.feed(PODS, None, at("p", "6"))
+    caches.feed(PODS, None, at("gone", "3"))
+    catching_up = asyncio.create_task(caches.catch_up())
+    await asyncio.sleep(0.02)
+    assert not catching_up.done()
+
+    caches.feed(DEPLOYMENTS, "MODIFIED", at("d", "9"))
+    await asyncio.sleep(0.02)
+    assert not catching_up.done()
+
+    caches.feed(PODS, "DELETED", at("gone", "4"))
+    assert await catching_up is True
+
+
+async def test_who_cannot_know_what_the_last_leader_wrote_does_not_lead_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches, server, _ = made(DEPLOYMENTS)
+    server.failures = [Unavailable("down")]
+    assert await caches.catch_up() is False
+
+    monkeypatch.setattr(sync, "CATCH_UP_SECONDS", 0.01)
+    server.versioned = {"/apis/apps/v1/deployments": {"d": "9"}}
+    assert await caches.catch_up() is False

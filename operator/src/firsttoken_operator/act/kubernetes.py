@@ -155,8 +155,16 @@ class KubernetesCluster(Connection):
 
     async def uids(self, path: str, field_selector: str) -> set[str]:
         """Uid of every object of a collection, read in pages and without bodies."""
-        found: set[str] = set()
-        await self._each(path, lambda metadata: found.add(metadata["uid"]), fieldSelector=field_selector)
+        return set(await self.versions(path, field_selector))
+
+    async def versions(self, path: str, field_selector: str) -> dict[str, str]:
+        """Resource version of every object of a collection by its uid, as the server has it now."""
+        found: dict[str, str] = {}
+
+        def take(metadata: Json) -> None:
+            found[metadata["uid"]] = str(metadata.get("resourceVersion", ""))
+
+        await self._each(path, take, fieldSelector=field_selector)
         return found
 
     async def metadata(self, api_version: str, kind: str, namespace: str, labels: str) -> dict[ObjectRef, Json]:

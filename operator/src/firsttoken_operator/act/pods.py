@@ -15,6 +15,7 @@ from typing import Any
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.api.served import metrics_port, served_replica, sleep_seconds
+from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.runtimes.spec import CONFIGURATION_PATH, ContainerSpec, Start
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
@@ -50,6 +51,8 @@ class Rendering:
     gpu_products: tuple[str, ...] = ()
     p99_start_seconds: float | None = None
     gpus_per_server: int = GPUS_PER_SERVER
+    pool_tolerations: tuple[Toleration, ...] = ()
+    """Taints of the pool's nodes that its pods tolerate, beside those that the resource names."""
 
     @property
     def runtime(self) -> Runtime:
@@ -85,6 +88,7 @@ def has_metrics_port(runtime: Runtime) -> bool:
 def _pod(rendering: Rendering, start: Start) -> Json:
     runtime, user = rendering.runtime, rendering.container.user
     shared_memory = {"medium": "Memory", "sizeLimit": runtime.resources.shared_memory}
+    tolerated = dict.fromkeys((*runtime.tolerations, *rendering.pool_tolerations))
     pod: Json = {
         "automountServiceAccountToken": False,
         # NB: a Service of the engine's name would inject variables such as NIM_PORT=tcp://..., which engines read.
@@ -96,7 +100,7 @@ def _pod(rendering: Rendering, start: Start) -> Json:
         },
         "tolerations": [
             {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
-            *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in runtime.tolerations),
+            *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in tolerated),
         ],
         "containers": [_container(rendering, start)],
         "volumes": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +15,8 @@ from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.base import API_VERSION
-from firsttoken_operator.api.status import GPUPoolStatus, PoolShare
-from firsttoken_operator.decide import charged_gpus, charged_together, judge_pool
+from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, TenantShare
+from firsttoken_operator.decide import Ledger, charged_gpus, charged_together, judge_pool
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
 
 MAX_SHARES = 1000
@@ -30,6 +31,7 @@ class PoolFigures:
     unmet: int
     members: tuple[ResourceSnapshot, ...]
     unmet_by_uid: Mapping[str, int]
+    tenants: tuple[TenantShare, ...] = ()
 
 
 class PoolPublisher:
@@ -72,15 +74,33 @@ class PoolPublisher:
 def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> PoolFigures:
     """Count the GPUs of a pool by holder, and those that were asked for on top."""
     members = tuple(resource for resource in snapshot.resources if resource.pool == pool.name)
+    ledger = Ledger(pool, members, (r for r in snapshot.resources if r.guest_of == pool.name))
     uids = {resource.uid for resource in members}
-    charged = charged_together(r.target for r in members) + pool.charged_elsewhere_gpus
     unmet_by_uid = {d.uid: d.unmet_replicas * d.gpus_per_replica for d in decisions if d.uid in uids}
     return PoolFigures(
-        charged=charged,
-        free=None if pool.budget_gpus is None else max(0, pool.budget_gpus - charged),
+        charged=charged_together(r.target for r in members) + pool.charged_elsewhere_gpus,
+        free=None if pool.budget_gpus is None else max(0, ledger.free_gpus),
         unmet=sum(unmet_by_uid.values()),
         members=members,
         unmet_by_uid=unmet_by_uid,
+        tenants=_tenants(pool, ledger, members, unmet_by_uid),
+    )
+
+
+def _tenants(
+    pool: PoolSnapshot, ledger: Ledger, members: Iterable[ResourceSnapshot], unmet_by_uid: Mapping[str, int]
+) -> tuple[TenantShare, ...]:
+    unmet: Counter[str] = Counter()
+    for resource in members:
+        unmet[ledger.tenant_name(resource.namespace)] += unmet_by_uid.get(resource.uid, 0)
+    return tuple(
+        TenantShare(
+            name=tenant.name,
+            charged_gpus=ledger.tenant_gpus(tenant.name),
+            quota_gpus=tenant.quota_gpus,
+            unmet_gpus=unmet[tenant.name],
+        )
+        for tenant in sorted(pool.tenants, key=lambda tenant: tenant.name)
     )
 
 
@@ -92,7 +112,7 @@ def pool_status(
     now: datetime,
 ) -> GPUPoolStatus:
     """The whole new status. Equal to `previous` where nothing is worth a write."""
-    available = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid))
+    judged = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid))
     before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
         observed_generation=pool.generation,
@@ -109,5 +129,7 @@ def pool_status(
             )
             for r in sorted(figures.members, key=lambda r: (r.namespace, r.name))[:MAX_SHARES]
         ),
-        conditions=(condition(before.get(available.kind), available, pool.generation, now),),
+        tenants=figures.tenants,
+        excluded_nodes=tuple(ExcludedNodes(cause=e.cause.value, nodes=e.nodes, gpus=e.gpus) for e in pool.excluded),
+        conditions=tuple(condition(before.get(each.kind), each, pool.generation, now) for each in judged),
     )

@@ -11,11 +11,10 @@ from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Rule, camel_case, described, optional
 from firsttoken_operator.api.quantities import Amount, GpuName, LabelValue, above_zero
 from firsttoken_operator.api.status import GPUPoolStatus
+from firsttoken_operator.api.tenant_spec import MAX_GPUS, Gpus, TenantSpec
+from firsttoken_operator.api.toleration import Toleration
 
 KIND: Final = "GPUPool"
-MAX_GPUS = 1_000_000
-
-Gpus = Annotated[Int, Field(ge=0, le=MAX_GPUS)]
 
 
 class Location(StrEnum):
@@ -23,6 +22,13 @@ class Location(StrEnum):
 
     CLOUD = "Cloud"
     ON_PREM = "OnPrem"
+
+
+class NodeProvisioning(StrEnum):
+    """Origin of nodes, which says whether a pod that waits brings one."""
+
+    AUTOMATIC = "Automatic"
+    MANUAL = "Manual"
 
 
 def _server_only(attribute: str) -> Rule:
@@ -137,6 +143,13 @@ class GPUPoolSpec(ApiModel):
             ),
             field="baseGPUs",
         ),
+        Rule(
+            cel="self.location != 'OnPrem' || !has(self.nodeProvisioning) || self.nodeProvisioning == 'Manual'",
+            problem="no autoscaler adds nodes to a pool that is OnPrem",
+            fix="remove nodeProvisioning, or set location: Cloud",
+            holds=lambda p: p.location is not Location.ON_PREM or p.node_provisioning is not NodeProvisioning.AUTOMATIC,
+            field="nodeProvisioning",
+        ),
     )
 
     location: Location = described(
@@ -148,6 +161,17 @@ class GPUPoolSpec(ApiModel):
         absent="every node that reports this GPU type",
         default_factory=dict,
         max_length=16,
+    )
+    tolerations: tuple[Toleration, ...] = described(
+        "Taints that the pods of the pool tolerate; a node with another one, NoSchedule or NoExecute, has no GPU for "
+        "them.",
+        absent="none but those of the GPU itself",
+        default=(),
+        max_length=16,
+    )
+    node_provisioning: NodeProvisioning | None = optional(
+        "Automatic: an autoscaler adds nodes while pods wait for them. Manual: the nodes are what there is.",
+        absent="Automatic in the Cloud, Manual OnPrem",
     )
     peak_gpus: Annotated[Int, Field(ge=1, le=MAX_GPUS)] | None = optional(
         "OnPrem: never exceeded.", unit="GPUs", absent="the inventory of matching nodes"
@@ -169,6 +193,20 @@ class GPUPoolSpec(ApiModel):
         ge=1,
         le=100,
     )
+
+    tenants: tuple[TenantSpec, ...] = described(
+        "Namespaces that may use the pool, and how much of it. A namespace belongs to the first that selects it.",
+        absent="every namespace may, and each is a tenant of weight 1",
+        default=(),
+        max_length=64,
+        map_keys=["name"],
+    )
+
+    @property
+    def is_provisioned(self) -> bool:
+        """True where an autoscaler adds nodes."""
+        usual = NodeProvisioning.AUTOMATIC if self.location is Location.CLOUD else NodeProvisioning.MANUAL
+        return (self.node_provisioning or usual) is NodeProvisioning.AUTOMATIC
 
     @property
     def declared_gpus(self) -> int | None:

@@ -7,15 +7,15 @@ that reaches outside the namespace: secrets and claims by name, no host path, no
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from firsttoken_operator.api import forms
 from firsttoken_operator.api.base import ApiModel, Int, Rule, described, optional
 from firsttoken_operator.api.quantities import LabelValue, LongName, Quantity, amount_of
+from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.domain.rollout import RolloutPolicy
 from firsttoken_operator.runtimes import CONTAINERS, RuntimeType
 from firsttoken_operator.runtimes.spec import ServerRelease, Version, version_of
@@ -60,34 +60,6 @@ def _has_variables_of(runtime: RuntimeType, pattern: re.Pattern[str], declared: 
 
 def _has_flags_of(runtime: RuntimeType, settable: frozenset[str], declared: Runtime) -> bool:
     return declared.type is not runtime or all(flag.partition("=")[0] in settable for flag in declared.flags)
-
-
-class TolerationOperator(StrEnum):
-    """Comparison of a toleration with the taint's value."""
-
-    EXISTS = "Exists"
-    EQUAL = "Equal"
-
-
-class Toleration(ApiModel):
-    """One taint that the pods tolerate, beside `nvidia.com/gpu`, which they always do."""
-
-    RULES = (
-        Rule(
-            cel="self.operator == 'Equal' || !has(self.value)",
-            problem="operator Exists compares no value",
-            fix="remove value or set operator: Equal",
-            holds=lambda t: t.operator is TolerationOperator.EQUAL or t.value is None,
-            field="value",
-        ),
-    )
-
-    key: str = described("Key of the taint.", max_length=317, pattern=forms.LABEL_KEY)
-    operator: TolerationOperator = described("How the value is compared.", default=TolerationOperator.EQUAL)
-    value: LabelValue | None = optional("Value of the taint.", absent="the empty value")
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = optional(
-        "Effect that is tolerated.", absent="every effect"
-    )
 
 
 class ReplicaVolume(ApiModel):

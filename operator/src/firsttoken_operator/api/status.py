@@ -246,6 +246,25 @@ class PoolShare(ApiModel):
     unmet_gpus: Count | None = optional("GPUs that it asked for in vain.", unit="GPUs")
 
 
+class TenantShare(ApiModel):
+    """One tenant's part of a pool."""
+
+    name: LongName = described("Name of the tenant.")
+    charged_gpus: Count | None = optional("GPUs that pods of its namespaces hold.", unit="GPUs")
+    quota_gpus: Count | None = optional("Most that they may hold.", unit="GPUs", absent="the whole pool")
+    unmet_gpus: Count | None = optional("GPUs that its deployments asked for in vain.", unit="GPUs")
+
+
+class ExcludedNodes(ApiModel):
+    """Nodes of a pool whose GPUs no pod of it could get."""
+
+    cause: ReasonWord = described(
+        "NotReported, OtherGPU, Partitioned, Shared, NotReady, Cordoned, Tainted, or OtherPool."
+    )
+    nodes: Count = described("Nodes.", unit="nodes")
+    gpus: Count = described("GPUs that they report.", unit="GPUs")
+
+
 class GPUPoolStatus(ApiModel):
     """Holders of the GPUs of a pool."""
 
@@ -261,5 +280,11 @@ class GPUPoolStatus(ApiModel):
         default=(),
         max_length=1000,
         map_keys=["namespace", "name"],
+    )
+    tenants: tuple[TenantShare, ...] = described(
+        "Tenants and what they hold.", absent="the pool declares none", default=(), max_length=64, map_keys=["name"]
+    )
+    excluded_nodes: tuple[ExcludedNodes, ...] = described(
+        "Nodes that are not in inventoryGPUs, by cause.", default=(), max_length=16, map_keys=["cause"]
     )
     conditions: Conditions = ()

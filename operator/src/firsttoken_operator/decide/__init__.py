@@ -9,7 +9,7 @@ packages import from here only.
 from types import MappingProxyType
 
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
-from firsttoken_operator.decide.arbitrate import arbitrate, charged_gpus, charged_together
+from firsttoken_operator.decide.arbitrate import arbitrate
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
 from firsttoken_operator.decide.conditions import (
     ABOUT_SIZING,
@@ -21,6 +21,7 @@ from firsttoken_operator.decide.conditions import (
 )
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.facts import judge_facts, usual_scale_down
+from firsttoken_operator.decide.ledger import Ledger, charged_gpus, charged_together
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.recommendation import recommended
@@ -37,6 +38,7 @@ __all__ = [
     "Admission",
     "Bounds",
     "ForeignWrite",
+    "Ledger",
     "Memory",
     "Owned",
     "Ownership",

@@ -6,12 +6,12 @@ one whose pool cannot be read. One that names no pool takes of the GPUs of the o
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from firsttoken_operator.decide.arbitrate import free_gpus, priority_order, unknown_budget
+from firsttoken_operator.decide.arbitrate import priority_order
 from firsttoken_operator.decide.bounds import initial_replicas
+from firsttoken_operator.decide.ledger import Ledger
 from firsttoken_operator.domain import (
     Decision,
     FleetSnapshot,
@@ -55,26 +55,28 @@ def admit(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> list[Admiss
     `decisions` are those of the same tick: what they grant is not in the snapshot yet and is taken all the same.
     NB: a sizing that is withheld because the running pods have another number of GPUs counts: rendering changes them.
     """
-    granted = _granted_gpus(snapshot, decisions)
-    free: dict[str, int] = {}
-    for name, pool in snapshot.pools.items():
-        guests = (r for r in snapshot.resources if r.guest_of == name)
-        gpus = free_gpus((r for r in snapshot.resources if r.pool == name), guests, pool)
-        if gpus is not None:
-            free[name] = gpus - granted[name]
+    ledgers = {
+        name: Ledger(
+            pool,
+            (r for r in snapshot.resources if r.pool == name),
+            (r for r in snapshot.resources if r.guest_of == name),
+        )
+        for name, pool in snapshot.pools.items()
+    }
+    _take_granted(snapshot, decisions, ledgers)
     admitted: list[Admission | Waiting] = []
     for resource in sorted(snapshot.resources, key=priority_order):
         sized = resource.sized if isinstance(resource.sized, Sized) else resource.sized.withheld
         may_be_made = resource.policy.mode is not ScalingMode.PAUSED and not resource.conflict
         if resource.claims.is_rendered and may_be_made and sized is not None:
-            admitted.append(_admit_one(resource, sized, snapshot, free))
+            admitted.append(_admit_one(resource, sized, snapshot, ledgers))
     return admitted
 
 
 def _admit_one(
-    resource: ResourceSnapshot, sized: Sized, snapshot: FleetSnapshot, free: dict[str, int]
+    resource: ResourceSnapshot, sized: Sized, snapshot: FleetSnapshot, ledgers: Mapping[str, Ledger]
 ) -> Admission | Waiting:
-    """`free` GPUs by pool, of those whose budget is known: less what this one takes afterwards."""
+    """`ledgers` by pool: less what this one takes afterwards."""
     is_guest, is_new = resource.pool is None, isinstance(resource.target, TargetMissing)
     name, gpus = resource.pool or resource.guest_of, sized.configuration.gpus_per_replica
     pool, scheduled = snapshot.pools.get(name or ""), resource.scheduled_requests_per_second
@@ -85,21 +87,30 @@ def _admit_one(
         why = Reason.POOL_NOT_FOUND if pool is None else Reason.INVALID_SPEC
         return Waiting(resource, False, why, f"pool {name} cannot be read; what runs stays as it is")
     more = 0 if name is None else _more_gpus(resource.target, replicas, gpus)
-    if name is None or more <= 0 or (is_guest and name not in free):
+    ledger = ledgers.get(name or "") or Ledger(None, (), ())
+    if name is None or more <= 0 or (is_guest and ledger.closed is not None):
         return Admission(resource, sized, is_new, replicas)
-    if name not in free:
-        return Waiting(resource, is_new, unknown_budget(pool), f"pool {name}: how many GPUs it has is not known")
+    if ledger.closed is not None:
+        return Waiting(resource, is_new, ledger.closed, f"pool {name}: how many GPUs it has is not known")
     if isinstance(resource.target, TargetMissing):
-        replicas = min(replicas, max(0, free[name] + resource.target.made_gpus) // gpus)
-        more = replicas * gpus - resource.target.made_gpus
-        if replicas == 0:
-            text = f"pool {name} has no {gpus} free GPUs for a replica"
-            return Waiting(resource, is_new, Reason.POOL_EXHAUSTED, text)
-    elif more > free[name]:
+        there = resource.target.made_gpus // gpus
+        while there < replicas and (why_not := ledger.refusal(resource.namespace, gpus)) is None:
+            ledger.take(resource.namespace, gpus)
+            there += 1
+        if there:
+            return Admission(resource, sized, is_new, there)
+        text = f"pool {name} has no {gpus} free GPUs for a replica"
+        more = gpus
+    else:
+        # NB: its pods are on servers already, each in the place of one with fewer GPUs.
+        why_not = ledger.refusal(resource.namespace, more, on_one_server=False)
+        if why_not is None:
+            ledger.take(resource.namespace, more)
+            return Admission(resource, sized, is_new, replicas)
         text = f"pool {name} has no {more} free GPUs more for {gpus} GPUs a replica; what runs stays as it is"
-        return Waiting(resource, is_new, Reason.POOL_EXHAUSTED, text)
-    free[name] -= more
-    return Admission(resource, sized, is_new, replicas)
+    why_not = why_not or Reason.POOL_EXHAUSTED
+    words = ledger.words(why_not, resource.namespace, more)
+    return Waiting(resource, is_new, why_not, f"{text}; {words}" if words else text)
 
 
 def _more_gpus(target: Target | TargetMissing, replicas: int, gpus_per_replica: int) -> int:
@@ -109,15 +120,13 @@ def _more_gpus(target: Target | TargetMissing, replicas: int, gpus_per_replica: 
     return target.held * (gpus_per_replica - target.gpus_per_replica)
 
 
-def _granted_gpus(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> Counter[str]:
-    """GPUs by pool that increases of this tick take, written or not: a write that failed is tried again."""
+def _take_granted(snapshot: FleetSnapshot, decisions: Iterable[Decision], ledgers: Mapping[str, Ledger]) -> None:
+    """Charge what increases of this tick take, written or not: a write that failed is tried again."""
     resources = {resource.uid: resource for resource in snapshot.resources}
-    granted: Counter[str] = Counter()
     for decision in decisions:
         resource = resources[decision.uid]
-        name = resource.pool or resource.guest_of
-        if name is None or resource.policy.mode is not ScalingMode.ACTIVE:
+        ledger = ledgers.get(resource.pool or resource.guest_of or "")
+        if ledger is None or resource.policy.mode is not ScalingMode.ACTIVE:
             continue
         if isinstance(resource.target, Target) and decision.to_replicas > resource.target.held:
-            granted[name] += (decision.to_replicas - resource.target.held) * decision.gpus_per_replica
-    return granted
+            ledger.take(resource.namespace, decision.gpus_per_replica, decision.to_replicas - resource.target.held)

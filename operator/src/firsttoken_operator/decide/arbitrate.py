@@ -2,21 +2,18 @@
 
 Those without a pool have no budget and one rate limit together: what makes all of them look idle at once is more likely
 a broken source than an idle fleet. One that gives back alone goes by its own steps.
-
-Charged are the pods that exist (ready, starting, stuck, terminating) or the size that was asked for, whichever is more,
-also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are gone.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from firsttoken_operator.decide.case import Unscalable
+from firsttoken_operator.decide.ledger import SHORT, UNBOUNDED_GPUS, Ledger, charged_gpus, charged_together
 from firsttoken_operator.decide.propose import Proposal
+from firsttoken_operator.decide.sharing import Claim, Grant, share
 from firsttoken_operator.domain import (
-    POOL_LIMITS,
     FleetSnapshot,
     Outcome,
     PoolSnapshot,
@@ -25,14 +22,10 @@ from firsttoken_operator.domain import (
     ScaleDown,
     ScalingMode,
     Target,
-    TargetMissing,
 )
 from firsttoken_operator.estimate import EstimatorConfig
 
 Proposed = Proposal | Unscalable
-
-UNBOUNDED_GPUS = sys.maxsize
-"""GPUs where nothing bounds them: more than any fleet asks for."""
 
 
 def arbitrate(
@@ -52,64 +45,27 @@ def arbitrate(
     return [granted[p.resource.uid] for p in proposals]
 
 
-def charged_gpus(target: Target) -> int:
-    """GPUs that a target occupies or has asked for."""
-    return (target.held + target.terminating) * target.gpus_per_replica
-
-
-def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
-    """GPUs of several targets; one that two resources claim is charged once."""
-    targets = list(targets)
-    made = sum(t.made_gpus for t in targets if isinstance(t, TargetMissing))
-    return made + sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
-
-
-def free_gpus(
-    members: Iterable[ResourceSnapshot], guests: Iterable[ResourceSnapshot], pool: PoolSnapshot | None
-) -> int | None:
-    """GPUs of the pool's budget that nothing holds or was given; None: the budget is not known."""
-    if pool is not None and pool.is_elastic:
-        return UNBOUNDED_GPUS
-    if pool is None or pool.budget_gpus is None:
-        return None
-    charged = pool.charged_elsewhere_gpus + charged_together(r.target for r in members)
-    return pool.budget_gpus - charged - sum(_gpus_on_no_node(r.target) for r in guests)
-
-
 def priority_order(resource: ResourceSnapshot) -> tuple[int, str, str, str]:
     """Sort key of who is asked first: by priority, then age, then name: deterministic."""
     return -resource.priority, resource.created, resource.namespace, resource.name
 
 
-def unknown_budget(pool: PoolSnapshot | None) -> Reason:
-    """Name the reason that nothing may grow where the budget of a pool is not known."""
-    return Reason.POOL_NOT_FOUND if pool is None else Reason.POOL_INVENTORY_UNKNOWN
-
-
 def _arbitrate_pool(
     members: Sequence[Proposed], guests: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float
 ) -> Iterable[Proposed]:
-    """`guests` name no pool and use its nodes: they take of what is free, and nothing is given back for them."""
-    scalable = [p for p in (*members, *guests) if isinstance(p, Proposal)]
-    # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
-    ups = sorted((p for p in scalable if p.to_replicas > p.from_replicas), key=lambda p: (_is_advice(p), _order(p)))
-    results = {p.resource.uid: p for p in members}
-    free = free_gpus((p.resource for p in members), (p.resource for p in guests), pool)
-    missing = unknown_budget(pool)
-    for p in ups:
-        if free is None and p.resource.pool is None:
-            continue  # What is not known of a pool is no reason to hold one that never named it.
-        p, used = _grant(p, free, missing)
-        results[p.resource.uid] = p
-        if free is not None and not _is_advice(p):
-            free -= used
-    downs = _decreases(members)
+    """`guests` name no pool and use its nodes: they take of what is free, and nothing is given back for them.
+
+    NB: increases first, to know who is short. Decreases free nothing for them here: the GPUs are free when the pods are
+    gone, or an increase that is written would stand on a decrease that was not.
+    """
+    ledger = Ledger(pool, (p.resource for p in members), (p.resource for p in guests))
+    results = {p.resource.uid: p for p in members} | _increased((*members, *guests), ledger)
     short = {p.resource.uid for p in results.values() if p.resource.pool is not None and _lacks_gpus(p)}
     left = _returnable_gpus(members, pool, clock_seconds)
-    for p in downs:
+    for p in _decreases(members):
         if left is None:
             # Whose GPUs these are, or how fast they may go, is not known: an unknown never lowers.
-            results[p.resource.uid] = _refuse(p, missing)
+            results[p.resource.uid] = _refuse(p, ledger.closed or Reason.POOL_INVENTORY_UNKNOWN)
             continue
         on_demand = p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and p.reason is not Reason.ABOVE_LIMIT
         if on_demand and not short - {p.resource.uid}:
@@ -120,6 +76,37 @@ def _arbitrate_pool(
         if not _is_advice(p):
             left -= given
     return results.values()
+
+
+def _increased(proposed: Iterable[Proposed], ledger: Ledger) -> dict[str, Proposed]:
+    """The increases as far as the ledger grants them, by uid."""
+    ups = [p for p in proposed if isinstance(p, Proposal) and p.to_replicas > p.from_replicas]
+    if ledger.closed is not None:
+        # What is not known of a pool is no reason to hold one that never named it.
+        ups = [p for p in ups if p.resource.pool is not None]
+    active = [p for p in ups if not _is_advice(p)]
+    granted = dict(share([claim for p in active for claim in _claims(p)], ledger))
+    for p in ups:
+        # Advice reserves nothing: what others may scale to must not keep GPUs from what is scaled here.
+        if _is_advice(p):
+            granted |= share(_claims(p), ledger.copy())
+    return {p.resource.uid: _grant(p, granted.get(p.resource.uid, Grant())) for p in ups}
+
+
+def _claims(p: Proposal) -> list[Claim]:
+    """Ask for what an increase takes beside what is charged: up to the minimum, and the rest.
+
+    NB: pods that are not asked for any more are no room to grow into: they may be ending and hold their GPUs.
+    """
+    target, resource = p.case.target, p.resource
+    more = 0 if target.leaving else p.to_replicas - target.asked
+    least = max(0, min(more, resource.policy.min_replicas - target.asked))
+    whole = Claim(
+        resource.uid, resource.namespace, target.gpus_per_replica, more - least, resource.priority,
+        charged_gpus(target), (resource.created, resource.namespace, resource.name),
+    )  # fmt: skip
+    minimum = replace(whole, replicas=least, is_minimum=True)
+    return [claim for claim in (minimum, whole) if claim.replicas > 0]
 
 
 def _rate_limited(members: Sequence[Proposed], since_seconds: float, percent: int) -> Iterable[Proposed]:
@@ -145,37 +132,25 @@ def _lacks_gpus(p: Proposed) -> bool:
     if _is_advice(p):
         return False
     if isinstance(p, Unscalable):
-        return p.reason in POOL_LIMITS  # to be rendered, and no GPU is free for its first replica
-    return p.unmet_replicas > 0 and p.limited_by in POOL_LIMITS
+        return p.reason in SHORT  # to be rendered, and no GPU is free for its first replica
+    return p.unmet_replicas > 0 and p.limited_by in SHORT
 
 
 def _is_advice(p: Proposed) -> bool:
     return p.resource.policy.mode is ScalingMode.ADVISORY
 
 
-def _order(p: Proposal) -> tuple[bool, int, str, str, str]:
-    """Guaranteed minimums first."""
-    return (p.reason is not Reason.BELOW_MINIMUM, *priority_order(p.resource))
-
-
-def _grant(p: Proposal, free: int | None, missing: Reason) -> tuple[Proposal, int]:
-    """The part of an increase that the free GPUs allow, and the GPUs that it uses."""
+def _grant(p: Proposal, grant: Grant) -> Proposal:
+    """The part of an increase that was granted. What was asked for is charged already."""
     target, wanted = p.case.target, p.to_replicas - p.from_replicas
-    # Growing to pods that exist, or were asked for, costs nothing new: they are charged already.
-    already = target.held - p.from_replicas
-    if free is None:
-        granted, limited_by = min(wanted, already), missing
-    else:
-        granted = min(wanted, already + max(0, free) // target.gpus_per_replica)
-        limited_by = Reason.POOL_EXHAUSTED
-    used = max(0, granted - already) * target.gpus_per_replica
+    granted = min(wanted, target.asked - p.from_replicas + grant.replicas)
     if granted == wanted:
-        return p, used
-    outcome = Outcome.UP if granted else Outcome.HELD
-    unmet = p.unmet_replicas + wanted - granted
+        return p
     return replace(
-        p, outcome=outcome, to_replicas=p.from_replicas + granted, limited_by=limited_by, unmet_replicas=unmet
-    ), used
+        p, outcome=Outcome.UP if granted else Outcome.HELD, to_replicas=p.from_replicas + granted,
+        limited_by=Reason.PODS_DRAINING if target.leaving else grant.refused,
+        unmet_replicas=p.unmet_replicas + wanted - granted, shortage=grant.words,
+    )  # fmt: skip
 
 
 def _returnable_gpus(members: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float) -> int | None:
@@ -197,13 +172,6 @@ def _given_gpus(p: Proposed, since_seconds: float) -> int:
     return sum(decrease.gpus for decrease in p.memory.decreases if decrease.at_seconds > since_seconds)
 
 
-def _gpus_on_no_node(target: Target | TargetMissing) -> int:
-    """GPUs that a guest asked for and that no node of the pool is charged with yet."""
-    if isinstance(target, TargetMissing):
-        return target.made_gpus
-    return (target.held - target.pods + target.unplaced) * target.gpus_per_replica
-
-
 def _targets(members: Iterable[Proposed]) -> Iterable[Target]:
     return (p.resource.target for p in members if isinstance(p.resource.target, Target))
 
@@ -211,7 +179,7 @@ def _targets(members: Iterable[Proposed]) -> Iterable[Target]:
 def _decreases(members: Iterable[Proposed]) -> list[Proposal]:
     """List the proposals that give back, the lowest priority first."""
     downs = (p for p in members if isinstance(p, Proposal) and p.to_replicas < p.from_replicas)
-    return sorted(downs, key=lambda p: (p.resource.priority, _order(p)))
+    return sorted(downs, key=lambda p: (p.resource.priority, priority_order(p.resource)))
 
 
 def _limited(p: Proposal, left_gpus: int) -> tuple[Proposal, int]:

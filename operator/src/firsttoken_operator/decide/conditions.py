@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from firsttoken_operator.decide.bounds import careful, resource_bounds
+from firsttoken_operator.decide.ledger import SHORT
 from firsttoken_operator.decide.rollout import rollout_pending
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
 from firsttoken_operator.domain import (
@@ -37,6 +38,7 @@ LIMITS = POOL_LIMITS | {
 ABOUT_SIZING = frozenset({ConditionType.READY, ConditionType.SIZING_READY, ConditionType.SLA_FEASIBLE})
 """Conditions that answer the generation of the spec that was sized."""
 
+_UNKNOWN_BUDGET = frozenset({Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND})
 _INFEASIBLE = frozenset(cause.value for cause in Infeasible)
 
 
@@ -82,17 +84,36 @@ def judge_untold(message: str) -> Judgement:
     return Judgement(ConditionType.READY, False, Reason.WRITE_DENIED, text)
 
 
-def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Judgement:
-    """Judge whether a pool has what is asked of it in the decisions on its members."""
-    kind = ConditionType.CAPACITY_AVAILABLE
+def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> tuple[Judgement, ...]:
+    """Judge whether a pool has what is asked of it in the decisions on its members, and its nodes for itself."""
+    available, overlapping = _pool_available(pool, decisions), _overlapping(pool)
+    return (
+        Judgement(ConditionType.CAPACITY_AVAILABLE, *available),
+        Judgement(ConditionType.OVERLAPPING, *overlapping),
+    )
+
+
+def _pool_available(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Said:
     if pool.problem:
-        return Judgement(kind, None, Reason.INVALID_SPEC, pool.problem)
+        return None, Reason.INVALID_SPEC, pool.problem
+    left_out = "".join(f"; {e.gpus} GPUs on {e.nodes} nodes do not count ({e.cause})" for e in pool.excluded if e.gpus)
     if pool.budget_gpus is None and not pool.is_elastic:
-        text = "no budget is declared and no matching node reports its GPUs: nothing grows"
-        return Judgement(kind, None, Reason.POOL_INVENTORY_UNKNOWN, text)
-    if short := sum(decision.limited_by is Reason.POOL_EXHAUSTED for decision in decisions):
-        return Judgement(kind, False, Reason.POOL_EXHAUSTED, f"{short} deployments want more GPUs than are free")
-    return Judgement(kind, True, Reason.AVAILABLE, "no GPU is missing")
+        text = "no matching node reports its GPUs, and no autoscaler adds any: nothing grows"
+        return None, Reason.POOL_INVENTORY_UNKNOWN, text
+    short = [decision for decision in decisions if decision.limited_by in SHORT]
+    if short:
+        reason = min(decision.limited_by or Reason.POOL_EXHAUSTED for decision in short)
+        words = next((f"; {d.shortage}" for d in short if d.limited_by is reason and d.shortage), "")
+        return False, reason, f"{len(short)} deployments want more GPUs than are free{words}{left_out}"
+    return True, Reason.AVAILABLE, f"no GPU is missing{left_out}"
+
+
+def _overlapping(pool: PoolSnapshot) -> Said:
+    if not pool.overlaps:
+        return False, Reason.EXCLUSIVE, "its nodes are in no other pool"
+    first = min((pool.name, *pool.overlaps))
+    text = f"nodes are in {', '.join(pool.overlaps)} as well and count in {first} alone; give each pool a nodeSelector"
+    return True, Reason.POOLS_OVERLAP, text
 
 
 def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
@@ -197,12 +218,13 @@ def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
     if waiting is not None and waiting.reason in POOL_LIMITS:
         return False, waiting.reason, waiting.message
     if isinstance(target, TargetMissing) and target.reason in POOL_LIMITS:
-        return False if target.reason is Reason.POOL_EXHAUSTED else None, target.reason, target.message
+        return None if target.reason in _UNKNOWN_BUDGET else False, target.reason, target.message
     if decision.limited_by is not None and decision.limited_by in POOL_LIMITS:
-        if decision.limited_by is not Reason.POOL_EXHAUSTED:
+        if decision.limited_by in _UNKNOWN_BUDGET:
             return None, decision.limited_by, f"pool {name}: how many GPUs it has is not known"
         gpus = decision.unmet_replicas * decision.gpus_per_replica
-        return False, decision.limited_by, f"pool {name}: {gpus} GPUs are missing"
+        more = f"; {decision.shortage}" if decision.shortage else ""
+        return False, decision.limited_by, f"pool {name}: {gpus} GPUs are missing{more}"
     if isinstance(target, Target) and target.unmade:
         return False, Reason.PODS_REFUSED, f"{target.unmade} pods are refused: {target.refused}"
     if isinstance(target, Target) and target.unschedulable:

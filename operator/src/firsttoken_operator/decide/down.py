@@ -79,9 +79,11 @@ def rollout_running(step: Reduction) -> Reason | None:
 
 
 def pods_starting(step: Reduction) -> Reason | None:
-    """Pods that are not ready yet."""
-    # NB: stuck pods do not block: a fleet that cannot start its pods must still be able to shrink.
-    return Reason.PODS_STARTING if step.case.target.starting else None
+    """Pods that are not ready yet, or that are not seen yet: what ends while it is not seen is charged to no pool."""
+    target = step.case.target
+    # NB: stuck and refused pods do not block: a fleet that cannot start its pods must still be able to shrink.
+    unseen = target.pods < target.replicas and not target.refused
+    return Reason.PODS_STARTING if target.starting or unseen else None
 
 
 def pods_draining(step: Reduction) -> Reason | None:

@@ -71,6 +71,7 @@ def _scaled(p: Proposal) -> Decision:
         limited_by=p.limited_by,
         limit=case.bounds.upper,
         unmet_replicas=p.unmet_replicas,
+        shortage=p.shortage,
         arrival_requests_per_second=None if case.demand is None else case.demand.arrivals_per_second,
         prediction=_prediction(p),
         forecast_requests_per_second=forecast.peak_per_second / case.memory.demand.request_cost if forecast else None,

@@ -40,6 +40,7 @@ def judge_facts(
                 sized=_fitting(resource),
                 target=target,
                 guest_of=guest_of,
+                priority=_allowed_priority(resource, pool),
                 is_shaken=_is_shaken(target, pool, config.decision.lost_deadline_seconds / time_scale, config),
             )
         )
@@ -62,6 +63,14 @@ def usual_scale_down(pool: str | None, on_prem: bool | None) -> ScaleDown:
     if on_prem:
         return ScaleDown.WHEN_POOL_SHORT
     return ScaleDown.NEVER if on_prem is None and pool else ScaleDown.ALWAYS
+
+
+def _allowed_priority(resource: ResourceSnapshot, pool: PoolSnapshot | None) -> int:
+    """The declared priority, at most that of its tenant."""
+    tenant = pool.tenant(resource.namespace) if pool else None
+    if tenant is None or tenant.max_priority is None:
+        return resource.priority
+    return min(resource.priority, tenant.max_priority)
 
 
 def _advisory(policy: ScalingPolicy) -> ScalingPolicy:

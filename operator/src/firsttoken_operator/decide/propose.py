@@ -34,6 +34,7 @@ class Proposal:
     recommended: int | None = None
     limited_by: Reason | None = None
     unmet_replicas: int = 0
+    shortage: str = ""
 
     @property
     def resource(self) -> ResourceSnapshot:

@@ -1,6 +1,7 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
 from firsttoken_operator.domain.decision import ConditionType, Decision, Judgement, Outcome, Prediction
+from firsttoken_operator.domain.gpu_pools import Excluded, Exclusion, PoolSnapshot, Server, Tenant
 from firsttoken_operator.domain.measurement import (
     MAXIMUM_ERROR_SHARE,
     Health,
@@ -21,7 +22,6 @@ from firsttoken_operator.domain.snapshot import (
     FleetSnapshot,
     Metrics,
     Owner,
-    PoolSnapshot,
     ResourceSnapshot,
     ScaleDown,
     ScalingMode,
@@ -44,6 +44,8 @@ __all__ = [
     "ConditionType",
     "CostChange",
     "Decision",
+    "Excluded",
+    "Exclusion",
     "FailedWrite",
     "FleetSnapshot",
     "Health",
@@ -65,11 +67,13 @@ __all__ = [
     "ScaleDown",
     "ScalingMode",
     "ScalingPolicy",
+    "Server",
     "Shortcoming",
     "Sized",
     "Target",
     "TargetKind",
     "TargetMissing",
+    "Tenant",
     "Tick",
     "Timing",
     "TtftInterval",

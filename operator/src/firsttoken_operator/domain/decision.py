@@ -74,6 +74,8 @@ class Decision:
     """True where there are no replicas because `minReplicas: 0` allowed that, also where it has been raised since."""
     raising_requests_per_second: float | None = None
     """Arrivals from which on there would be more replicas; None: not whatever arrives, or it is not known."""
+    shortage: str = ""
+    """Words of its pool about GPUs that it withholds; empty: nothing beside the reason."""
     announcement: str = ""
     """The change in one sentence, for Events and the list in the status; empty: nothing changes."""
 
@@ -84,7 +86,7 @@ class Decision:
 
 
 class ConditionType(StrEnum):
-    """The conditions of an InferenceDeployment."""
+    """The conditions of an InferenceDeployment, and those of a GPUPool."""
 
     READY = "Ready"
     SIZING_READY = "SizingReady"
@@ -96,6 +98,8 @@ class ConditionType(StrEnum):
     SCALING_LIMITED = "ScalingLimited"
     CALIBRATED = "Calibrated"
     ROLLOUT_PENDING = "RolloutPending"
+    OVERLAPPING = "Overlapping"
+    """Condition of a GPUPool alone, which has CapacityAvailable too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ class Reason(StrEnum):
     MIN_REPLICAS = "MinReplicas"
     NO_WAKE_UP_SIGNAL = "NoWakeUpSignal"
     POOL_EXHAUSTED = "PoolExhausted"
+    POOL_FRAGMENTED = "PoolFragmented"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    NOT_A_TENANT = "NotATenant"
     POOL_INVENTORY_UNKNOWN = "PoolInventoryUnknown"
     POOL_NOT_FOUND = "PoolNotFound"
     SCALE_UP_STEP = "ScaleUpStep"
@@ -105,6 +108,8 @@ class Reason(StrEnum):
     SCALED_TO_ZERO = "ScaledToZero"
     WITHIN_LIMITS = "WithinLimits"
     AVAILABLE = "Available"
+    EXCLUSIVE = "Exclusive"
+    POOLS_OVERLAP = "PoolsOverlap"
     SLA_MET = "SLAMet"
     SLA_MISSED = "SLAMissed"
     UNKNOWN = "Unknown"
@@ -126,5 +131,10 @@ class Reason(StrEnum):
     METRICS_RECOVERED = "MetricsRecovered"
 
 
-POOL_LIMITS = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND})
+POOL_LIMITS = frozenset(
+    {
+        Reason.POOL_EXHAUSTED, Reason.POOL_FRAGMENTED, Reason.QUOTA_EXCEEDED, Reason.NOT_A_TENANT,
+        Reason.POOL_INVENTORY_UNKNOWN, Reason.POOL_NOT_FOUND,
+    }
+)  # fmt: skip
 """GPUs that a pool withholds."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_operator.domain.gpu_pools import PoolSnapshot
 from firsttoken_operator.domain.measurement import Measurement, Missing, Shortcoming, health_of
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.rollout import RolloutTerms
@@ -104,6 +105,9 @@ class Target:
     unplaced: int = 0
     rollout: bool = False
     gpus_per_replica: int = 1
+    occupied_gpus: int | None = None
+    """GPUs of its pods, ending ones included; a live pod counts as the template says where that is more, since one with
+    as many is to take its place. None: not told, each pod has those of the template."""
     written: int = 0
     """Replicas that we wrote and the watch does not show yet; 0: there is no such write."""
     taken: int = 0
@@ -126,12 +130,25 @@ class Target:
     @property
     def held(self) -> int:
         """Replicas that there are, that were asked for, or that our last write asks for, whichever is most."""
-        return max(self.replicas, self.written, self.pods)
+        return max(self.asked, self.pods)
 
     @property
     def pods(self) -> int:
         """Live pods."""
         return self.ready + self.starting + self.stuck
+
+    @property
+    def asked(self) -> int:
+        """Replicas that were asked for, by whomever, or that our last write asks for."""
+        return max(self.replicas, self.written)
+
+    @property
+    def leaving(self) -> int:
+        """Live pods that are not asked for any more: some of them may be ending already, as the watch will show.
+
+        During a rollout they are those that surge.
+        """
+        return 0 if self.rollout else max(0, self.pods - self.asked)
 
     @property
     def unmade(self) -> int:
@@ -282,35 +299,6 @@ class ResourceSnapshot:
     rollout: RolloutTerms = field(default_factory=RolloutTerms)
     pending_rollout: str | None = None
     """Change of the pods that is not released yet, in words; empty: there is none; None: not known, not rendered."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolSnapshot:
-    """One GPUPool at one tick.
-
-    `budget_gpus` is what may be charged: `peakGPUs` where declared, else base + burst, else the inventory of matching
-    nodes; None: unknown, which freezes growth. `charged_elsewhere_gpus`: GPUs in use by pods that no resource of this
-    snapshot owns. `is_elastic`: no budget is declared and nodes come when pods wait for them: nothing is withheld, and
-    `budget_gpus` is None. `node_selector`: labels of its nodes, where declared. `problem`: why its spec cannot be read;
-    empty: it can.
-    """
-
-    name: str
-    budget_gpus: int | None
-    inventory_gpus: int | None
-    on_prem: bool
-    scale_down_limit_percent: int
-    scale_down_limit_window_seconds: float
-    charged_elsewhere_gpus: int = 0
-    is_elastic: bool = False
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    nodes: int = 0
-    """Its nodes, ready or not."""
-    lost_seconds: tuple[float, ...] = ()
-    """Seconds since each node that was ready and is not any more has lost it."""
-    uid: str = ""
-    generation: int = 0
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from firsttoken_operator.domain import Owner
 
 Body = Mapping[str, Any]
 
-GPU_RESOURCE = "nvidia.com/gpu"
-GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+"""Resources that are whole GPUs; parts of one (`nvidia.com/mig-...`, `nvidia.com/gpu.shared`) are none of them."""
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 OWN_DELETION_COST = "firsttoken.dev/deletion-cost"
@@ -74,22 +74,6 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """One node. `gpus` None: it does not report any number of GPUs. `ready_seconds`: since when it is ready.
-
-    `lost_seconds`: since when one that was ready is not so any more.
-    """
-
-    name: str
-    labels: Mapping[str, str]
-    gpus: int | None
-    ready: bool
-    created_seconds: float | None = None
-    ready_seconds: float | None = None
-    lost_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class AutoscalerView:
     """A HorizontalPodAutoscaler and what it scales."""
 
@@ -115,14 +99,14 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         owner_uid=owner.uid if owner else "",
         node=spec.get("nodeName") or "",
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")) or 0.0,
-        scheduled_seconds=_true_since(scheduled),
-        ready_seconds=_true_since(conditions.get("Ready") or {}),
+        scheduled_seconds=true_since(scheduled),
+        ready_seconds=true_since(conditions.get("Ready") or {}),
         terminating=bool(metadata.get("deletionTimestamp")),
         gpus=gpus_of(spec),
         unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
         failing=next((reason for reason in waiting if reason in FAILING_REASONS), ""),
         restarts=sum(count(entry.get("restartCount")) for entry in containers),
-        lost_seconds=_lost_since(conditions.get("Ready") or {}, _true_since(conditions.get("Initialized") or {})),
+        lost_seconds=lost_since(conditions.get("Ready") or {}, true_since(conditions.get("Initialized") or {})),
         pulling_seconds=_pulling_seconds(status, conditions),
         # NB: Kubernetes adds the grace period to the time of the deletion.
         ends_seconds=epoch_seconds(metadata.get("deletionTimestamp")),
@@ -145,23 +129,6 @@ def may_matter(body: Body, owner_kinds: Container[str] = (REPLICA_SET,)) -> bool
     """
     owner = controller_of(body)
     return (owner is not None and owner.kind in owner_kinds) or gpus_of(body.get("spec") or {}) > 0
-
-
-def project_node(body: Body) -> NodeView:
-    """A node."""
-    metadata, status = body["metadata"], body.get("status") or {}
-    reported = (status.get("allocatable") or {}).get(GPU_RESOURCE)
-    conditions = conditions_of(status)
-    ready, created = conditions.get("Ready") or {}, epoch_seconds(metadata.get("creationTimestamp"))
-    return NodeView(
-        name=metadata.get("name", ""),
-        labels=dict(metadata.get("labels") or {}),
-        gpus=None if reported is None else count(reported),
-        ready=ready.get("status") == "True",
-        created_seconds=created,
-        ready_seconds=_true_since(ready),
-        lost_seconds=_lost_since(ready, created),
-    )
 
 
 def project_autoscaler(body: Body) -> AutoscalerView:
@@ -211,7 +178,7 @@ def gpus_of(pod_spec: Body) -> int:
 def _gpu_limit(container: Body) -> int:
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    return count(limits.get(GPU_RESOURCE, requests.get(GPU_RESOURCE)))
+    return sum(count(limits.get(name, requests.get(name))) for name in GPU_RESOURCES)
 
 
 def count(value: Any) -> int:
@@ -232,8 +199,8 @@ def epoch_seconds(timestamp: Any) -> float | None:
 
 def _pulling_seconds(status: Body, conditions: Mapping[Any, Body]) -> float | None:
     """See `PodView.pulling_seconds`. Containers begin one after the other, each after its image is there."""
-    sandbox = _true_since(conditions.get("PodReadyToStartContainers") or {})
-    before = [sandbox if sandbox is not None else _true_since(conditions.get("PodScheduled") or {})]
+    sandbox = true_since(conditions.get("PodReadyToStartContainers") or {})
+    before = [sandbox if sandbox is not None else true_since(conditions.get("PodScheduled") or {})]
     for entry in status.get("initContainerStatuses") or ():
         # One that runs on is a sidecar: the containers begin after it has begun.
         state = entry.get("state") or {}
@@ -250,12 +217,13 @@ def _pulling_seconds(status: Body, conditions: Mapping[Any, Body]) -> float | No
     return max(0.0, max(known) - max(since))
 
 
-def _lost_since(ready: Body, began: float | None) -> float | None:
+def lost_since(ready: Body, began: float | None) -> float | None:
     """Time at which a condition ended that was true before; `began`: when it was first said, as not true yet."""
     since = None if ready.get("status") == "True" else epoch_seconds(ready.get("lastTransitionTime"))
     # NB: what was never ready says since its beginning, in whole seconds, that it is not.
     return since if since is not None and began is not None and since > began + 1 else None
 
 
-def _true_since(condition: Body) -> float | None:
+def true_since(condition: Body) -> float | None:
+    """Time since when a condition holds; None: it does not."""
     return epoch_seconds(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None

@@ -18,7 +18,8 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from firsttoken_operator.observe.config import DEFAULT, StartsConfig
-from firsttoken_operator.observe.projections import NodeView, PodView
+from firsttoken_operator.observe.nodes import NodeView
+from firsttoken_operator.observe.projections import PodView
 
 
 class StartKind(StrEnum):

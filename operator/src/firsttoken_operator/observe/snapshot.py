@@ -29,10 +29,11 @@ from firsttoken_operator.domain import (
     ready_seconds,
 )
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.pools import belongs, pool_snapshot, pool_to_run_on
+from firsttoken_operator.observe.pools import Surroundings, pool_snapshot, pool_to_run_on, pools_of_nodes
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import claims_on, target_of
+from firsttoken_operator.observe.tenancy import Tenancy
 
 UNREADABLE_POLICY = ScalingPolicy(
     mode=ScalingMode.PAUSED,
@@ -70,23 +71,17 @@ def build_snapshot(
     """
     readable = [(pool.name, pool.parsed) for pool in store.pools.values() if pool.parsed is not None]
     pools = dict(sorted(readable, key=itemgetter(0)))
-    pool_of_node = {
-        node.name: name for name in reversed(pools) for node in store.nodes.values() if belongs(node, pools[name])
-    }
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pool_of_node)
+    nodes, tenancy = tuple(store.nodes.values()), store.tenancy
+    pools_of_node = pools_of_nodes(nodes, pools)
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pools_of_node, tenancy)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
         if not stored.deleting
     )
-    gpu_pods = store.gpu_pods()
     own_pods, window = builder.pod_uids_by_pool(resources), timing.scale_down_limit_window_seconds
-    seen = {
-        pool.name: pool_snapshot(
-            pool, store.nodes.values(), gpu_pods, own_pods.get(pool.name, set()), window, wall_seconds
-        )
-        for pool in store.pools.values()
-    }
+    around = Surroundings(nodes, tuple(store.gpu_pods()), tenancy, window, wall_seconds, pools_of_node)
+    seen = {pool.name: pool_snapshot(pool, around, own_pods.get(pool.name, set())) for pool in store.pools.values()}
     return FleetSnapshot(
         now_seconds, timing.tick_seconds, resources, seen, epoch_seconds=wall_seconds,
         scale_down_limit_window_seconds=window,
@@ -102,8 +97,9 @@ class _Builder:
     wall_seconds: float
     pools: Mapping[str, GPUPool]
     """Those that can be read, in the order of their names."""
-    pool_of_node: Mapping[str, str]
-    """Name of the pool by that of the node."""
+    pools_of_node: Mapping[str, tuple[str, ...]]
+    """Names of its pools by that of the node."""
+    tenancy: Tenancy
 
     def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
         """One resource, readable or not."""
@@ -114,7 +110,8 @@ class _Builder:
                 policy=UNREADABLE_POLICY, sized=Unsized(Reason.INVALID_SPEC, stored.problem),
                 target=TargetMissing(Reason.INVALID_SPEC, stored.problem), metrics=metrics, created=stored.created,
             )  # fmt: skip
-        resource, pool_name = stored.parsed, stored.parsed.spec.capacity.pool
+        resource = self.tenancy.placed(stored.parsed)
+        pool_name = resource.spec.capacity.pool
         sized = self.sized.get(stored.uid, NOT_SIZED)
         sized_gpus = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else None
         target = target_of(self.store, resource, wall_seconds=self.wall_seconds, sized_gpus=sized_gpus)
@@ -155,7 +152,7 @@ class _Builder:
         if isinstance(target, Target):
             places = {pod.node for pod in self.store.members_of(target.uid) if pod.node}
             if places:
-                return frozenset(self.pool_of_node[node] for node in places if node in self.pool_of_node)
+                return frozenset(self.pools_of_node[node][0] for node in places if node in self.pools_of_node)
             view = self.store.workload(stored.namespace, target.name, target.kind.kind)
         if not isinstance(sized, Sized):
             return frozenset()  # It grows by nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -18,23 +18,23 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, ReplicaPod, TargetKind
 from firsttoken_operator.domain.target_kinds import PODS_BY_OWNER, STATEFUL_SET
 from firsttoken_operator.observe.freshness import LivePod
+from firsttoken_operator.observe.nodes import NodeView, project_node
 from firsttoken_operator.observe.projections import (
     REPLICA_SET,
     AutoscalerView,
     Body,
-    NodeView,
     PodView,
     is_finished,
     may_matter,
     owner_uid,
     project_autoscaler,
-    project_node,
     project_pod,
 )
 from firsttoken_operator.observe.readiness import ReadinessHistory, Starts, TimeToReady
 from firsttoken_operator.observe.resources import Stored, read_resource
 from firsttoken_operator.observe.selected import SelectedPods
 from firsttoken_operator.observe.selectors import selects
+from firsttoken_operator.observe.tenancy import Tenancy
 from firsttoken_operator.observe.workloads import WorkloadView, project_workload
 
 DELETED = "DELETED"
@@ -60,6 +60,8 @@ class Store:
         self.profiles: dict[str, Stored[BenchmarkProfile]] = {}
         self.nodes: dict[str, NodeView] = {}
         """Nodes by uid."""
+        self._namespaces: dict[str, tuple[str, Mapping[str, str]]] = {}
+        """Name and labels of the namespaces by uid."""
         self._autoscalers: dict[str, AutoscalerView] = {}
         self._autoscaler_uids: dict[str, set[str]] = defaultdict(set)
         """Uids by kind/namespace/name of what they scale."""
@@ -84,6 +86,7 @@ class Store:
             "ReplicaSet": (self._put_set, self._drop_set),
             "Pod": (self._put_pod, self._drop_pod),
             "Node": (self._put_node, self._drop_node),
+            "Namespace": _kept(self._namespaces, _named_labels),
             "HorizontalPodAutoscaler": (self._put_autoscaler, self._drop_autoscaler),
         }
 
@@ -102,6 +105,12 @@ class Store:
     def workload(self, namespace: str, name: str, kind: str = DEPLOYMENT.kind) -> WorkloadView | None:
         """Object that is scaled, by its kind and name."""
         return self._workloads.get(self._workload_uids.get((kind, namespace, name), ""))
+
+    @property
+    def tenancy(self) -> Tenancy:
+        """Tenants of the pools that can be read."""
+        pools = {pool.name: pool.parsed for pool in self.pools.values() if pool.parsed is not None}
+        return Tenancy(pools, dict(self._namespaces.values()))
 
     def beneath(self, view: WorkloadView) -> list[WorkloadView]:
         """Deployments that an object controls and whose pods are its replicas."""
@@ -274,6 +283,10 @@ def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:
         views[body["metadata"]["uid"]] = view
 
     return put, lambda uid: views.pop(uid, None)
+
+
+def _named_labels(body: Body) -> tuple[str, Mapping[str, str]]:
+    return body["metadata"]["name"], dict(body["metadata"].get("labels") or {})
 
 
 def _scaled(view: AutoscalerView) -> str:

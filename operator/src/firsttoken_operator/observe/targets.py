@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, Claims, Reason, Target, TargetKind, TargetMissing
 from firsttoken_operator.domain.target_kinds import NAMED
@@ -46,6 +48,7 @@ def target_of(
         return TargetMissing(Reason.TARGET_UNREADABLE, f"{kind.kind} {name} has {view.unknown}")
     pods, known, runtime = store.pods_of(view.uid), store.time_to_ready(view.uid), resource.spec.runtime
     made = store.beneath(view)
+    gpus = _gpus_per_replica(view, made, pods, sized_gpus)
     waiting = [pod for pod in pods if not pod.ready and not pod.terminating]
     return Target(
         uid=view.uid,
@@ -61,7 +64,8 @@ def target_of(
         unplaced=sum(not pod.node for pod in waiting),
         # Pods of two templates: what is between them is not one fleet.
         rollout=any(each.is_updating for each in (view, *made)) or _has_two_templates(pods),
-        gpus_per_replica=_gpus_per_replica(view, made, pods, sized_gpus),
+        gpus_per_replica=gpus,
+        occupied_gpus=_occupied_gpus(pods, store.members_of(view.uid), gpus),
         refused=next((each.refused for each in (view, *made) if each.refused), ""),
         waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
@@ -119,6 +123,12 @@ def _gpus_per_replica(
     if templates:
         return templates[0]
     return max((pod.gpus for pod in pods), default=1 if sized_gpus is None else sized_gpus)
+
+
+def _occupied_gpus(pods: Sequence[PodView], members: Sequence[PodView], gpus_per_replica: int) -> int:
+    """GPUs that its pods hold: of a replica at least its own, though not all of its pods may be there yet."""
+    ending = sum(pod.gpus for pod in members if pod.terminating)
+    return ending + sum(max(pod.gpus, gpus_per_replica) for pod in pods if not pod.terminating)
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:

@@ -51,6 +51,9 @@ def _without(snapshot: FleetSnapshot, failed: tuple[ResourceSnapshot, ...]) -> F
     gone = {resource.uid for resource in failed}
     pools = {}
     for name, pool in snapshot.pools.items():
-        gpus = charged_together(r.target for r in failed if r.pool == name)
-        pools[name] = replace(pool, charged_elsewhere_gpus=pool.charged_elsewhere_gpus + gpus)
+        elsewhere = dict(pool.charged_elsewhere)
+        for namespace in sorted({r.namespace for r in failed}):
+            gpus = charged_together(r.target for r in failed if r.pool == name and r.namespace == namespace)
+            elsewhere[namespace] = elsewhere.get(namespace, 0) + gpus
+        pools[name] = replace(pool, charged_elsewhere=elsewhere)
     return replace(snapshot, resources=tuple(r for r in snapshot.resources if r.uid not in gone), pools=pools)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -51,9 +51,13 @@ LEAST_REST = 2.0
 take no more than half of a core where all of it is computing."""
 
 
+async def _is_caught_up() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parts that the loop drives. `leads`: whether this process may write.
+    """Parts that the loop drives. `leads`: whether this process may write; `catch_up`: asked once before it does.
 
     `rendered` is None where nothing is, `victims` where Kubernetes chooses the pods that end.
     """
@@ -73,6 +77,7 @@ class Parts:
     rendered: Rendered | None
     victims: Victims | None = None
     leads: Callable[[], bool] = lambda: True
+    catch_up: Callable[[], Awaitable[bool]] = _is_caught_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,9 @@ class Loop:
     async def tick(self, due_seconds: float) -> tuple[Decision, ...]:
         """One whole cycle; returns what was decided."""
         parts, leads = self._parts, self._parts.leads()
+        if leads and not self._led:
+            # NB: a pool has one ledger: what another process gave of it must be in the caches before this one gives.
+            leads = await parts.catch_up()
         began = self._clock()
         parts.lookout.begin()
         self._note_resources()
@@ -152,6 +160,7 @@ class Loop:
             list(parts.store.resources.values()),
             list(parts.store.pools.values()),
             list(parts.store.profiles.values()),
+            parts.store.tenancy,
         )
         parts.heartbeats.step(self._clock())
         wall = self._wall()

@@ -18,6 +18,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -99,6 +100,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
         unreadable = tuple(name for name in settings.namespaces if name not in namespaces)
         settings = settings.model_copy(update={"namespaces": namespaces})
         sync = CacheSync(cluster, parts.store, kinds, settings.namespaces)
+        parts = replace(parts, catch_up=sync.catch_up)
         reflectors = [
             Reflector(watching, kind, namespace, sync.feed)
             for kind in kinds

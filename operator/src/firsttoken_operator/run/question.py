@@ -23,6 +23,7 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.decide import recommended
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored
+from firsttoken_operator.observe.tenancy import Tenancy
 from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
@@ -55,7 +56,13 @@ class Question:
 class QuestionSources:
     """The pools and profiles that questions are made from."""
 
-    def __init__(self, pools: Iterable[Stored[GPUPool]], profiles: Iterable[Stored[BenchmarkProfile]]) -> None:
+    def __init__(
+        self,
+        pools: Iterable[Stored[GPUPool]],
+        profiles: Iterable[Stored[BenchmarkProfile]],
+        tenancy: Tenancy,
+    ) -> None:
+        self._tenancy = tenancy
         self._pools = {pool.name: pool for pool in pools}
         self._profiles = {p.name: p for p in sorted(profiles, key=lambda p: p.name) if p.parsed is not None}
         self._of_model: dict[str, list[str]] = {}
@@ -67,6 +74,7 @@ class QuestionSources:
         self, stored: Stored[InferenceDeployment], resource: InferenceDeployment, before: Question | None
     ) -> Question:
         """The question that a resource asks now; the one `before` where nothing has changed for it."""
+        resource = self._tenancy.placed(resource)
         spec, pinned = resource.spec, resource.status.sizing
         pool = self._pools.get(spec.capacity.pool or "")
         # It reads the profiles of its model, and those that it names.

@@ -158,14 +158,8 @@ class Rendered:
         """Work out the manifests. Raises `InvalidInput` for what the server cannot run."""
         configuration, pool = admitted.sized.configuration, snapshot.pools.get(admitted.resource.pool or "")
         runtime, target = parsed.spec.runtime, admitted.resource.target
-        servers = next(
-            (
-                p.parsed.spec.gpus_per_server
-                for p in store.pools.values()
-                if p.parsed is not None and p.name == admitted.resource.pool
-            ),
-            GPUS_PER_SERVER,
-        )
+        known = (p.parsed for p in store.pools.values() if p.parsed is not None and p.name == admitted.resource.pool)
+        declared = next(known, None)
         rendering = Rendering(
             parsed,
             configuration,
@@ -174,7 +168,8 @@ class Rendered:
             self._scrape_interval_seconds,
             gpu_products=resolve_gpu(configuration.gpu).node_labels,
             p99_start_seconds=target.p99_start_seconds if isinstance(target, Target) else None,
-            gpus_per_server=servers,
+            gpus_per_server=declared.spec.gpus_per_server if declared else GPUS_PER_SERVER,
+            pool_tolerations=declared.spec.tolerations if declared else (),
         )
         made = manifests(rendering)
         released = may_roll(admitted.resource, revision_of(made[-1]))

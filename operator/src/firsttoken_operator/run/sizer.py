@@ -23,6 +23,7 @@ from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Reason, Unsized
 from firsttoken_operator.observe.resources import Stored
+from firsttoken_operator.observe.tenancy import Tenancy
 from firsttoken_operator.run import question
 from firsttoken_operator.run.question import Question, QuestionSources
 from firsttoken_operator.run.turns import Turns
@@ -92,9 +93,10 @@ class Sizer:
         resources: Iterable[Stored[InferenceDeployment]],
         pools: Iterable[Stored[GPUPool]],
         profiles: Iterable[Stored[BenchmarkProfile]],
+        tenancy: Tenancy,
     ) -> Mapping[str, Answer]:
         """The answer in force of every resource, by uid, where there is one; what is not up to date is queued."""
-        held, sources = list(resources), QuestionSources(pools, profiles)
+        held, sources = list(resources), QuestionSources(pools, profiles, tenancy)
         # NB: in a thread, because a profile that changes makes the questions of all resources of its model anew.
         self._questions = await asyncio.to_thread(_questions, held, sources, self._questions)
         waiting = {uid: asked for uid, asked in self._questions.items() if not self._settle(asked)}

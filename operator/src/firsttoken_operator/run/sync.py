@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 RELIST_SECONDS = 5.0
 RESYNC_SECONDS = 300.0
+CATCH_UP_SECONDS = 10.0
+CHARGED = frozenset({"Deployment", "Pod"})
+"""Kinds that say what is charged to a pool."""
 
 
 class CacheSync:
@@ -104,6 +107,35 @@ class CacheSync:
         ]
         said += [f"{r.kind.kind}: {len(self._held[r.kind.plural])} so far" for r in reflectors if not r.listed]
         return f"still awaited are {', '.join(said)}" if said else ""
+
+    async def catch_up(self) -> bool:
+        """Return when the watches show targets and pods as new as they are now; False: not in time, or not known.
+
+        For who begins to write: what the last leader wrote is charged to its pool before anything else is given.
+        """
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                for kind in self._watched:
+                    if kind.kind in CHARGED:
+                        await self._caught_up(kind)
+        except (ClusterError, TimeoutError) as error:
+            logger.warning("nothing is written yet, the caches may lack what the last leader wrote: %r", error)
+            return False
+        return True
+
+    async def _caught_up(self, kind: Watched) -> None:
+        held, listed = self._held[kind.plural], dict[str, int]()
+        known = set(held)
+        for namespace in self._namespaces if kind.namespaced else ("",):
+            found = await self._cluster.versions(kind.path(namespace), kind.field_selector)
+            listed |= {uid: _version({"resourceVersion": version}) for uid, version in found.items()}
+        while True:
+            known |= held.keys()
+            # NB: one that was there and is gone has been told of to its end.
+            gone = known - held.keys()
+            if all(uid in gone or held.get(uid, -1) >= version for uid, version in listed.items()):
+                return
+            await asyncio.sleep(POLL_SECONDS)
 
     async def resync_forever(self) -> None:
         """Drop objects from the store whose deletion no watch has told, every few minutes."""

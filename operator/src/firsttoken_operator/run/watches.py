@@ -49,6 +49,7 @@ WATCHED = (
     Watched("ReplicaSet", "apps", "v1", "replicasets", metadata_only=True),
     Watched("Pod", "", "v1", "pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"),
     Watched("Node", "", "v1", "nodes", namespaced=False),
+    Watched("Namespace", "", "v1", "namespaces", namespaced=False, metadata_only=True),
     Watched("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
 )
 OURS = tuple(each for each in WATCHED if each.is_ours)

@@ -1,0 +1,229 @@
+"""Ledger of one pool in one transaction: what is charged, to whom and on which servers, and what one more would take.
+
+Charged are the pods that exist (ready, starting, stuck, surging, terminating), or the size that was asked for where
+that is more, also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are gone.
+A replica that has no node yet is counted on the server that it would best fit, the fullest that has room.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from firsttoken_operator.domain import PoolSnapshot, Reason, ResourceSnapshot, Sized, Target, TargetMissing
+
+UNBOUNDED_GPUS = sys.maxsize
+"""GPUs where nothing bounds them: more than any fleet asks for."""
+
+SHORT = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_FRAGMENTED})
+"""GPUs that the pool lacks, and another of its deployments may give back."""
+
+
+def charged_gpus(target: Target) -> int:
+    """GPUs that a target occupies or has asked for."""
+    asked = (target.held - target.pods) * target.gpus_per_replica
+    if target.occupied_gpus is not None:
+        return target.occupied_gpus + asked
+    return (target.pods + target.terminating) * target.gpus_per_replica + asked
+
+
+def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
+    """GPUs of several targets; one that two resources claim is charged once."""
+    targets = list(targets)
+    made = sum(t.made_gpus for t in targets if isinstance(t, TargetMissing))
+    return made + sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
+
+
+class Ledger:
+    """Free GPUs of one pool, less what this transaction has given.
+
+    `members` are in the pool; `guests` name no pool and run on its nodes, which charge their pods already. `pool` None:
+    there is none of that name.
+    """
+
+    def __init__(
+        self, pool: PoolSnapshot | None, members: Iterable[ResourceSnapshot], guests: Iterable[ResourceSnapshot]
+    ) -> None:
+        self._pool = pool
+        self._left, self._held = 0, Counter[str]()
+        self._servers: Counter[int] | None = None
+        """Number of servers by their free GPUs; None: they do not matter, or are not known."""
+        self.coming_gpus = 0
+        """GPUs that are free as soon as pods are gone which end, or are about to."""
+        self.closed: Reason | None = None
+        """Reason that nothing can be given; None: the budget is known."""
+        if pool is None:
+            self.closed = Reason.POOL_NOT_FOUND
+            return
+        if pool.budget_gpus is None and not pool.is_elastic:
+            self.closed = Reason.POOL_INVENTORY_UNKNOWN
+        members, guests = _by_target(members), _by_target(guests)
+        self.coming_gpus = sum(_leaving_gpus(r.target) for r in members)
+        for namespace, gpus in pool.charged_elsewhere.items():
+            self._charge(namespace, gpus)
+        for resource in members:
+            self._charge(resource.namespace, charged_together((resource.target,)))
+        for resource in guests:
+            self._charge(resource.namespace, sum(_on_no_node(resource)))
+        charged = pool.charged_elsewhere_gpus + charged_together(r.target for r in members)
+        charged += sum(sum(_on_no_node(r)) for r in guests)
+        self._left = UNBOUNDED_GPUS if pool.is_elastic else (pool.budget_gpus or 0) - charged
+        if pool.servers is not None:
+            self._servers = Counter(server.free_gpus for server in pool.servers)
+            # NB: the largest first, as packing goes best: a small one fits where a large one has left something.
+            for gpus in sorted((g for r in (*members, *guests) for g in _on_no_node(r)), reverse=True):
+                self._place(gpus)
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that a tenant without a quota may still be given; below 0 where more is charged than there is."""
+        if self._servers is None:
+            return self._left
+        return min(self._left, _total(self._servers))
+
+    def tenant_gpus(self, name: str) -> int:
+        """GPUs that a tenant holds."""
+        return self._held[name]
+
+    def tenant_share(self, namespace: str) -> float:
+        """GPUs that the tenant of a namespace holds, by its weight; infinite where it may not use the pool."""
+        tenant = self._pool.tenant(namespace) if self._pool else None
+        return float("inf") if tenant is None else self._held[tenant.name] / tenant.weight
+
+    def tenant_name(self, namespace: str) -> str:
+        """Name of the tenant of a namespace; empty: it has none."""
+        tenant = self._pool.tenant(namespace) if self._pool else None
+        return "" if tenant is None else tenant.name
+
+    def refusal(self, namespace: str, gpus: int, *, on_one_server: bool = True) -> Reason | None:
+        """Name what keeps so many GPUs from a deployment of the namespace; None: it can have them."""
+        if self.closed is not None or self._pool is None:
+            return self.closed
+        tenant = self._pool.tenant(namespace)
+        if tenant is None:
+            return Reason.NOT_A_TENANT
+        if tenant.quota_gpus is not None and self._held[tenant.name] + gpus > tenant.quota_gpus:
+            return Reason.QUOTA_EXCEEDED
+        if self.free_gpus < gpus:
+            return Reason.POOL_EXHAUSTED
+        if on_one_server and self._servers is not None and self._parts(gpus) is None:
+            return Reason.POOL_FRAGMENTED
+        return None
+
+    def take(self, namespace: str, gpus: int, replicas: int = 1) -> None:
+        """Charge replicas of so many GPUs each."""
+        self._charge(namespace, gpus * replicas)
+        self._left -= gpus * replicas
+        for _ in range(replicas if self._servers is not None else 0):
+            self._place(gpus)
+
+    def withhold(self, gpus: int) -> None:
+        """Keep room for one replica that waits for GPUs which are coming: less urgent ones may not take it."""
+        self._left -= min(gpus, max(0, self._left))
+        if self._servers:
+            self._remove(max(self._servers))
+
+    def copy(self) -> Ledger:
+        """Another one that begins with what this one has left."""
+        other = Ledger(None, (), ())
+        other.coming_gpus = self.coming_gpus
+        other._pool, other.closed, other._left = self._pool, self.closed, self._left
+        other._held, other._servers = Counter(self._held), None if self._servers is None else Counter(self._servers)
+        return other
+
+    def holds(self, wanted: Iterable[tuple[str, int]]) -> bool:
+        """Tell whether all of these (namespace, GPUs) can be given at once; False where servers have to be asked."""
+        if self._pool is None or self.closed is not None or self._servers is not None:
+            return False
+        by_namespace: Counter[str] = Counter()
+        for namespace, gpus in wanted:
+            by_namespace[self.tenant_name(namespace)] += gpus
+        quotas = {tenant.name: tenant.quota_gpus for tenant in self._pool.tenants}
+        inside = all(
+            (quota := quotas.get(name)) is None or self._held[name] + gpus <= quota
+            for name, gpus in by_namespace.items()
+        )
+        known = all(name or not self._pool.tenants for name in by_namespace)
+        return known and inside and by_namespace.total() <= self._left
+
+    def words(self, refused: Reason, namespace: str, gpus: int) -> str:
+        """Say what a refusal of one more replica of so many GPUs is about; empty: its reason says all."""
+        pool, tenant = self._pool, self._pool.tenant(namespace) if self._pool else None
+        if refused is Reason.NOT_A_TENANT:
+            return f"namespace {namespace} is in no tenant of the pool"
+        if refused is Reason.QUOTA_EXCEEDED and tenant is not None:
+            return f"tenant {tenant.name} holds {self._held[tenant.name]} of its {tenant.quota_gpus} GPUs"
+        if refused is Reason.POOL_FRAGMENTED and pool is not None and self._servers is not None:
+            free, size = _total(self._servers), pool.gpus_per_server
+            whole = free // size * (size // gpus) + free % size // gpus if gpus <= size else free // gpus
+            return (
+                f"no server has {gpus} free GPUs: {free} are free, at most {max(self._servers)} on one; "
+                f"gathered on whole servers they would hold {whole} replicas"
+            )
+        return ""
+
+    def _charge(self, namespace: str, gpus: int) -> None:
+        name = self.tenant_name(namespace)
+        if name:
+            self._held[name] += gpus
+
+    def _place(self, gpus: int) -> None:
+        """Take GPUs of servers; what fits on none takes none: its pod waits."""
+        if self._servers is None:
+            return
+        for part, free in self._parts(gpus) or ():
+            self._remove(free)
+            self._servers[free - part] += 1
+
+    def _parts(self, gpus: int) -> list[tuple[int, int]] | None:
+        """Servers that a replica would run on, as (GPUs there, GPUs free there); None: there are none.
+
+        The one with the fewest free GPUs that are enough. A replica of more than a server has takes whole ones.
+        """
+        servers, size = self._servers or Counter[int](), self._pool.gpus_per_server if self._pool else 1
+        whole, rest = (gpus // size, gpus % size) if gpus > size else (0, gpus)
+        parts = [(size, size)] * whole
+        if servers[size] < whole:
+            return None
+        if rest:
+            left = Counter({free: number - (whole if free == size else 0) for free, number in servers.items()})
+            fitting = [free for free, number in left.items() if number > 0 and free >= rest]
+            if not fitting:
+                return None
+            parts.append((rest, min(fitting)))
+        return parts
+
+    def _remove(self, free: int) -> None:
+        if self._servers is not None:
+            self._servers[free] -= 1
+            if not self._servers[free]:
+                del self._servers[free]
+
+
+def _total(servers: Counter[int]) -> int:
+    return sum(free * number for free, number in servers.items())
+
+
+def _by_target(resources: Iterable[ResourceSnapshot]) -> list[ResourceSnapshot]:
+    """The resources, each target once."""
+    found = {r.target.uid if isinstance(r.target, Target) else f"no target of {r.uid}": r for r in resources}
+    return list(found.values())
+
+
+def _on_no_node(resource: ResourceSnapshot) -> list[int]:
+    """GPUs of each replica that was asked for and that no node is charged with yet."""
+    target = resource.target
+    if isinstance(target, Target):
+        return [target.gpus_per_replica] * (target.held - target.pods + target.unplaced)
+    sized = resource.sized
+    each = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else max(1, target.made_gpus)
+    whole, rest = divmod(target.made_gpus, each)
+    return [each] * whole + [rest] * bool(rest)
+
+
+def _leaving_gpus(target: Target | TargetMissing) -> int:
+    """GPUs of pods that end, or are not asked for any more."""
+    if isinstance(target, TargetMissing):
+        return 0
+    return (target.terminating + target.leaving) * target.gpus_per_replica
