@@ -130,7 +130,7 @@ WELL = """
 NOT_OF_A_STATUS = """
     BadResponse ForeignWrite MetricsLost MetricsRecovered NoReadyPods NoSeries NotANumber NotEnoughSamples OutOfRange
     PartialResponse Rendered ScaledDown ScaledUp ServerError SourceMisconfigured SourceNotConfigured SourceUnreachable
-    Throttled TooManySeries Unauthorized
+    Throttled TooManySeries Unauthorized Exclusive PoolsOverlap PeakAbovePool
     ExportedLabels FamilyChanging LabelMismatch ScrapeTooSlow SeveralModels TwoFamilies TwoJobs UnknownRuntime
 """
 

@@ -48,7 +48,8 @@ def test_the_budget_caps_the_sum() -> None:
 
 
 def test_a_higher_priority_is_served_first() -> None:
-    decided = once(member("a", 30, metrics(200)), member("b", 30, metrics(200), priority=10))
+    kept = replace(POLICY, min_replicas=30)
+    decided = once(member("a", 30, metrics(200), policy=kept), member("b", 30, metrics(200), priority=10))
 
     assert (decided["a"].to_replicas, decided["b"].to_replicas) == (30, 34)
     assert decided["a"].outcome is Outcome.HELD

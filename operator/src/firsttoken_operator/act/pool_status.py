@@ -112,7 +112,7 @@ def pool_status(
     now: datetime,
 ) -> GPUPoolStatus:
     """The whole new status. Equal to `previous` where nothing is worth a write."""
-    judged = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid))
+    judged = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid), figures.members)
     before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
         observed_generation=pool.generation,

@@ -87,6 +87,7 @@ class StoredSize(_Stored):
     replicas_for_declared_average: int | None = Field(default=None, ge=0)
     most_replicas_for_declared_peak: int = Field(ge=0)
     careful_share: float = Field(gt=0, le=1)
+    peak_requests_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class StoredSizing(_Stored):

@@ -48,6 +48,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "MinReplicas": "a lower spec.scaling.minReplicas",
         "NoWakeUpSignal": "a counter of the gateway (chart values), or spec.traffic.schedule",
         "PoolExhausted": "GPUs that others of the pool give back, a larger budget, or a higher priority",
+        "Rebalanced": "GPUs for the deployment of a higher priority that is short, or a higher minReplicas here",
         "PoolFragmented": "pods that move together, so that one server has enough free GPUs, or one server more",
         "QuotaExceeded": "a larger quotaGPUs of the tenant, or GPUs that its other deployments give back",
         "NotATenant": "a tenant in the GPUPool whose namespaceSelector selects the namespace, or another pool",

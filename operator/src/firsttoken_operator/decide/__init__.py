@@ -15,7 +15,6 @@ from firsttoken_operator.decide.conditions import (
     ABOUT_SIZING,
     calibration_state,
     judge,
-    judge_pool,
     judge_undecided,
     judge_untold,
 )
@@ -23,6 +22,7 @@ from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.facts import judge_facts, usual_scale_down
 from firsttoken_operator.decide.ledger import Ledger, charged_gpus, charged_together
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
+from firsttoken_operator.decide.pool_conditions import judge_pool
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.recommendation import recommended
 from firsttoken_operator.decide.rollout import may_roll

@@ -12,6 +12,7 @@ from dataclasses import replace
 from firsttoken_operator.decide.case import Unscalable
 from firsttoken_operator.decide.ledger import SHORT, UNBOUNDED_GPUS, Ledger, charged_gpus, charged_together
 from firsttoken_operator.decide.propose import Proposal
+from firsttoken_operator.decide.rebalancing import concessions
 from firsttoken_operator.decide.sharing import Claim, Grant, share
 from firsttoken_operator.domain import (
     FleetSnapshot,
@@ -59,9 +60,10 @@ def _arbitrate_pool(
     gone, or an increase that is written would stand on a decrease that was not.
     """
     ledger = Ledger(pool, (p.resource for p in members), (p.resource for p in guests))
-    results = {p.resource.uid: p for p in members} | _increased((*members, *guests), ledger)
+    results: dict[str, Proposed] = {p.resource.uid: p for p in members}
+    results |= _increased((*members, *guests), ledger)
     short = {p.resource.uid for p in results.values() if p.resource.pool is not None and _lacks_gpus(p)}
-    left = _returnable_gpus(members, pool, clock_seconds)
+    left, returned = _returnable_gpus(members, pool, clock_seconds), 0
     for p in _decreases(members):
         if left is None:
             # Whose GPUs these are, or how fast they may go, is not known: an unknown never lowers.
@@ -75,6 +77,13 @@ def _arbitrate_pool(
         results[p.resource.uid] = p
         if not _is_advice(p):
             left -= given
+            returned += given
+    if left is not None:
+        for p in concessions(members, results, ledger, returned):
+            p, given = _limited(p, left)
+            if given:
+                results[p.resource.uid] = p
+                left -= given
     return results.values()
 
 

@@ -1,12 +1,10 @@
-"""Conditions of a resource and of a pool: judged from what a tick saw and decided."""
+"""Conditions of a resource: judged from what a tick saw and decided."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from firsttoken_operator.decide.bounds import careful, resource_bounds
-from firsttoken_operator.decide.ledger import SHORT
 from firsttoken_operator.decide.rollout import rollout_pending
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
 from firsttoken_operator.domain import (
@@ -16,7 +14,6 @@ from firsttoken_operator.domain import (
     FailedWrite,
     Judgement,
     Outcome,
-    PoolSnapshot,
     Reason,
     ResourceSnapshot,
     ScalingMode,
@@ -82,38 +79,6 @@ def judge_untold(message: str) -> Judgement:
     """Judge a resource whose status the API server refuses, where it takes the conditions alone."""
     text = f"the status cannot be written, its other fields are old; decisions go on: {message}"
     return Judgement(ConditionType.READY, False, Reason.WRITE_DENIED, text)
-
-
-def judge_pool(pool: PoolSnapshot, decisions: Iterable[Decision]) -> tuple[Judgement, ...]:
-    """Judge whether a pool has what is asked of it in the decisions on its members, and its nodes for itself."""
-    available, overlapping = _pool_available(pool, decisions), _overlapping(pool)
-    return (
-        Judgement(ConditionType.CAPACITY_AVAILABLE, *available),
-        Judgement(ConditionType.OVERLAPPING, *overlapping),
-    )
-
-
-def _pool_available(pool: PoolSnapshot, decisions: Iterable[Decision]) -> Said:
-    if pool.problem:
-        return None, Reason.INVALID_SPEC, pool.problem
-    left_out = "".join(f"; {e.gpus} GPUs on {e.nodes} nodes do not count ({e.cause})" for e in pool.excluded if e.gpus)
-    if pool.budget_gpus is None and not pool.is_elastic:
-        text = "no matching node reports its GPUs, and no autoscaler adds any: nothing grows"
-        return None, Reason.POOL_INVENTORY_UNKNOWN, text
-    short = [decision for decision in decisions if decision.limited_by in SHORT]
-    if short:
-        reason = min(decision.limited_by or Reason.POOL_EXHAUSTED for decision in short)
-        words = next((f"; {d.shortage}" for d in short if d.limited_by is reason and d.shortage), "")
-        return False, reason, f"{len(short)} deployments want more GPUs than are free{words}{left_out}"
-    return True, Reason.AVAILABLE, f"no GPU is missing{left_out}"
-
-
-def _overlapping(pool: PoolSnapshot) -> Said:
-    if not pool.overlaps:
-        return False, Reason.EXCLUSIVE, "its nodes are in no other pool"
-    first = min((pool.name, *pool.overlaps))
-    text = f"nodes are in {', '.join(pool.overlaps)} as well and count in {first} alone; give each pool a nodeSelector"
-    return True, Reason.POOLS_OVERLAP, text
 
 
 def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:

@@ -76,6 +76,11 @@ class Ledger:
                 self._place(gpus)
 
     @property
+    def counts_servers(self) -> bool:
+        """True where a replica has to fit on a server that is there."""
+        return self._servers is not None
+
+    @property
     def free_gpus(self) -> int:
         """GPUs that a tenant without a quota may still be given; below 0 where more is charged than there is."""
         if self._servers is None:

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     DEMAND_BELOW_CAPACITY = "DemandBelowCapacity"
     DECLARED_PEAK = "DeclaredPeak"
     SCHEDULED_PEAK = "ScheduledPeak"
+    REBALANCED = "Rebalanced"
     STEADY = "Steady"
     # Why nothing was lowered
     STABILIZING = "Stabilizing"
@@ -108,6 +109,7 @@ class Reason(StrEnum):
     SCALED_TO_ZERO = "ScaledToZero"
     WITHIN_LIMITS = "WithinLimits"
     AVAILABLE = "Available"
+    PEAK_ABOVE_POOL = "PeakAbovePool"
     EXCLUSIVE = "Exclusive"
     POOLS_OVERLAP = "PoolsOverlap"
     SLA_MET = "SLAMet"

@@ -68,6 +68,8 @@ class Sized:
     """Replicas where one carries `careful_share`; 0: nothing is known of it."""
     careful_share: float = 1.0
     """Least that a start prepares for, as a share of what a replica was sized for; 1 where the band is not wide."""
+    peak_requests_per_second: float | None = None
+    """The declared peak; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

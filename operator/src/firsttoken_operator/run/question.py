@@ -141,6 +141,7 @@ def _answer(request: SizingRequest, name: str) -> Answer:
         replicas_for_declared_average=sizing.replicas_for_average,
         most_replicas_for_declared_peak=sizing.careful_replicas,
         careful_share=sizing.careful_share,
+        peak_requests_per_second=sizing.peak_requests_per_second,
     )
     cost_per_hour = sizing.cost.per_hour if sizing.cost else None
     return Answer(sized, sizing_status(sizing), request.workload, cost_per_hour, compared=compared)
