@@ -16,7 +16,7 @@ from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Re
 from firsttoken_operator.observe.resources import read_resource
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
-from tests.operator.decide.builders import metrics, resource, target
+from tests.operator.decide.builders import SIZED, metrics, resource, target
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 REF = ObjectRef("firsttoken.dev/v1alpha1", "GPUPool", "", "h100")
@@ -26,7 +26,8 @@ POOL = PoolSnapshot("h100", 20, 16, on_prem=True, scale_down_limit_percent=20, s
 
 def member(name: str, replicas: int, **changes: Any) -> ResourceSnapshot:
     tgt = target(replicas, uid=f"d-{name}", gpus_per_replica=2, terminating=1)
-    return replace(resource(tgt, metrics(20.0), pool="h100"), uid=name, name=name, **changes)
+    sized = replace(SIZED, replicas_for_declared_peak=4)
+    return replace(resource(tgt, metrics(20.0), pool="h100", sized=sized), uid=name, name=name, **changes)
 
 
 A, B, OTHER = member("a", 3), member("b", 2), member("other", 9, pool="elsewhere")
@@ -106,6 +107,16 @@ async def test_an_unknown_budget_is_neither_available_nor_exhausted() -> None:
         "Unknown",
         "InvalidSpec",
     )
+
+
+async def test_it_says_when_declared_peaks_will_be_short() -> None:
+    # Four replicas for the declared peak of each of the two; others hold two of nine GPUs.
+    status = await Pool().tick(asked(A), pool=replace(POOL, budget_gpus=9), minutes=30)
+
+    assert status["shortages"] == [
+        {"start": "2026-11-21T12:00:00Z", "end": "2026-11-28T12:00:00Z", "needGPUs": 8, "shortGPUs": 1}
+    ]
+    assert condition(status) == ("False", "PeakAbovePool")
 
 
 async def test_it_is_written_on_change_only_also_after_a_restart() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.api.documents import parse_documents
 from firsttoken_operator.api.errors import InvalidDocument
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
+from firsttoken_operator.api.schedule import coming_openings, schedule_of, scheduled_peak
 from tests.operator.api.bad_objects import DEPLOYMENT, GOOD, changed
 
 HOUR = 3600
@@ -280,3 +280,17 @@ def test_a_trace_is_read_with_the_second_of_its_start() -> None:
     found = [scheduled_peak(windows, monday + timedelta(days=day, hours=10).total_seconds()) for day in range(7)]
 
     assert found == [300.0] * 5 + [None] * 2
+
+
+def test_the_openings_of_the_next_days_are_told_with_those_that_are_open() -> None:
+    windows = schedule_of(declared(NIGHT | {"timeZone": BERLIN}))
+    # Saturday 2026-07-04: in Berlin the window of Friday is open until 02:00, which is midnight in UTC.
+    day = round(seconds("2026-07-03T00:00") / 86_400)
+    found = coming_openings(windows, day)
+
+    assert [(o.opens_seconds, o.closes_seconds) for o in found] == [
+        (seconds(f"2026-07-{friday:02}T22:00", BERLIN), seconds(f"2026-07-{friday + 1:02}T02:00", BERLIN))
+        for friday in (3, 10)
+    ]
+    assert coming_openings(windows, day + 1)[0].opens_seconds == seconds("2026-07-10T22:00", BERLIN)
+    assert {o.requests_per_second for o in found} == {12.5}

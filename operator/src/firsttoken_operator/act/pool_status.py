@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from firsttoken_operator.act.backlog import Key, Priority
-from firsttoken_operator.act.conditions import condition
+from firsttoken_operator.act.conditions import condition, timestamp
 from firsttoken_operator.act.errors import NotFound, Withheld
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.base import API_VERSION
-from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, TenantShare
-from firsttoken_operator.decide import Ledger, charged_gpus, charged_together, judge_pool
+from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, PoolShortage, TenantShare
+from firsttoken_operator.decide import Ledger, charged_gpus, charged_together, judge_pool, shortages
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
 
 MAX_SHARES = 1000
+MAX_SHORTAGES = 64
+CALENDAR_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class PoolPublisher:
         self._cluster = cluster
         self._writes = writes
         self._wanted: dict[str, GPUPoolStatus] = {}
+        self._shortages: dict[str, tuple[Hashable, tuple[PoolShortage, ...]]] = {}
+        """Shortages of each pool by its name, with what they depend on."""
 
     def publish(
         self,
@@ -53,12 +57,34 @@ class PoolPublisher:
         decisions = tuple(decisions)
         for name, pool in snapshot.pools.items():
             previous = self._wanted.get(pool.uid) or shown.get(name) or GPUPoolStatus()
-            status = pool_status(previous, pool, pool_figures(pool, snapshot, decisions), decisions, now)
+            figures = pool_figures(pool, snapshot, decisions)
+            status = pool_status(previous, pool, figures, decisions, now, self._coming(pool, figures.members, now))
             if previous != status:
                 self._wanted[pool.uid] = status
                 self._writes.put(Key(pool.uid, "pool status"), Priority.STATUS, partial(self._write, name, pool.uid))
         for gone in self._wanted.keys() - {pool.uid for pool in snapshot.pools.values()}:
             del self._wanted[gone]
+
+    def _coming(
+        self, pool: PoolSnapshot, members: tuple[ResourceSnapshot, ...], now: datetime
+    ) -> tuple[PoolShortage, ...]:
+        """The shortages of the next seven days, looked for when something changes and at each full hour."""
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        basis = (
+            hour, pool.budget_gpus, pool.charged_elsewhere_gpus, pool.servers and sum(s.gpus for s in pool.servers),
+            tuple((r.uid, r.generation, r.sized_generation, id(r.sized)) for r in members),
+        )  # fmt: skip
+        known = self._shortages.get(pool.name)
+        if known is None or known[0] != basis:
+            found = tuple(
+                PoolShortage(
+                    start=_time(each.begins_seconds), end=_time(each.ends_seconds),
+                    need_gpus=each.need_gpus, short_gpus=each.short_gpus,
+                )
+                for each in shortages(pool, members, hour.timestamp(), CALENDAR_SECONDS)[:MAX_SHORTAGES]
+            )  # fmt: skip
+            known = self._shortages[pool.name] = basis, found
+        return known[1]
 
     async def _write(self, name: str, uid: str) -> None:
         newest = self._wanted.get(uid)
@@ -110,8 +136,9 @@ def pool_status(
     figures: PoolFigures,
     decisions: Iterable[Decision],
     now: datetime,
+    coming: tuple[PoolShortage, ...] = (),
 ) -> GPUPoolStatus:
-    """The whole new status. Equal to `previous` where nothing is worth a write."""
+    """The whole new status, with the shortages that are coming. Equal to `previous` where nothing is worth a write."""
     judged = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid), figures.members)
     before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
@@ -131,5 +158,10 @@ def pool_status(
         ),
         tenants=figures.tenants,
         excluded_nodes=tuple(ExcludedNodes(cause=e.cause.value, nodes=e.nodes, gpus=e.gpus) for e in pool.excluded),
+        shortages=coming,
         conditions=tuple(condition(before.get(each.kind), each, pool.generation, now) for each in judged),
     )
+
+
+def _time(epoch_seconds: float) -> str:
+    return timestamp(datetime.fromtimestamp(epoch_seconds, UTC))

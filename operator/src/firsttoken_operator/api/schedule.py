@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.quantities import decimal
 from firsttoken_operator.api.schedule_spec import ScheduleWindow, Weekday
+from firsttoken_operator.domain.snapshot import Opening
 
 DAY_SECONDS = 86_400
 DAY_MINUTES = 1440
@@ -27,6 +28,8 @@ _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _WEEK = tuple(Weekday)
 _DAYS_BEHIND, _DAYS_AHEAD = 2, 1
 """A window that is open now began yesterday at the earliest; local dates differ from those of UTC by one at most."""
+_DAYS_SHOWN = 9
+"""A week from any time of a day, where local dates differ from those of UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,25 @@ def scheduled_peak(windows: Iterable[Window], epoch_seconds: float, horizon_seco
         if (day - 1) % 7 in window.weekdays and _meets(window, day, epoch_seconds, until)  # ordinal 1 is a Monday
     )
     return max(peaks, default=None)
+
+
+@lru_cache(maxsize=4096)
+def coming_openings(windows: Schedule, day: int) -> tuple[Opening, ...]:
+    """Openings of the windows that are not over at the beginning of a day, for the seven days after it and that one.
+
+    `day`: days since 1970-01-01, UTC. Remembered, because that changes once a day.
+    """
+    begin, days = day * DAY_SECONDS, range(_EPOCH_ORDINAL + day - _DAYS_BEHIND, _EPOCH_ORDINAL + day + _DAYS_SHOWN)
+    found = (
+        Opening(
+            *_open_between(window.zone, of, window.start_minutes, window.end_minutes), window.peak_requests_per_second
+        )
+        for window in windows
+        for of in days
+        if (of - 1) % 7 in window.weekdays
+    )
+    kept = (o for o in found if max(begin, o.opens_seconds) < o.closes_seconds)
+    return tuple(sorted(kept, key=lambda o: (o.opens_seconds, o.closes_seconds, o.requests_per_second)))
 
 
 def largest_peak(windows: Iterable[Window]) -> float | None:

@@ -255,6 +255,15 @@ class TenantShare(ApiModel):
     unmet_gpus: Count | None = optional("GPUs that its deployments asked for in vain.", unit="GPUs")
 
 
+class PoolShortage(ApiModel):
+    """A time for which the declared peaks need more GPUs than the pool has."""
+
+    start: Timestamp = described("When it begins.", unit="RFC 3339 time")
+    end: Timestamp = described("When it ends, at the latest seven days from now.", unit="RFC 3339 time")
+    need_gpus: Count = described("Most GPUs that are needed then.", unit="GPUs")
+    short_gpus: Count = described("GPUs of those that the pool lacks.", unit="GPUs")
+
+
 class ExcludedNodes(ApiModel):
     """Nodes of a pool whose GPUs no pod of it could get."""
 
@@ -286,5 +295,12 @@ class GPUPoolStatus(ApiModel):
     )
     excluded_nodes: tuple[ExcludedNodes, ...] = described(
         "Nodes that are not in inventoryGPUs, by cause.", default=(), max_length=16, map_keys=["cause"]
+    )
+    shortages: tuple[PoolShortage, ...] = described(
+        "When the declared peaks and the windows of all deployments need more GPUs than there are, in the next seven "
+        "days.",
+        absent="never",
+        default=(),
+        max_length=64,
     )
     conditions: Conditions = ()

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
+from firsttoken_operator.decide.calendar import Shortage, shortages
 from firsttoken_operator.decide.conditions import (
     ABOUT_SIZING,
     calibration_state,
@@ -42,6 +43,7 @@ __all__ = [
     "Memory",
     "Owned",
     "Ownership",
+    "Shortage",
     "Waiting",
     "admit",
     "adopting",
@@ -61,6 +63,7 @@ __all__ = [
     "may_roll",
     "metrics_announcement",
     "recommended",
+    "shortages",
     "usual_scale_down",
     "wrote",
 ]

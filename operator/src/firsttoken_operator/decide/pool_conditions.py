@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from firsttoken_operator.decide.calendar import pool_gpus
 from firsttoken_operator.decide.ledger import SHORT, Ledger
 from firsttoken_operator.decide.sharing import Claim, share
 from firsttoken_operator.domain import (
@@ -24,8 +25,6 @@ from firsttoken_operator.domain import (
 from firsttoken_sizing.workload import Percentile
 
 Said = tuple[bool | None, Reason, str]
-MOST_NAMED = 3
-"""Deployments that a condition names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +112,11 @@ def _available(pool: PoolSnapshot, decisions: Iterable[Decision], members: Itera
 
 
 def _at_peak(pool: PoolSnapshot, expected: Iterable[Peak], less: Iterable[Peak]) -> str:
-    need, has = sum(peak.wanted_gpus for peak in expected), (pool.budget_gpus or 0) - pool.charged_elsewhere_gpus
-    if pool.servers is not None:
-        has = min(has, sum(server.gpus for server in pool.servers))
+    need, has = sum(peak.wanted_gpus for peak in expected), pool_gpus(pool) or 0
     short = f", short {need - has}" if need > has else ", and quotas or servers give less"
     worst = sorted(less, key=lambda p: (-(p.wanted - p.granted) / p.wanted, p.resource.namespace, p.resource.name))
-    more = f", and {len(worst) - MOST_NAMED} more" if len(worst) > MOST_NAMED else ""
-    words = ", ".join(peak.expected for peak in worst[:MOST_NAMED])
-    return f"peak needs {need} GPUs, pool has {has}{short}; at {min(need, has)} expect {words}{more}"
+    words = ", ".join(peak.expected for peak in worst)
+    return f"peak needs {need} GPUs, pool has {has}{short}; at {min(need, has)} expect {words}"
 
 
 def _overlapping(pool: PoolSnapshot) -> Said:

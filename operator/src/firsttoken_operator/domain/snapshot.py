@@ -83,6 +83,15 @@ class Unsized:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """One time for which a schedule declares a peak, seconds since the epoch."""
+
+    opens_seconds: float
+    closes_seconds: float
+    requests_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """The scaled object and the pods in its live owner chain.
 
@@ -294,6 +303,8 @@ class ResourceSnapshot:
     """Largest peak that the declared schedule has from now until a new pod would be ready; None: no window is open."""
     has_schedule: bool = False
     """True where windows are declared at all."""
+    openings: tuple[Opening, ...] = ()
+    """Those of the next seven days, by when they open."""
     sized_generation: int | None = None
     """Generation of the spec that `sized` is about, where what it depends on has changed since; None: this one."""
     unrendered: FailedWrite | None = None

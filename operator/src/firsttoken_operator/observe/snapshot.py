@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from operator import itemgetter
 from firsttoken_operator.api.convert import rollout_terms, scaling_policy
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.api.schedule import schedule_of, scheduled_peak
+from firsttoken_operator.api.schedule import DAY_SECONDS, coming_openings, schedule_of, scheduled_peak
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Metrics,
@@ -112,6 +113,7 @@ class _Builder:
             )  # fmt: skip
         resource = self.tenancy.placed(stored.parsed)
         pool_name = resource.spec.capacity.pool
+        schedule = schedule_of(resource)
         sized = self.sized.get(stored.uid, NOT_SIZED)
         sized_gpus = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else None
         target = target_of(self.store, resource, wall_seconds=self.wall_seconds, sized_gpus=sized_gpus)
@@ -134,8 +136,9 @@ class _Builder:
             claims=claims_on(self.store, resource),
             time_to_ready_seconds=ready,
             # NB: as far ahead as a new pod takes to be ready, so that those of a window are ready when it opens.
-            scheduled_requests_per_second=scheduled_peak(schedule_of(resource), self.wall_seconds, lead),
+            scheduled_requests_per_second=scheduled_peak(schedule, self.wall_seconds, lead),
             has_schedule=bool(resource.spec.traffic.schedule),
+            openings=coming_openings(schedule, math.floor(self.wall_seconds / DAY_SECONDS)),
             rollout=rollout_terms(resource),
         )
 
