@@ -69,7 +69,7 @@ def test_the_worked_table_is_what_the_ledger_gives() -> None:
         asked += [whole, replace(whole, replicas=minimum, is_minimum=True)] if minimum else [whole]
         expected[name] = (int(row["gets"]), row["limited by"].strip("`") or None)
     # Of five servers one is cordoned; what runs there counts in the budget, what is free there does not.
-    pool = replace(POOL, budget_gpus=40, servers=servers(8, 5, 1, 1), tenants=TENANTS, tenant_names=NAMES)
+    pool = replace(POOL, budget_gpus=40, servers=servers(*[8] * 6), tenants=TENANTS, tenant_names=NAMES)
     granted = share(asked, Ledger(pool, members, ()))
 
     assert len(expected) >= 4
@@ -149,7 +149,20 @@ def test_eight_gpus_one_a_server_start_no_replica_of_four_and_the_reason_says_so
 def test_the_fullest_server_that_has_room_is_taken_so_that_large_replicas_still_fit() -> None:
     pool = replace(POOL, budget_gpus=64, servers=servers(2, 8))
 
-    assert replicas(pool, claim("small", 2, priority=1), claim("large", 1, gpus=8)) == {"small": 2, "large": 1}
+    assert replicas(pool, claim("small", 2), claim("large", 1, gpus=8, priority=1)) == {"small": 0, "large": 1}
+    small = resource(target(2, starting=2, ready=0, unplaced=2, unschedulable=2), metrics(1), pool="h100")
+    assert Ledger(pool, (small,), ()).refusal("web", 8) is None
+
+
+def test_smaller_replicas_wait_until_larger_ones_have_their_nodes_unless_there_is_room_in_any_case() -> None:
+    both = claim("large", 2, gpus=4, priority=1), claim("small", 2)
+    pool = replace(POOL, budget_gpus=64, servers=servers(6, 6))
+    waiting = shared(pool, *both)
+
+    assert (waiting["large"].replicas, waiting["small"].replicas) == (2, 0)
+    assert waiting["small"].words == "replicas of more GPUs get their servers first"
+    assert replicas(replace(pool, servers=servers(6, 6, 8)), *both) == {"large": 2, "small": 2}
+    assert replicas(replace(pool, servers=servers(2, 2)), both[1]) == {"small": 2}
 
 
 def test_a_replica_of_more_than_a_server_takes_whole_ones() -> None:
@@ -162,10 +175,10 @@ def test_a_replica_of_more_than_a_server_takes_whole_ones() -> None:
 
 def test_pods_that_wait_for_a_node_have_their_place_on_a_server() -> None:
     waiting = resource(target(1, ready=0, starting=1, unplaced=1, gpus_per_replica=8), metrics(1), pool="h100")
-    ledger = Ledger(replace(POOL, budget_gpus=64, servers=servers(8, 4)), (waiting,), ())
+    pool = replace(POOL, budget_gpus=64)
 
-    assert ledger.refusal("web", 8) is Reason.POOL_EXHAUSTED
-    assert ledger.refusal("web", 4) is None
+    assert Ledger(replace(pool, servers=servers(8, 4)), (waiting,), ()).refusal("web", 8) is Reason.POOL_EXHAUSTED
+    assert Ledger(replace(pool, servers=servers(8, 8)), (waiting,), ()).refusal("web", 4) is None
 
 
 def test_what_a_higher_class_waits_for_is_not_taken_bit_by_bit() -> None:

@@ -198,7 +198,7 @@ class GPUPoolSpec(ApiModel):
         "Namespaces that may use the pool, and how much of it. A namespace belongs to the first that selects it.",
         absent="every namespace may, and each is a tenant of weight 1",
         default=(),
-        max_length=64,
+        max_length=32,
         map_keys=["name"],
     )
 

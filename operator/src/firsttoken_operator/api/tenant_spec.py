@@ -47,7 +47,7 @@ class LabelRequirement(ApiModel):
     key: LabelKey = described("Key of the label.")
     operator: LabelOperator = described("How the label is compared.")
     values: tuple[LabelValue, ...] = described(
-        "Values to compare with.", absent="operator compares with none", default=(), max_length=32
+        "Values to compare with.", absent="operator compares with none", default=(), max_length=16
     )
 
     def holds(self, labels: Mapping[str, str]) -> bool:
@@ -67,10 +67,10 @@ class LabelSelector(ApiModel):
     """A label selector of Kubernetes: all that it lists has to hold, and an empty one selects everything."""
 
     match_labels: dict[str, LabelValue] = described(
-        "Labels that are there with these values.", absent="none is asked for", default_factory=dict, max_length=16
+        "Labels that are there with these values.", absent="none is asked for", default_factory=dict, max_length=8
     )
     match_expressions: tuple[LabelRequirement, ...] = described(
-        "Requirements on labels.", absent="none is asked for", default=(), max_length=16
+        "Requirements on labels.", absent="none is asked for", default=(), max_length=8
     )
 
     def selects(self, labels: Mapping[str, str]) -> bool:

@@ -3,6 +3,9 @@
 Charged are the pods that exist (ready, starting, stuck, surging, terminating), or the size that was asked for where
 that is more, also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are gone.
 A replica that has no node yet is counted on the server that it would best fit, the fullest that has room.
+
+NB: a scheduler that spreads pods (Kubernetes' own does) puts a small replica on the emptiest server, where a large one
+was to go. So a smaller one waits until the larger ones have their nodes, unless enough servers have room in any case.
 """
 
 from __future__ import annotations
@@ -49,6 +52,10 @@ class Ledger:
         self._left, self._held = 0, Counter[str]()
         self._servers: Counter[int] | None = None
         """Number of servers by their free GPUs; None: they do not matter, or are not known."""
+        self._unbound = Counter[int]()
+        """The same without the replicas that have no node yet."""
+        self._pending = Counter[int]()
+        """Replicas that will have a node soon, by their GPUs."""
         self.coming_gpus = 0
         """GPUs that are free as soon as pods are gone which end, or are about to."""
         self.closed: Reason | None = None
@@ -71,6 +78,10 @@ class Ledger:
         self._left = UNBOUNDED_GPUS if pool.is_elastic else (pool.budget_gpus or 0) - charged
         if pool.servers is not None:
             self._servers = Counter(server.free_gpus for server in pool.servers)
+            self._unbound = Counter(self._servers)
+            waiting = ((_on_no_node(r), r.target) for r in (*members, *guests))
+            for replicas, target in waiting:
+                self._pending.update(replicas[: len(replicas) - _unschedulable(target)])
             # NB: the largest first, as packing goes best: a small one fits where a large one has left something.
             for gpus in sorted((g for r in (*members, *guests) for g in _on_no_node(r)), reverse=True):
                 self._place(gpus)
@@ -112,7 +123,7 @@ class Ledger:
             return Reason.QUOTA_EXCEEDED
         if self.free_gpus < gpus:
             return Reason.POOL_EXHAUSTED
-        if on_one_server and self._servers is not None and self._parts(gpus) is None:
+        if on_one_server and self._servers is not None and (self._parts(gpus) is None or not self._is_safe(gpus)):
             return Reason.POOL_FRAGMENTED
         return None
 
@@ -122,6 +133,7 @@ class Ledger:
         self._left -= gpus * replicas
         for _ in range(replicas if self._servers is not None else 0):
             self._place(gpus)
+            self._pending[gpus] += 1
 
     def withhold(self, gpus: int) -> None:
         """Keep room for one replica that waits for GPUs which are coming: less urgent ones may not take it."""
@@ -135,6 +147,7 @@ class Ledger:
         other.coming_gpus = self.coming_gpus
         other._pool, other.closed, other._left = self._pool, self.closed, self._left
         other._held, other._servers = Counter(self._held), None if self._servers is None else Counter(self._servers)
+        other._unbound, other._pending = self._unbound, Counter(self._pending)
         return other
 
     def holds(self, wanted: Iterable[tuple[str, int]]) -> bool:
@@ -160,6 +173,8 @@ class Ledger:
         if refused is Reason.QUOTA_EXCEEDED and tenant is not None:
             return f"tenant {tenant.name} holds {self._held[tenant.name]} of its {tenant.quota_gpus} GPUs"
         if refused is Reason.POOL_FRAGMENTED and pool is not None and self._servers is not None:
+            if self._parts(gpus) is not None:
+                return "replicas of more GPUs get their servers first"
             free, size = _total(self._servers), pool.gpus_per_server
             whole = free // size * (size // gpus) + free % size // gpus if gpus <= size else free // gpus
             return (
@@ -167,6 +182,17 @@ class Ledger:
                 f"gathered on whole servers they would hold {whole} replicas"
             )
         return ""
+
+    def _is_safe(self, gpus: int) -> bool:
+        """Tell whether all that wait for a node, and one more of so many GPUs, have one wherever smaller ones go."""
+        pending = self._pending + Counter((gpus,))
+        for size in pending:
+            places = sum(free // size * number for free, number in self._unbound.items())
+            smaller = sum(number for each, number in pending.items() if each < size)
+            larger = sum(-(-each // size) * number for each, number in pending.items() if each >= size)
+            if smaller and places < smaller + larger:
+                return False
+        return True
 
     def _charge(self, namespace: str, gpus: int) -> None:
         name = self.tenant_name(namespace)
@@ -225,6 +251,10 @@ def _on_no_node(resource: ResourceSnapshot) -> list[int]:
     each = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else max(1, target.made_gpus)
     whole, rest = divmod(target.made_gpus, each)
     return [each] * whole + [rest] * bool(rest)
+
+
+def _unschedulable(target: Target | TargetMissing) -> int:
+    return target.unschedulable if isinstance(target, Target) else 0
 
 
 def _leaving_gpus(target: Target | TargetMissing) -> int:

@@ -21,7 +21,7 @@ from firsttoken_operator.act.errors import ClusterError, NotFound, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.reflector import Reflector
-from firsttoken_operator.run.watches import Watched
+from firsttoken_operator.run.watches import WATCHED, Watched
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ POLL_SECONDS = 0.1
 RELIST_SECONDS = 5.0
 RESYNC_SECONDS = 300.0
 CATCH_UP_SECONDS = 10.0
-CHARGED = frozenset({"Deployment", "Pod"})
-"""Kinds that say what is charged to a pool."""
+BESIDE = frozenset(kind.kind for kind in WATCHED) - {"Deployment", "Pod"}
+"""Kinds that do not say what is charged to a pool: all but pods and what is scaled."""
 
 
 class CacheSync:
@@ -116,7 +116,7 @@ class CacheSync:
         try:
             async with asyncio.timeout(CATCH_UP_SECONDS):
                 for kind in self._watched:
-                    if kind.kind in CHARGED:
+                    if kind.kind not in BESIDE:
                         await self._caught_up(kind)
         except (ClusterError, TimeoutError) as error:
             logger.warning("nothing is written yet, the caches may lack what the last leader wrote: %r", error)
@@ -127,7 +127,12 @@ class CacheSync:
         held, listed = self._held[kind.plural], dict[str, int]()
         known = set(held)
         for namespace in self._namespaces if kind.namespaced else ("",):
-            found = await self._cluster.versions(kind.path(namespace), kind.field_selector)
+            try:
+                found = await self._cluster.versions(kind.path(namespace), kind.field_selector)
+            except NotFound:
+                if not kind.may_be_absent:
+                    raise
+                return
             listed |= {uid: _version({"resourceVersion": version}) for uid, version in found.items()}
         while True:
             known |= held.keys()
