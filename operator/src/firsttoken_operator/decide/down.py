@@ -81,8 +81,9 @@ def rollout_running(step: Reduction) -> Reason | None:
 def pods_starting(step: Reduction) -> Reason | None:
     """Pods that are not ready yet, or that are not seen yet: what ends while it is not seen is charged to no pool."""
     target = step.case.target
-    # NB: stuck and refused pods do not block: a fleet that cannot start its pods must still be able to shrink.
-    unseen = target.pods < target.replicas and not target.refused
+    # NB: stuck and refused pods do not block: a fleet that cannot start its pods must still be able to shrink. Nor does
+    # a rollout that is paused between two pods, for which there is a rule of its own.
+    unseen = target.pods < target.replicas and not target.refused and not target.rollout
     return Reason.PODS_STARTING if target.starting or unseen else None
 
 
