@@ -31,8 +31,8 @@ def measured(control_plane: object) -> AutoscalerFigures:
         resources=RESOURCES,
         phases=("quiet", "step", "restart"),
         mixed=True,
-        quiet_seconds=40.0,
-        settle_seconds=25.0,
+        quiet_seconds=30.0,
+        settle_seconds=35.0,
         settings=SETTINGS,
     )
     return measure("ours", plan)
