@@ -25,7 +25,7 @@ from firsttoken_operator.domain.snapshot import ScalingPolicy
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
-from firsttoken_sizing.engines.declared import DeclaredSettings
+from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.spec import SIXTEEN_BITS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.places import Place
@@ -101,8 +101,10 @@ def sizing_request(
     )
 
 
-def declared_settings(spec: EngineSettingsSpec) -> DeclaredSettings:
+def declared_settings(spec: EngineSettingsSpec | None) -> DeclaredSettings:
     """Settings of an engine as a resource declares them."""
+    if spec is None:
+        return AS_INSTALLED
     return DeclaredSettings(
         max_batch=spec.max_batch_size,
         tokens_per_step=spec.max_batched_tokens,

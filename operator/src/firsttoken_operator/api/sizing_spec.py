@@ -80,8 +80,8 @@ class SizingSpec(ApiModel):
     speculative_decoding: SpeculativeDecodingSpec | None = optional(
         "Speculative decoding as the engine is set up.", absent="one token a step"
     )
-    engine_settings: EngineSettingsSpec = described(
-        "Settings of the engine that differ from those that it has as it is installed.", default=EngineSettingsSpec()
+    engine_settings: EngineSettingsSpec | None = optional(
+        "Settings of the engine that differ from those that it has as it is installed.", absent="none differs"
     )
     batching: tuple[Batching, ...] = described(
         "Ways of batching that the engine may be set to; the cheapest wins, ties in this order.",
