@@ -48,7 +48,7 @@ from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.load_model import InFlightRequests, LoadModel, load_model_of
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.profile import ConfigurationKey, Point
-from firsttoken_sizing.step.bands import AnswerKind, Banded, Regime
+from firsttoken_sizing.step.bands import AnswerKind, Banded, Regime, times_of
 
 LEVELS = tuple(0.94 + 0.0025 * i for i in range(20))
 """Quantiles of each side, of which a class takes the first that holds `AIM`."""
@@ -135,6 +135,19 @@ def shipped(data: Path) -> list[dict[str, object]]:
             }
         )
     return entries
+
+
+def inside(answers: Iterable[SizedAnswer]) -> dict[Regime, list[bool]]:
+    """Every capacity and latency of these answers by what was known: tells whether the band that is shipped holds it.
+
+    The part of the check that takes seconds; `fit_bands.py --check` is the whole.
+    """
+    found: dict[Regime, list[bool]] = defaultdict(list)
+    for known_alike in _by_knowledge(answers):
+        for (kind, quantity), point in (*_capacities(known_alike), *_latencies(known_alike)):
+            band = times_of(kind, quantity, point.difficulty)
+            found[kind.regime].append(band.low <= math.exp(point.times) <= band.high)
+    return found
 
 
 def sides(ordered: NDArray[np.float64], level: float, *, even: bool = False) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -19,29 +18,22 @@ def data() -> Path:
     return DATA
 
 
-def test_every_class_of_answers_covers_what_it_promises_and_no_more(data: Path) -> None:
-    from evaluation.bands import rows
+def test_nine_of_ten_of_what_was_left_out_lie_inside_the_shipped_bands(data: Path) -> None:
+    """A part of the curves; `fit_bands.py --check` is the whole, and the file has the coverage of each class."""
+    from evaluation.bands import inside
+    from evaluation.capacity import LEFT_OUT, of_curve
+    from evaluation.curves import nim_curves, silicon_curves
 
-    found = {row.what.removeprefix("error band, "): row for row in rows(data)}
+    of_nim = ("workload", "configuration", "release of the engine")
+    answers = [answer for curve in nim_curves(data)[::9] for answer in of_curve(data, curve, of_nim)]
+    answers += [answer for curve in silicon_curves(data)[::40] for answer in of_curve(data, curve, LEFT_OUT)]
 
-    assert {name.partition(":")[0].partition(",")[0] for name in found} == set(Regime)
-    assert [name for name, row in found.items() if not row.figures[0].reached] == []
-    assert [name for name, row in found.items() if not row.figures[1].reached] == []
+    found = inside(answers)
 
-
-def test_the_shipped_bands_are_what_the_data_give(data: Path) -> None:
-    from evaluation.bands import shipped
-    from fit_bands import TARGET
-
-    committed = json.loads(TARGET.read_text(encoding="utf-8"))["bands"]
-
-    for ours, theirs in zip(shipped(data), committed, strict=True):
-        names = ("regime", "quantity", "collected", "mixtureOfExperts", "points", "groups")
-        assert [ours[name] for name in names] == [theirs[name] for name in names]
-        # NB: not equal to the last digit, which depends on the linear algebra of the machine, and a quantile is one of
-        # the points.
-        assert ours["low"] == pytest.approx(theirs["low"], rel=0.05, abs=0.01)
-        assert ours["high"] == pytest.approx(theirs["high"], rel=0.05, abs=0.01)
+    assert set(found) == set(Regime) - {Regime.MEASURED}
+    # NB: few curves, of which one that is hard to tell is many points.
+    assert 0.85 <= np.mean([held for by_regime in found.values() for held in by_regime]) <= 0.97
+    assert min(np.mean(by_regime) for by_regime in found.values()) > 0.6
 
 
 def test_a_quantile_does_not_see_the_configuration_that_it_is_judged_on() -> None:

@@ -46,7 +46,7 @@ def test_the_file_tells_what_each_class_reached_on_what_was_left_out() -> None:
     text = files("firsttoken_sizing.step").joinpath("data", "bands.json").read_text(encoding="utf-8")
 
     for entry in json.loads(text)["bands"]:
-        assert 88 <= entry["coveragePercent"] <= 94
+        assert 88 <= entry["coveragePercent"] <= 93
         assert entry["low"] <= 0 <= entry["high"]
         assert entry["groups"] > 1
 
