@@ -287,7 +287,7 @@ DEFECTS = {
     ),
     "an HPA of another namespace counts": Defect(
         "observe/store.py",
-        'uids = self._autoscaler_uids.get(f"{namespace}/{name}", ())',
+        'uids = self._autoscaler_uids.get(f"{kind}/{namespace}/{name}", ())',
         'uids = [uid for key, uids in self._autoscaler_uids.items() if key.endswith(f"/{name}") for uid in uids]',
         (f"{OBSERVE}/test_the_snapshot_shows_the_fleet.py::test_the_replicas_are_not_ours_when_they_belong_to",),
     ),
