@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -299,6 +300,29 @@ def test_a_capacity_that_falls_is_told_with_room_to_fall_on(factor: float, shown
     second = status_with(status_with(**LEARNED), **LEARNED | {"capacity_factor": factor})
 
     assert calibration_of(second)[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("told", "now"),
+    [((0.5, 0.5), (0.7, 1.0)), ((0.7, 0.7), (0.7, 1.0)), ((0.7, 1.0), (0.7, 0.75))],
+    ids=["faster again", "the tail in place of the speed", "the speed in place of the tail"],
+)
+def test_a_restart_takes_over_the_tail_that_there_is(told: tuple[float, float], now: tuple[float, float]) -> None:
+    first, second = ({"capacity_factor": factor, "replica_speed": speed} for factor, speed in (told, now))
+
+    shown = calibration_of(status_with(status_with(**LEARNED | first), **LEARNED | second))
+
+    assert shown[:2] == (math.floor(100 * now[0] + 1e-6), round(100 * now[1]))
+
+
+def test_what_was_learned_outlives_the_time_until_a_new_process_has_sized() -> None:
+    told = status_with(**LEARNED | {"late_budgets_spent": 4.4, "capacity_samples": 80_000})
+    unsized = resource(target(5), metrics(20.0), sized=Unsized(Reason.UNKNOWN, "not sized yet"))
+    knows_nothing = decision(unsized, 5, 5, capacity_samples=None, late_budgets_spent=None, capacity_factor=1.0)
+
+    first = status_of(told, observed(knows_nothing, unsized))
+
+    assert first.calibration == told.calibration
 
 
 def test_a_capacity_above_the_sized_one_may_fall_unsaid_as_far_as_that() -> None:

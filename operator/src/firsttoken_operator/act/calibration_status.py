@@ -16,6 +16,9 @@ from firsttoken_operator.domain import Decision, Reason
 
 FALL_MARGIN = 0.02
 """Share by which a capacity that fell is told lower than it is."""
+TAIL_FALL, TAIL_RISE = 0.05, 0.15
+"""Shares by which the tail alone, which is what a restart takes over, may move unsaid while its product with the speed
+stays: a speed that is measured again would give back what was learned, or count twice."""
 BUDGET_PERCENT = 100
 """Late budget that is aimed at: only more than that is remembered over a restart."""
 
@@ -38,11 +41,27 @@ def shown(previous: CalibrationStatus | None, decision: Decision) -> Calibration
 
 
 def is_news(told: CalibrationStatus, decision: Decision) -> bool:
-    """Tell whether a restart would now remember less than it should: a capacity that fell, or an overspent budget."""
+    """Tell whether a restart would now remember less than it should: a capacity that fell, or an overspent budget.
+
+    Of the capacity a restart takes over the factor without the speed, which it measures again:
+
+    | told: factor, speed | now | the rest, told and now | news |
+    |---|---|---|---|
+    | 90 %, 95 % | 97 %, 105 % | 0.95, 0.92 | no |
+    | 50 %, 50 % | 70 %, 100 % | 1.00, 0.70 | yes: after a restart it would be 100 % |
+    | 70 %, 100 % | 70 %, 75 % | 0.70, 0.93 | yes: after a restart it would be 52 % |
+    """
     percent = _factor_percent(decision.capacity_factor)
     falls = told.service_factor_percent is None or percent < min(told.service_factor_percent, 100)
+    falls = falls or _tail_moved(told, percent, round(100 * decision.replica_speed))
     budget, spent = told.late_budget_spent_percent, _spent(told.late_budget_spent_percent, decision.late_budgets_spent)
     return falls or (budget != spent and (budget is None or spent is None or max(budget, spent) > BUDGET_PERCENT))
+
+
+def _tail_moved(told: CalibrationStatus, percent: int, speed_percent: int) -> bool:
+    before = min(1.0, (told.service_factor_percent or 100) / (told.speed_percent or 100))
+    now = min(1.0, percent / (speed_percent or 100))
+    return not before * (1 - TAIL_FALL) <= now <= before * (1 + TAIL_RISE)
 
 
 def _factor_percent(factor: float) -> int:

@@ -98,6 +98,9 @@ def status_of(previous: InferenceDeploymentStatus, seen: Observed) -> InferenceD
     What is learned moves with every tick. It is as it was told until it is news or something else is written.
     """
     told = previous.calibration
+    if told is not None and _is_behind(previous, seen.resource):
+        # A new process knows nothing yet: what was learned before it is not forgotten.
+        return _status(previous, seen, told)
     if told is not None and not is_calibration_news(told, seen.decision):
         made = _status(previous, seen, told)
         if made == previous:
