@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, table
+from tests.fixtures.source import parsed
 
 PAGE = ROOT / "docs/reliability.md"
 CASES = {"## Metrics": ("M", 26), "## Kubernetes' API": ("K", 22), "## The process and its tenants": ("P", 12),
@@ -23,7 +24,7 @@ def rows() -> list[tuple[str, ...]]:
 
 @cache
 def functions_in(file: Path) -> set[str]:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file.read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
@@ -40,7 +41,7 @@ def assert_tests_exist(cell: str) -> int:
 @cache
 def left_out_of_make_test(file: Path) -> frozenset[str]:
     """Tests of a file of which every variant is marked `every_fault`."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file.read_text(encoding="utf-8"))
     marks = {"pytest.mark.every_fault"}
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.value) in marks:

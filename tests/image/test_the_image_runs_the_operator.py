@@ -65,7 +65,9 @@ def test_it_decides_as_a_user_without_rights(operated: tuple[Cluster, Container]
         owners = {process_user(pid) for pid in running_in(box)}
     finally:
         operator.stop()
-    severities = {json.loads(line)["severity"] for line in operator.log.read_text().splitlines()}
+    told = [json.loads(line) for line in operator.log.read_text().splitlines()]
+    # NB: an API server whose definitions are a second old refuses a watch, which kopf tries again and calls an error.
+    severities = {entry["severity"] for entry in told if not entry["logger"].endswith("clients.watching")}
 
     assert owners == {65532}
     assert severities <= {"info", "debug"}, operator.log.read_text()

@@ -13,6 +13,7 @@ from firsttoken_lab.replay import policies
 from firsttoken_operator import families
 from firsttoken_operator.decide import down
 from firsttoken_sizing import engines
+from tests.fixtures.source import parsed
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,7 +51,7 @@ def test_each_rule_against_a_scale_down_is_asked() -> None:
 
 def test_each_policy_that_has_a_file_can_be_replayed() -> None:
     registry = ROOT / "operator/src/firsttoken_lab/replay/policies/registry.py"
-    known = {node.module for node in ast.walk(ast.parse(registry.read_text())) if isinstance(node, ast.ImportFrom)}
+    known = {node.module for node in ast.walk(parsed(registry.read_text())) if isinstance(node, ast.ImportFrom)}
     written = {
         module.__name__
         for module in modules(policies)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.source import parsed
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "sizing/src/firsttoken_sizing",
@@ -26,7 +28,7 @@ def is_of_a_type(name: str) -> bool:
 
 def meanings(module: Path) -> Iterator[tuple[str, str]]:
     """Each class and each alias of a type, with what it stands for: aliases of one definition mean the same."""
-    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+    for node in parsed(module.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
             yield node.name, f"a class of {module.name}"
         elif isinstance(node, ast.Assign):

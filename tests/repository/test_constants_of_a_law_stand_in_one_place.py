@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.source import parsed
+
 ROOT = Path(__file__).parents[2]
 OPERATOR = ROOT / "operator/src/firsttoken_operator"
 SIZING = ROOT / "sizing/src/firsttoken_sizing"
@@ -211,7 +213,7 @@ def named(tree: ast.Module) -> Iterator[str]:
 
 
 def read(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+    return parsed(file.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("file", LAW, ids=lambda file: file.relative_to(OPERATOR).as_posix())

@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from tests.fixtures.source import modules
+from tests.fixtures.source import modules, parsed
 
 FACTS = {
     "estimate": {"a proof of no demand is read": "IDLE"},
@@ -123,7 +123,7 @@ def test_conclusions_are_made_in_decide() -> None:
 def test_the_check_finds_a_conclusion_elsewhere() -> None:
     text = "replace(resource, sized=none)\nJudgement(kind, None, reason, '')\nreplace(resource, target=other)\n"
     text += "Target(uid, stuck=3)\nResourceSnapshot(policy=declared, guest_of=name)\nreplace(resource, policy=other)"
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
 
     assert sorted(name for call in calls for name in made(call)) == [
         "Judgement",

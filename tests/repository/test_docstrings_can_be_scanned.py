@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.source import parsed
+
 ROOT = Path(__file__).parents[2]
 TREES = ("operator", "sizing", "benchmarks", "demo", "tools", "tests")
 LEADS = {"what", "whether", "how", "of", "which", "from", "why", "where", "when", "who", "whose", "whom", "for"}
@@ -17,7 +19,7 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
     """Line and text of every docstring: that of a module, class or function, and that below what is assigned."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         for name, block in ast.iter_fields(node):
             if not isinstance(block, list):
                 continue

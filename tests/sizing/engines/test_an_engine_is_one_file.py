@@ -21,6 +21,7 @@ RUNTIMES = re.compile(r"firsttoken_operator/(families|runtimes)/")
 OWN_TOOLS = {
     "firsttoken_sizing/benchmarks/trtllm_bench.py": "the report of an engine's own benchmark, which has no other",
     "firsttoken_sizing/benchmarks/vllm_bench.py": "keys that people note with --metadata",
+    "firsttoken_sizing/notebook/asked.py": "words of our own, some of which an engine has too",
 }
 KEY = ConfigurationKey("model", "gpu", "FP8")
 SETUPS = [
