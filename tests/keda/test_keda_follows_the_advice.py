@@ -83,6 +83,15 @@ def advised(p: Play, least: int) -> None:
     wait_until(lambda: advice(p) == least, 30, f"an advice of {least}")
 
 
+def rested(p: Play, least: int) -> None:
+    """Begin with so many replicas under the load that they carry, whatever was played before."""
+    p.load(40)
+    p.stage.patch_spec({"scaling": {"minReplicas": least}})
+    p.sleep_until(p.now + 30)  # What was queued is answered.
+    p.stage.kubectl("-n", NAMESPACE, "scale", "deployment", NAME, f"--replicas={least}")
+    wait_until(lambda: advice(p) == least, 180, "the load of before is forgotten")
+
+
 def writers(p: Play) -> set[str]:
     """Field managers of the replicas."""
     shown = p.stage.kubectl("-n", NAMESPACE, "get", "deployment", NAME, "-o", "json", "--show-managed-fields")
@@ -96,8 +105,7 @@ def writers(p: Play) -> set[str]:
 @pytest.mark.parametrize("trigger", ["prometheus", "metrics-api"])
 def test_the_replicas_are_what_is_advised_and_stay_without_advice(played: Play, trigger: str) -> None:
     p = played
-    advised(p, 4)
-    p.load(40)
+    rested(p, 4)
     p.stage.apply([here(p, trigger)])
     wait_until(lambda: replicas(p) == advice(p) > 0, FOLLOW_SECONDS, "the advice is followed")
 
