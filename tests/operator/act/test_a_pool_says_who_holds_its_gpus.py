@@ -164,3 +164,17 @@ async def test_a_status_of_another_version_is_written_anew() -> None:
     pool.cluster.objects[REF]["status"] = {"chargedGPUs": "many"}
 
     assert (await pool.tick(asked(A)))["chargedGPUs"] == 16
+
+
+async def test_a_pool_of_which_the_status_fails_keeps_no_other_from_its_own() -> None:
+    class Unreadable(dict[str, int]):
+        def values(self) -> Any:
+            raise RuntimeError("unreadable")
+
+    shown = Pool()
+    bad = replace(POOL, name="a-bad", uid="uid-bad", charged_elsewhere=Unreadable())
+    snapshot = FleetSnapshot(0, 15, (A, B), {"a-bad": bad, "h100": POOL})
+    shown.publisher.publish(snapshot, (asked(A), asked(B)), {}, START)
+    await shown.writes.settle()
+
+    assert shown.cluster.objects[REF]["status"]["inventoryGPUs"] == 16

@@ -63,3 +63,18 @@ def test_a_fault_of_no_resource_in_particular_is_raised(monkeypatch: pytest.Monk
     monkeypatch.setattr(isolation, "decide", broken)
     with pytest.raises(ZeroDivisionError):
         decide_isolated(fleet(named("a")), Memory())
+
+
+def test_a_pool_that_fails_stops_no_other_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    def brittle(snapshot: FleetSnapshot, memory: Memory) -> Any:
+        if sum(r.pool == "h100" for r in snapshot.resources) > 1:
+            raise ZeroDivisionError
+        return decide(snapshot, memory)
+
+    monkeypatch.setattr(isolation, "decide", brittle)
+    pools = {"h100": POOL, "a100": replace(POOL, name="a100")}
+    found = (named("a"), named("b"), named("elsewhere", pool="a100"), named("free", pool=None))
+    decided = decide_isolated(FleetSnapshot(0.0, 15.0, found, pools), Memory())
+
+    assert [d.name for d in decided.decisions] == ["elsewhere", "free"]
+    assert [r.name for r in decided.failed] == ["a", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, PoolShortage, TenantShare
 from firsttoken_operator.decide import Ledger, charged_gpus, charged_together, judge_pool, shortages
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
+
+logger = logging.getLogger(__name__)
 
 MAX_SHARES = 1000
 MAX_SHORTAGES = 64
@@ -55,15 +58,29 @@ class PoolPublisher:
     ) -> None:
         """Let what changed be written; `shown` are the statuses by name that the watch shows."""
         decisions = tuple(decisions)
-        for name, pool in snapshot.pools.items():
-            previous = self._wanted.get(pool.uid) or shown.get(name) or GPUPoolStatus()
-            figures = pool_figures(pool, snapshot, decisions)
-            status = pool_status(previous, pool, figures, decisions, now, self._coming(pool, figures.members, now))
-            if previous != status:
-                self._wanted[pool.uid] = status
-                self._writes.put(Key(pool.uid, "pool status"), Priority.STATUS, partial(self._write, name, pool.uid))
+        for pool in snapshot.pools.values():
+            try:
+                self._publish_one(pool, snapshot, decisions, shown, now)
+            except Exception:
+                # NB: what is in one pool must not keep the statuses of the others from being written.
+                logger.exception("no status for GPUPool %s", pool.name)
         for gone in self._wanted.keys() - {pool.uid for pool in snapshot.pools.values()}:
             del self._wanted[gone]
+
+    def _publish_one(
+        self,
+        pool: PoolSnapshot,
+        snapshot: FleetSnapshot,
+        decisions: tuple[Decision, ...],
+        shown: Mapping[str, GPUPoolStatus],
+        now: datetime,
+    ) -> None:
+        previous = self._wanted.get(pool.uid) or shown.get(pool.name) or GPUPoolStatus()
+        figures = pool_figures(pool, snapshot, decisions)
+        status = pool_status(previous, pool, figures, decisions, now, self._coming(pool, figures.members, now))
+        if previous != status:
+            self._wanted[pool.uid] = status
+            self._writes.put(Key(pool.uid, "pool status"), Priority.STATUS, partial(self._write, pool.name, pool.uid))
 
     def _coming(
         self, pool: PoolSnapshot, members: tuple[ResourceSnapshot, ...], now: datetime

@@ -194,7 +194,7 @@ def _decreases(members: Iterable[Proposed]) -> list[Proposal]:
 def _limited(p: Proposal, left_gpus: int) -> tuple[Proposal, int]:
     """The part of a decrease that the rate limit allows, and the GPUs that it frees."""
     target, wanted = p.case.target, p.from_replicas - p.to_replicas
-    allowed = min(wanted, max(0, left_gpus) // target.gpus_per_replica)
+    allowed = min(wanted, max(0, left_gpus) // target.gpus_per_replica) if target.gpus_per_replica else wanted
     if allowed == 0:
         return _refuse(p, Reason.SCALE_DOWN_BRAKE), 0
     if allowed < wanted:

@@ -46,6 +46,8 @@ def shortages(
         for at, gpus in _needs(resource, resource.sized, epoch_seconds, until):
             changes[at].append((resource.uid, gpus))
     found: list[Shortage] = []
+    if not changes:
+        return ()
     times = sorted(changes)
     for begins, ends in zip(times, [*times[1:], until], strict=True):
         for uid, gpus in changes[begins]:

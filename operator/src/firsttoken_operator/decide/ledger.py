@@ -81,7 +81,7 @@ class Ledger:
             self._unbound = Counter(self._servers)
             waiting = ((_on_no_node(r), r.target) for r in (*members, *guests))
             for replicas, target in waiting:
-                self._pending.update(replicas[: len(replicas) - _unschedulable(target)])
+                self._pending.update(replicas[: max(0, len(replicas) - _unschedulable(target))])
             # NB: the largest first, as packing goes best: a small one fits where a large one has left something.
             for gpus in sorted((g for r in (*members, *guests) for g in _on_no_node(r)), reverse=True):
                 self._place(gpus)
@@ -121,6 +121,8 @@ class Ledger:
             return Reason.NOT_A_TENANT
         if tenant.quota_gpus is not None and self._held[tenant.name] + gpus > tenant.quota_gpus:
             return Reason.QUOTA_EXCEEDED
+        if gpus == 0:
+            return None  # It runs on no GPU: none has to be free.
         if self.free_gpus < gpus:
             return Reason.POOL_EXHAUSTED
         if on_one_server and self._servers is not None and (self._parts(gpus) is None or not self._is_safe(gpus)):
@@ -131,7 +133,7 @@ class Ledger:
         """Charge replicas of so many GPUs each."""
         self._charge(namespace, gpus * replicas)
         self._left -= gpus * replicas
-        for _ in range(replicas if self._servers is not None else 0):
+        for _ in range(replicas if self._servers is not None and gpus else 0):
             self._place(gpus)
             self._pending[gpus] += 1
 
@@ -246,9 +248,11 @@ def _on_no_node(resource: ResourceSnapshot) -> list[int]:
     """GPUs of each replica that was asked for and that no node is charged with yet."""
     target = resource.target
     if isinstance(target, Target):
-        return [target.gpus_per_replica] * (target.held - target.pods + target.unplaced)
+        # NB: a pod without GPUs (or with parts of them, that are named otherwise) is on no server's account.
+        waiting = target.held - target.pods + target.unplaced if target.gpus_per_replica else 0
+        return [target.gpus_per_replica] * waiting
     sized = resource.sized
-    each = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else max(1, target.made_gpus)
+    each = max(1, sized.configuration.gpus_per_replica if isinstance(sized, Sized) else target.made_gpus)
     whole, rest = divmod(target.made_gpus, each)
     return [each] * whole + [rest] * bool(rest)
 

@@ -38,7 +38,7 @@ def concessions(
         for other in sorted(members, key=_reluctance):
             each, uid = other.case.target.gpus_per_replica, other.resource.uid
             lower = other.resource.priority < p.resource.priority
-            if missing <= 0 or not lower or uid in conceded:
+            if missing <= 0 or not lower or each == 0 or uid in conceded:
                 continue
             if ledger.counts_servers and each < p.case.target.gpus_per_replica:
                 continue
