@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from firsttoken_operator.decide import Memory, decide
+from firsttoken_operator.decide import Memory, decide, rebalancing
+from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.domain import (
     Decision,
+    Excluded,
+    Exclusion,
     FleetSnapshot,
+    Metrics,
     Outcome,
     PoolSnapshot,
     Reason,
     ResourceSnapshot,
     ScaleDown,
-    Target,
+    Tenant,
 )
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, metrics, resource, target
+from tests.operator.decide.strategies import any_metrics
 from tests.operator.decide.test_gpus_are_shared_fairly import servers
 
 POOL = PoolSnapshot("h100", 40, 40, on_prem=True, scale_down_limit_percent=20, scale_down_limit_window_seconds=600)
+WINDOW_TICKS = 50
+"""Ticks after which every fleet was watched for a whole window."""
+
+
+def decided(pool: PoolSnapshot, *members: ResourceSnapshot) -> dict[str, Decision]:
+    """Decisions on fleets that stay as they are for a window."""
+    memory = Memory()
+    for number in range(WINDOW_TICKS):
+        found, memory = decide(FleetSnapshot(number * TICK_SECONDS, TICK_SECONDS, members, {"h100": pool}), memory)
+    return {d.name: d for d in found}
+
+
+def high(replicas: int, load: float, **changes: object) -> ResourceSnapshot:
+    gpus = changes.pop("gpus", 1)
+    base = resource(target(replicas, uid="d-high", gpus_per_replica=gpus), metrics(load), pool="h100", priority=10)
+    return replace(base, uid="high", name="high", **changes)  # type: ignore[arg-type]
+
+
+def low(replicas: int, load: float, **changes: object) -> ResourceSnapshot:
+    gpus, name = changes.pop("gpus", 1), changes.pop("name", "low")
+    pods = changes.pop("pods", {})
+    tgt = target(replicas, uid=f"d-{name}", gpus_per_replica=gpus, **pods)  # type: ignore[arg-type]
+    return replace(resource(tgt, metrics(load), pool="h100", uid=name, name=name), **changes)  # type: ignore[arg-type]
 
 
 class Rivals:
@@ -29,7 +61,11 @@ class Rivals:
     def __init__(self, **low: object) -> None:
         self.pool, self.memory, self.now = POOL, Memory(), 0.0
         self.replicas = {"high": 20, "low": 20}
-        self.low, self.load = low, {"high": 140.0, "low": 100.0}
+        self.low, self.load = low, {"high": 99.0, "low": 100.0}
+        for _ in range(WINDOW_TICKS):
+            self.tick()
+        assert self.replicas == {"high": 20, "low": 20}
+        self.load["high"] = 140.0
 
     def about(self, name: str) -> ResourceSnapshot:
         base = resource(
@@ -102,18 +138,107 @@ def test_a_minimum_is_kept() -> None:
 
 
 def test_nothing_is_taken_twice_while_pods_are_ending() -> None:
-    rivals = Rivals(target=Target("d-low", "Deployment", "nim", 12, 12, terminating=8))
-    rivals.replicas["low"] = 12
+    stays = low(12, 100)
+    ending = low(0, 0, name="ending", pods={"terminating": 8, "draining": 8})
 
-    assert rivals.tick()["low"].to_replicas == 12
+    assert decided(POOL, high(20, 140), stays, ending)["low"].to_replicas == 12
+
+
+def test_pods_that_never_end_are_not_waited_for() -> None:
+    gone = low(0, 0, name="gone", pods={"terminating": 8})
+
+    assert decided(POOL, high(20, 140), low(12, 100), gone)["low"].reason is Reason.REBALANCED
+
+
+def test_what_is_kept_for_a_large_replica_is_not_taken_a_second_time() -> None:
+    pool = replace(POOL, budget_gpus=16 + 20 + 8)
+    ending = low(0, 0, name="ending", pods={"terminating": 4, "draining": 4})
+    found = decided(pool, high(2, 14, gpus=8), low(20, 100), ending)
+
+    assert (found["high"].limited_by, found["low"].to_replicas) == (Reason.POOL_EXHAUSTED, 20)
+
+
+def test_no_more_is_taken_than_the_quota_of_the_other_leaves() -> None:
+    tenants, names = (Tenant("a", quota_gpus=22), Tenant("b")), {"a": "a", "b": "b"}
+    pool = replace(POOL, tenants=tenants, tenant_names=names)
+
+    assert decided(pool, high(20, 200, namespace="a"), low(20, 100, namespace="b"))["low"].to_replicas == 18
 
 
 def test_small_replicas_are_not_given_up_for_a_large_one_that_their_servers_could_not_hold() -> None:
     pool = replace(POOL, servers=servers(*[0] * 5))
-    high = resource(
-        target(5, uid="d-high", gpus_per_replica=4), metrics(40), uid="high", name="high", pool="h100", priority=10
-    )
-    low = resource(target(20, uid="d-low"), metrics(100), uid="low", name="low", pool="h100")
-    decided, _ = decide(FleetSnapshot(0, TICK_SECONDS, (high, low), {"h100": pool}), Memory())
 
-    assert {d.name: d.to_replicas for d in decided} == {"high": 5, "low": 20}
+    assert decided(pool, high(5, 40, gpus=4), low(20, 100))["low"].to_replicas == 20
+    assert decided(pool, high(20, 140), low(5, 25, gpus=4))["low"].to_replicas == 4
+
+
+def test_free_gpus_that_no_replica_could_use_are_not_counted_as_free() -> None:
+    pool = replace(POOL, budget_gpus=64, servers=servers(*[1] * 8))
+
+    assert decided(pool, high(7, 40, gpus=4), low(7, 35, gpus=4))["low"].to_replicas == 6
+
+
+CORDONED = (Excluded(Exclusion.CORDONED, 1, 8),)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        replace(POOL, budget_gpus=32, servers=servers(*[0] * 4)),
+        replace(POOL, servers=()),
+        replace(POOL, servers=(), excluded=CORDONED),
+        replace(POOL, servers=servers(*[0] * 4), excluded=CORDONED),
+        replace(POOL, servers=None, excluded=CORDONED),
+        replace(POOL, charged_elsewhere={"lab": 5}),
+    ],
+    ids=["overdrawn", "no node", "no node counts", "pods elsewhere", "not known where", "charged elsewhere"],
+)
+def test_nothing_is_taken_where_it_might_not_become_free(pool: PoolSnapshot) -> None:
+    assert decided(pool, high(20, 140), low(20, 100))["low"].to_replicas == 20
+
+
+def test_nothing_is_taken_across_namespaces_unless_an_administrator_declared_who_shares() -> None:
+    rivals = high(20, 140, namespace="a"), low(20, 100, namespace="b")
+    declared = replace(POOL, tenants=(Tenant("a"), Tenant("b")), tenant_names={"a": "a", "b": "b"})
+
+    assert decided(POOL, *rivals)["low"].to_replicas == 20
+    assert decided(declared, *rivals)["low"].to_replicas == 15
+
+
+def test_a_window_that_is_only_declared_takes_nothing() -> None:
+    ahead = high(20, 99, scheduled_requests_per_second=140.0, has_schedule=True)
+
+    assert decided(POOL, ahead, low(20, 100))["low"].to_replicas == 20
+
+
+@given(any_metrics(), any_metrics(), st.fixed_dictionaries({}, optional={"priority": st.integers(-1, 11)}))
+@settings(max_examples=examples(25), deadline=None)
+def test_nothing_is_taken_of_one_whose_data_is_missing_or_for_a_demand_that_is_not_measured(
+    mine: Metrics, theirs: Metrics, changes: dict[str, object]
+) -> None:
+    """Whatever the signals say, also after the grace time, when missing data raises to what was declared."""
+    memory, rivals = Memory(), (high(20, 0, metrics=mine), low(20, 0, metrics=theirs, **changes))
+    for number in range(80):
+        snapshot = FleetSnapshot(number * TICK_SECONDS, TICK_SECONDS, rivals, {"h100": POOL})
+        found, memory = decide(snapshot, memory)
+        taken = [d for d in found if d.reason is Reason.REBALANCED]
+        assert not taken or (mine.may_raise and theirs.may_lower)
+
+
+def test_what_is_taken_is_looked_for_once_however_many_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[int]()
+
+    def counted(p: Proposal, *more: object) -> Proposal | None:
+        asked[number] += 1
+        return None
+
+    monkeypatch.setattr(rebalancing, "_smaller", counted)
+    for number in (50, 200):
+        members = [
+            resource(target(2, uid=f"d{n}"), metrics(20), uid=f"u{n}", name=f"n{n}", pool="h100", priority=n % 50)
+            for n in range(number)
+        ]
+        pool = replace(POOL, budget_gpus=2 * number)
+        decide(FleetSnapshot(0, TICK_SECONDS, tuple(members), {"h100": pool}), Memory())
+
+    assert all(0 < asked[number] <= number for number in (50, 200))

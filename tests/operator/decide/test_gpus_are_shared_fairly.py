@@ -182,7 +182,7 @@ def test_pods_that_wait_for_a_node_have_their_place_on_a_server() -> None:
 
 
 def test_what_a_higher_class_waits_for_is_not_taken_bit_by_bit() -> None:
-    ending = resource(target(0, terminating=1, gpus_per_replica=4), metrics(0), pool="h100", uid="ending")
+    ending = resource(target(0, terminating=1, draining=1, gpus_per_replica=4), metrics(0), pool="h100", uid="ending")
     pool = replace(POOL, budget_gpus=8)
     both = claim("high", 1, priority=1, gpus=8), claim("low", 4)
 

@@ -6,6 +6,7 @@ a broken source than an idle fleet. One that gives back alone goes by its own st
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -34,12 +35,15 @@ def arbitrate(
 ) -> list[Proposed]:
     """The proposals as far as their pools grant them, in the given order."""
     granted = {p.resource.uid: p for p in proposals}
-    named = {p.resource.pool for p in proposals} | {p.resource.guest_of for p in proposals}
-    for name in sorted(name for name in named if name is not None):
-        members = [p for p in proposals if p.resource.pool == name]
-        guests = [p for p in proposals if p.resource.guest_of == name]
+    members, guests = defaultdict[str, list[Proposed]](list), defaultdict[str, list[Proposed]](list)
+    for p in proposals:
+        if p.resource.pool is not None:
+            members[p.resource.pool].append(p)
+        if p.resource.guest_of is not None:
+            guests[p.resource.guest_of].append(p)
+    for name in sorted(members.keys() | guests.keys()):
         pool = snapshot.pools.get(name)
-        granted |= {p.resource.uid: p for p in _arbitrate_pool(members, guests, pool, clock_seconds)}
+        granted |= {p.resource.uid: p for p in _arbitrate_pool(members[name], guests[name], pool, clock_seconds)}
     alone = [p for p in proposals if p.resource.pool is None]
     since = clock_seconds - snapshot.scale_down_limit_window_seconds
     granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
@@ -70,7 +74,7 @@ def _arbitrate_pool(
             results[p.resource.uid] = _refuse(p, ledger.closed or Reason.POOL_INVENTORY_UNKNOWN)
             continue
         on_demand = p.resource.policy.scale_down is ScaleDown.WHEN_POOL_SHORT and p.reason is not Reason.ABOVE_LIMIT
-        if on_demand and not short - {p.resource.uid}:
+        if on_demand and short <= {p.resource.uid}:
             results[p.resource.uid] = _refuse(p, Reason.POOL_NOT_SHORT)
             continue
         p, given = _limited(p, left)
@@ -79,11 +83,13 @@ def _arbitrate_pool(
             left -= given
             returned += given
     if left is not None:
-        for p in concessions(members, results, ledger, returned):
+        for p in concessions(members, dict(results), ledger, returned):
             p, given = _limited(p, left)
             if given:
                 results[p.resource.uid] = p
                 left -= given
+            if left <= 0:
+                break
     return results.values()
 
 

@@ -23,7 +23,7 @@ class Reduction:
     demand: Demand
     to_replicas: int
     above: Reason | None
-    """The limit that is below the present size, if one is."""
+    """The limit that is below the present size, if one is, or a higher priority that needs the GPUs."""
 
 
 def veto(step: Reduction) -> Reason | None:
@@ -220,4 +220,4 @@ SAFETY: tuple[DownRule, ...] = (
     ttft_doubtful,
     prediction_above_sla,
 )
-"""Asked when the smaller size is our own choice; not when a limit fell below the present size."""
+"""Asked when the smaller size is our own choice; not when a limit fell below the present size, or another needs it."""

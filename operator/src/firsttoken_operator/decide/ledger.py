@@ -56,6 +56,10 @@ class Ledger:
         """The same without the replicas that have no node yet."""
         self._pending = Counter[int]()
         """Replicas that will have a node soon, by their GPUs."""
+        self._kept_gpus, self._kept = 0, Counter[int]()
+        """GPUs, and servers by their free GPUs, of those that are withheld."""
+        self.gets_what_is_given_back = False
+        """True where all that is charged runs on what the pool counts, so that what ends makes room in it."""
         self.coming_gpus = 0
         """GPUs that are free as soon as pods are gone which end, or are about to."""
         self.closed: Reason | None = None
@@ -76,6 +80,7 @@ class Ledger:
         charged = pool.charged_elsewhere_gpus + charged_together(r.target for r in members)
         charged += sum(sum(_on_no_node(r)) for r in guests)
         self._left = UNBOUNDED_GPUS if pool.is_elastic else (pool.budget_gpus or 0) - charged
+        self.gets_what_is_given_back = self._left >= 0 and _all_on_counted_nodes(pool, members)
         if pool.servers is not None:
             self._servers = Counter(server.free_gpus for server in pool.servers)
             self._unbound = Counter(self._servers)
@@ -90,6 +95,28 @@ class Ledger:
     def counts_servers(self) -> bool:
         """True where a replica has to fit on a server that is there."""
         return self._servers is not None
+
+    @property
+    def has_tenants(self) -> bool:
+        """True where the administrator declared who shares the pool."""
+        return self._pool is not None and bool(self._pool.tenants)
+
+    def room_gpus(self, namespace: str) -> int | None:
+        """GPUs that the quota of a namespace leaves; None: it has none."""
+        tenant = self._pool.tenant(namespace) if self._pool else None
+        if tenant is None:
+            return 0
+        return None if tenant.quota_gpus is None else max(0, tenant.quota_gpus - self._held[tenant.name])
+
+    def usable_gpus(self, each: int) -> int:
+        """GPUs that are free, or kept for what waits, and have a place for a replica of `each`."""
+        free = max(0, self._left) + self._kept_gpus
+        if self._servers is None or self._pool is None:
+            return free
+        servers, size = self._servers + self._kept, self._pool.gpus_per_server
+        if each > size:
+            return min(free, servers[size] * size // each * each)
+        return min(free, sum(gpus // each * each * number for gpus, number in servers.items()))
 
     @property
     def free_gpus(self) -> int:
@@ -139,14 +166,19 @@ class Ledger:
 
     def withhold(self, gpus: int) -> None:
         """Keep room for one replica that waits for GPUs which are coming: less urgent ones may not take it."""
-        self._left -= min(gpus, max(0, self._left))
+        kept = min(gpus, max(0, self._left))
+        self._left -= kept
+        self._kept_gpus += kept
         if self._servers:
-            self._remove(max(self._servers))
+            free = max(self._servers)
+            self._remove(free)
+            self._kept[free] += 1
 
     def copy(self) -> Ledger:
         """Another one that begins with what this one has left."""
         other = Ledger(None, (), ())
-        other.coming_gpus = self.coming_gpus
+        other.coming_gpus, other.gets_what_is_given_back = self.coming_gpus, self.gets_what_is_given_back
+        other._kept_gpus, other._kept = self._kept_gpus, Counter(self._kept)
         other._pool, other.closed, other._left = self._pool, self.closed, self._left
         other._held, other._servers = Counter(self._held), None if self._servers is None else Counter(self._servers)
         other._unbound, other._pending = self._unbound, Counter(self._pending)
@@ -265,4 +297,23 @@ def _leaving_gpus(target: Target | TargetMissing) -> int:
     """GPUs of pods that end, or are not asked for any more."""
     if isinstance(target, TargetMissing):
         return 0
-    return (target.terminating + target.leaving) * target.gpus_per_replica
+    # NB: pods whose grace is over (a node that is gone) hold their GPUs, and may do so for ever.
+    return (target.draining + target.leaving) * target.gpus_per_replica
+
+
+def _all_on_counted_nodes(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]) -> bool:
+    """Tell whether the pods that are charged run on nodes that the pool counts, as far as is known."""
+    if pool.servers is None:
+        return not any(each.gpus for each in pool.excluded)
+    placed = sum(_placed_gpus(r.target) for r in members) + pool.charged_elsewhere_gpus
+    return any(server.gpus for server in pool.servers) and placed <= sum(server.used_gpus for server in pool.servers)
+
+
+def _placed_gpus(target: Target | TargetMissing) -> int:
+    """GPUs of pods that have a node; those that should have gone from theirs by now are not looked for."""
+    if isinstance(target, TargetMissing):
+        return 0
+    each, overdue = target.gpus_per_replica, target.terminating - target.draining
+    if target.occupied_gpus is not None:
+        return target.occupied_gpus - (overdue + target.unplaced) * each
+    return (target.pods + target.draining - target.unplaced) * each
