@@ -17,7 +17,7 @@ from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, PoolShortage, TenantShare
-from firsttoken_operator.decide import Ledger, charged_gpus, charged_together, judge_pool, shortages
+from firsttoken_operator.decide import Ledger, charged_gpus, judge_pool, shortages
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
 
 logger = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ def pool_figures(pool: PoolSnapshot, snapshot: FleetSnapshot, decisions: Iterabl
     uids = {resource.uid for resource in members}
     unmet_by_uid = {d.uid: d.unmet_replicas * d.gpus_per_replica for d in decisions if d.uid in uids}
     return PoolFigures(
-        charged=charged_together(r.target for r in members) + pool.charged_elsewhere_gpus,
+        charged=ledger.charged_gpus,
         free=None if pool.budget_gpus is None else max(0, ledger.free_gpus),
         unmet=sum(unmet_by_uid.values()),
         members=members,

@@ -12,6 +12,7 @@ from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
 from firsttoken_operator.decide.calendar import Shortage, shortages
+from firsttoken_operator.decide.charges import charged_gpus, charged_together
 from firsttoken_operator.decide.conditions import (
     ABOUT_SIZING,
     calibration_state,
@@ -21,7 +22,7 @@ from firsttoken_operator.decide.conditions import (
 )
 from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.facts import judge_facts, usual_scale_down
-from firsttoken_operator.decide.ledger import Ledger, charged_gpus, charged_together
+from firsttoken_operator.decide.ledger import Ledger
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
 from firsttoken_operator.decide.pool_conditions import judge_pool
 from firsttoken_operator.decide.propose import propose

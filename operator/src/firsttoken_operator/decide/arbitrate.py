@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from firsttoken_operator.decide.case import Unscalable
-from firsttoken_operator.decide.ledger import SHORT, UNBOUNDED_GPUS, Ledger, charged_gpus, charged_together
+from firsttoken_operator.decide.charges import charged_gpus, charged_together
+from firsttoken_operator.decide.ledger import SHORT, UNBOUNDED_GPUS, Ledger
 from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.decide.rebalancing import concessions
 from firsttoken_operator.decide.sharing import Claim, Grant, share

@@ -1,8 +1,8 @@
 """Ledger of one pool in one transaction: what is charged, to whom and on which servers, and what one more would take.
 
-Charged are the pods that exist (ready, starting, stuck, surging, terminating), or the size that was asked for where
-that is more, also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are gone.
-A replica that has no node yet is counted on the server that it would best fit, the fullest that has room.
+What each member is charged with, `charges` says. Replicas that have no node yet count inside the quota of their tenant
+only: what a namespace asks for beyond it, or without a right to the pool, keeps no GPU from the others. Each of them
+is counted on the server that it would best fit, the fullest that has room.
 
 NB: a scheduler that spreads pods (Kubernetes' own does) puts a small replica on the emptiest server, where a large one
 was to go. So a smaller one waits until the larger ones have their nodes, unless enough servers have room in any case.
@@ -13,29 +13,23 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from itertools import accumulate
 
-from firsttoken_operator.domain import PoolSnapshot, Reason, ResourceSnapshot, Sized, Target, TargetMissing
+from firsttoken_operator.decide.charges import (
+    all_on_counted_nodes,
+    coming_gpus,
+    each_target_once,
+    on_no_node,
+    placed_gpus,
+    soon_placed,
+)
+from firsttoken_operator.domain import PoolSnapshot, Reason, ResourceSnapshot
 
 UNBOUNDED_GPUS = sys.maxsize
 """GPUs where nothing bounds them: more than any fleet asks for."""
 
 SHORT = frozenset({Reason.POOL_EXHAUSTED, Reason.POOL_FRAGMENTED})
 """GPUs that the pool lacks, and another of its deployments may give back."""
-
-
-def charged_gpus(target: Target) -> int:
-    """GPUs that a target occupies or has asked for."""
-    asked = (target.held - target.pods) * target.gpus_per_replica
-    if target.occupied_gpus is not None:
-        return target.occupied_gpus + asked
-    return (target.pods + target.terminating) * target.gpus_per_replica + asked
-
-
-def charged_together(targets: Iterable[Target | TargetMissing]) -> int:
-    """GPUs of several targets; one that two resources claim is charged once."""
-    targets = list(targets)
-    made = sum(t.made_gpus for t in targets if isinstance(t, TargetMissing))
-    return made + sum(charged_gpus(t) for t in {t.uid: t for t in targets if isinstance(t, Target)}.values())
 
 
 class Ledger:
@@ -55,11 +49,13 @@ class Ledger:
         self._unbound = Counter[int]()
         """The same without the replicas that have no node yet."""
         self._pending = Counter[int]()
-        """Replicas that will have a node soon, by their GPUs."""
+        """Replicas that will most likely have a node soon, by their GPUs."""
         self._kept_gpus, self._kept = 0, Counter[int]()
         """GPUs, and servers by their free GPUs, of those that are withheld."""
         self.gets_what_is_given_back = False
         """True where all that is charged runs on what the pool counts, so that what ends makes room in it."""
+        self.charged_gpus = 0
+        """GPUs in use, and those that replicas which wait for a node are to have."""
         self.coming_gpus = 0
         """GPUs that are free as soon as pods are gone which end, or are about to."""
         self.closed: Reason | None = None
@@ -69,26 +65,27 @@ class Ledger:
             return
         if pool.budget_gpus is None and not pool.is_elastic:
             self.closed = Reason.POOL_INVENTORY_UNKNOWN
-        members, guests = _by_target(members), _by_target(guests)
-        self.coming_gpus = sum(_leaving_gpus(r.target) for r in members)
+        members, guests = each_target_once(members), each_target_once(guests)
+        self.coming_gpus = sum(coming_gpus(r.target) for r in members)
+        self.charged_gpus = pool.charged_elsewhere_gpus + sum(placed_gpus(r.target) for r in members)
         for namespace, gpus in pool.charged_elsewhere.items():
             self._charge(namespace, gpus)
         for resource in members:
-            self._charge(resource.namespace, charged_together((resource.target,)))
-        for resource in guests:
-            self._charge(resource.namespace, sum(_on_no_node(resource)))
-        charged = pool.charged_elsewhere_gpus + charged_together(r.target for r in members)
-        charged += sum(sum(_on_no_node(r)) for r in guests)
-        self._left = UNBOUNDED_GPUS if pool.is_elastic else (pool.budget_gpus or 0) - charged
-        self.gets_what_is_given_back = self._left >= 0 and _all_on_counted_nodes(pool, members)
+            self._charge(resource.namespace, placed_gpus(resource.target))
+        waiting: list[int] = []
+        for resource in (*members, *guests):
+            replicas = self._inside_quota(resource.namespace, on_no_node(resource))
+            self._charge(resource.namespace, sum(replicas))
+            self._pending.update(replicas[: soon_placed(resource.target)])
+            waiting += replicas
+        self.charged_gpus += sum(waiting)
+        self._left = UNBOUNDED_GPUS if pool.is_elastic else (pool.budget_gpus or 0) - self.charged_gpus
+        self.gets_what_is_given_back = self._left >= 0 and all_on_counted_nodes(pool, members)
         if pool.servers is not None:
             self._servers = Counter(server.free_gpus for server in pool.servers)
             self._unbound = Counter(self._servers)
-            waiting = ((_on_no_node(r), r.target) for r in (*members, *guests))
-            for replicas, target in waiting:
-                self._pending.update(replicas[: max(0, len(replicas) - _unschedulable(target))])
             # NB: the largest first, as packing goes best: a small one fits where a large one has left something.
-            for gpus in sorted((g for r in (*members, *guests) for g in _on_no_node(r)), reverse=True):
+            for gpus in sorted(waiting, reverse=True):
                 self._place(gpus)
 
     @property
@@ -228,6 +225,13 @@ class Ledger:
                 return False
         return True
 
+    def _inside_quota(self, namespace: str, replicas: list[int]) -> list[int]:
+        """The replicas, by their GPUs, for which the quota has room."""
+        room = self.room_gpus(namespace)
+        if room is None:
+            return replicas
+        return [gpus for gpus, together in zip(replicas, accumulate(replicas), strict=True) if together <= room]
+
     def _charge(self, namespace: str, gpus: int) -> None:
         name = self.tenant_name(namespace)
         if name:
@@ -268,52 +272,3 @@ class Ledger:
 
 def _total(servers: Counter[int]) -> int:
     return sum(free * number for free, number in servers.items())
-
-
-def _by_target(resources: Iterable[ResourceSnapshot]) -> list[ResourceSnapshot]:
-    """The resources, each target once."""
-    found = {r.target.uid if isinstance(r.target, Target) else f"no target of {r.uid}": r for r in resources}
-    return list(found.values())
-
-
-def _on_no_node(resource: ResourceSnapshot) -> list[int]:
-    """GPUs of each replica that was asked for and that no node is charged with yet."""
-    target = resource.target
-    if isinstance(target, Target):
-        # NB: a pod without GPUs (or with parts of them, that are named otherwise) is on no server's account.
-        waiting = target.held - target.pods + target.unplaced if target.gpus_per_replica else 0
-        return [target.gpus_per_replica] * waiting
-    sized = resource.sized
-    each = max(1, sized.configuration.gpus_per_replica if isinstance(sized, Sized) else target.made_gpus)
-    whole, rest = divmod(target.made_gpus, each)
-    return [each] * whole + [rest] * bool(rest)
-
-
-def _unschedulable(target: Target | TargetMissing) -> int:
-    return target.unschedulable if isinstance(target, Target) else 0
-
-
-def _leaving_gpus(target: Target | TargetMissing) -> int:
-    """GPUs of pods that end, or are not asked for any more."""
-    if isinstance(target, TargetMissing):
-        return 0
-    # NB: pods whose grace is over (a node that is gone) hold their GPUs, and may do so for ever.
-    return (target.draining + target.leaving) * target.gpus_per_replica
-
-
-def _all_on_counted_nodes(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]) -> bool:
-    """Tell whether the pods that are charged run on nodes that the pool counts, as far as is known."""
-    if pool.servers is None:
-        return not any(each.gpus for each in pool.excluded)
-    placed = sum(_placed_gpus(r.target) for r in members) + pool.charged_elsewhere_gpus
-    return any(server.gpus for server in pool.servers) and placed <= sum(server.used_gpus for server in pool.servers)
-
-
-def _placed_gpus(target: Target | TargetMissing) -> int:
-    """GPUs of pods that have a node; those that should have gone from theirs by now are not looked for."""
-    if isinstance(target, TargetMissing):
-        return 0
-    each, overdue = target.gpus_per_replica, target.terminating - target.draining
-    if target.occupied_gpus is not None:
-        return target.occupied_gpus - (overdue + target.unplaced) * each
-    return (target.pods + target.draining - target.unplaced) * each
