@@ -19,7 +19,7 @@ from firsttoken_operator.decide.bounds import Bounds
 from firsttoken_operator.decide.case import Case
 from firsttoken_operator.decide.down import Reduction, pods_starting
 from firsttoken_operator.decide.propose import Proposal
-from firsttoken_operator.domain import FleetSnapshot, Outcome, PoolSnapshot, Reason, Target, Tick
+from firsttoken_operator.domain import DEPLOYMENT, FleetSnapshot, Outcome, PoolSnapshot, Reason, Target, Tick
 from firsttoken_operator.estimate import DEFAULT, Demand, ResourceMemory
 from tests.operator.decide.builders import SIZED, metrics, resource
 
@@ -61,7 +61,7 @@ def decided(seen: tuple[tuple[int, int, int, int], ...], wanted: tuple[int, ...]
     """Replicas that the leader gives to each, of which it has seen (replicas, live, ending, written)."""
     proposals = []
     for number, ((replicas, live, ending, written), to) in enumerate(zip(seen, wanted, strict=True)):
-        target = Target(f"d-{number}", "Deployment", "d", replicas, live, terminating=ending, written=max(0, written))
+        target = Target(f"d-{number}", DEPLOYMENT, "d", replicas, live, terminating=ending, written=max(0, written))
         about = resource(target, metrics(1), uid=f"r-{number}", name=f"r-{number}", pool="h100")
         case = Case(about, target, SIZED, ResourceMemory("", "", 0), Tick(0, 15, 0, 15), DEFAULT, None, None,
                     Bounds(0, 9, Reason.BURST_HEADROOM))  # fmt: skip

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firsttoken_operator.decide.bounds import resource_bounds
+from firsttoken_operator.decide.bounds import Bounds, resource_bounds
 from firsttoken_operator.decide.case import Case
-from firsttoken_operator.decide.down import Reduction, veto
+from firsttoken_operator.decide.down import Reduction, pods_starting, veto
 from firsttoken_operator.domain import (
+    DEPLOYMENT,
     UNKNOWN_TIME_TO_READY_SECONDS,
     Idle,
     Metrics,
@@ -17,10 +18,13 @@ from firsttoken_operator.domain import (
     Reason,
     ScaleDown,
     ScalingMode,
+    Target,
+    TargetKind,
     Tick,
     TtftInterval,
     Value,
 )
+from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET, STATEFUL_SET
 from firsttoken_operator.estimate import DEFAULT, Demand, ResourceMemory
 from firsttoken_sizing.performance.limits import MissingPercentile, meets
 from firsttoken_sizing.performance.table import CapacityTable
@@ -167,6 +171,41 @@ def test_stuck_pods_do_not_keep_the_fleet() -> None:
     fleet.run(metrics(50), 330, ready=38, stuck=2)
 
     assert fleet.replicas == 30
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods", "shrinks"),
+    [
+        (STATEFUL_SET, {"ready": 38, "stuck": 1}, True),
+        (STATEFUL_SET, {"ready": 39}, True),
+        (LEADER_WORKER_SET, {"ready": 39}, True),
+        (STATEFUL_SET, {"ready": 38, "starting": 1}, False),
+        (DEPLOYMENT, {"ready": 39}, False),
+    ],
+    ids=["behind a stuck one", "never made", "groups", "one after the other", "of a Deployment"],
+)
+def test_pods_that_a_kind_does_not_make_keep_no_fleet(kind: TargetKind, pods: dict[str, int], shrinks: bool) -> None:
+    fleet = settled()
+    fleet.run(metrics(50), 900, kind=kind, **pods)
+
+    assert (fleet.replicas < 40) is shrinks
+
+
+def test_pods_are_awaited_for_as_long_as_a_watch_may_be_behind() -> None:
+    fleet = settled()
+    fleet.tick(metrics(50), kind=STATEFUL_SET)
+    at_once = Reduction(case_after(fleet, 30), Demand(50.0, 0.0, 0.0), 35, None)
+    later = Reduction(case_after(fleet, 90), Demand(50.0, 0.0, 0.0), 35, None)
+
+    assert [pods_starting(at_once), pods_starting(later)] == [Reason.PODS_STARTING, None]
+
+
+def case_after(fleet: Fleet, seconds: float) -> Case:
+    """A StatefulSet of which one pod is not seen, so long after its size was changed."""
+    about, memory = resource(target(40, ready=39, kind=STATEFUL_SET), metrics(50)), fleet.known
+    tick, limits = Tick(seconds, TICK_SECONDS, seconds, TICK_SECONDS), Bounds(0, 99, Reason.BURST_HEADROOM)
+    assert isinstance(about.target, Target)
+    return Case(about, about.target, SIZED, replace(memory, changed_seconds=0.0), tick, DEFAULT, None, None, limits)
 
 
 def test_a_pause_starts_the_window_again() -> None:

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from firsttoken_operator.decide.case import Case
-from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Missing, Reason, ScaleDown, TtftInterval, Value
+from firsttoken_operator.domain import (
+    DEPLOYMENT,
+    MAXIMUM_ERROR_SHARE,
+    Idle,
+    Missing,
+    Reason,
+    ScaleDown,
+    TtftInterval,
+    Value,
+)
 from firsttoken_operator.estimate import Demand, hold_seconds
 from firsttoken_sizing.performance.limits import MissingPercentile, judged_milliseconds, meets
 from firsttoken_sizing.workload import Limit
@@ -84,7 +93,19 @@ def pods_starting(step: Reduction) -> Reason | None:
     # NB: stuck and refused pods do not block: a fleet that cannot start its pods must still be able to shrink. Nor does
     # a rollout that is paused between two pods, for which there is a rule of its own.
     unseen = target.pods < target.replicas and not target.refused and not target.rollout
-    return Reason.PODS_STARTING if target.starting or unseen else None
+    return Reason.PODS_STARTING if target.starting or (unseen and _may_be_there(step.case)) else None
+
+
+def _may_be_there(case: Case) -> bool:
+    """Tell whether pods that are not seen may be there and await their watch.
+
+    A Deployment makes all of its pods at once, or says that they are refused. Other kinds say nothing, and may make one
+    after the other: what is not seen for longer than a watch is behind was never made, and may never be.
+    """
+    if case.target.kind == DEPLOYMENT:
+        return True
+    changed, limit_seconds = case.memory.changed_seconds, case.config.decision.own_write_unseen_seconds
+    return not case.target.stuck and changed is not None and case.tick.clock_seconds - changed < limit_seconds
 
 
 def pods_draining(step: Reduction) -> Reason | None:
