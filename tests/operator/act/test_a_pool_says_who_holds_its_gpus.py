@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from firsttoken_operator.act import pool_status
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.pool_status import PoolPublisher, pool_figures
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.gpu_pool import GPUPool
+from firsttoken_operator.decide import Peak, peaks
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
 from firsttoken_operator.observe.resources import read_resource
 from tests.operator.act.fake_cluster import FakeCluster
@@ -178,3 +181,20 @@ async def test_a_pool_of_which_the_status_fails_keeps_no_other_from_its_own() ->
     await shown.writes.settle()
 
     assert shown.cluster.objects[REF]["status"]["inventoryGPUs"] == 16
+
+
+async def test_the_peaks_are_shared_again_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = []
+
+    def counted(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]) -> list[Peak]:
+        shared.append(pool)
+        return peaks(pool, members)
+
+    monkeypatch.setattr(pool_status, "peaks", counted)
+    shown = Pool()
+    for minute in range(5):
+        await shown.tick(asked(A), asked(B), minutes=minute)
+    assert len(shared) == 1
+    await shown.tick(asked(A), asked(B), pool=replace(POOL, charged_elsewhere={"lab": 3}))
+
+    assert len(shared) == 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import judge_pool
+from firsttoken_operator.decide import judge_pool, peaks
 from firsttoken_operator.domain import Judgement, PoolSnapshot, Reason, ResourceSnapshot, Sized, TargetMissing, Tenant
 from tests.operator.decide.builders import POLICY, SIZED, lost, resource
 from tests.operator.decide.test_gpus_are_shared_fairly import servers
@@ -25,7 +25,7 @@ def member(name: str, replicas: int, gpus: int = 1, **changes: object) -> Resour
 
 
 def available(*members: ResourceSnapshot, pool: PoolSnapshot = POOL) -> Judgement:
-    return judge_pool(pool, (), members)[0]
+    return judge_pool(pool, (), peaks(pool, members))[0]
 
 
 def test_the_condition_says_what_lacks_and_what_to_expect_of_whom() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_operator.decide import Memory, admit, decide, judge_facts, judge_pool, shortages
+from firsttoken_operator.decide import Memory, admit, decide, judge_facts, judge_pool, peaks, shortages
 from firsttoken_operator.domain import (
     FleetSnapshot,
     PoolSnapshot,
@@ -47,8 +47,8 @@ targets = st.builds(
 ) | st.builds(TargetMissing, st.just(Reason.TARGET_NOT_FOUND), st.just(""), COUNTS)  # fmt: skip
 members = st.builds(
     lambda tgt, mtr, sized, namespace, named, priority: (tgt, mtr, {
-        "sized": sized, "namespace": namespace, "pool": "h100" if named else None, "guest_of": None if named else "h100",
-        "priority": priority,
+        "sized": sized, "namespace": namespace, "priority": priority,
+        "pool": "h100" if named else None, "guest_of": None if named else "h100",
     }),
     targets, any_metrics(), st.sampled_from([SIZED, Unsized(Reason.UNKNOWN_MODEL, "")]),
     st.sampled_from(["web", "lab", "none"]), st.booleans(), st.integers(-2, 2),
@@ -68,7 +68,7 @@ def test_every_tick_has_its_decisions(pool: PoolSnapshot, made: list[tuple[Targe
         decided, memory = decide(replace(snapshot, now_seconds=number * 1000.0), memory)
         assert len(decided) == len(found)
     admit(snapshot, decided)
-    judge_pool(pool, decided, found)
+    judge_pool(pool, decided, peaks(pool, found))
     shortages(pool, found, 0.0, 1e5)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, PoolShortage, TenantShare
-from firsttoken_operator.decide import Ledger, charged_gpus, judge_pool, shortages
+from firsttoken_operator.decide import Ledger, Peak, charged_gpus, judge_pool, peaks, shortages
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,14 @@ class PoolFigures:
     tenants: tuple[TenantShare, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Shortages of the next seven days, and what each deployment would have at the declared peaks of all."""
+
+    shortages: tuple[PoolShortage, ...]
+    peaks: Sequence[Peak]
+
+
 class PoolPublisher:
     """Statuses of all pools, with the newest that is or was to be written, by uid."""
 
@@ -46,8 +54,8 @@ class PoolPublisher:
         self._cluster = cluster
         self._writes = writes
         self._wanted: dict[str, GPUPoolStatus] = {}
-        self._shortages: dict[str, tuple[Hashable, tuple[PoolShortage, ...]]] = {}
-        """Shortages of each pool by its name, with what they depend on."""
+        self._outlooks: dict[str, tuple[Hashable, Outlook]] = {}
+        """Outlook of each pool by its uid, with what it depends on."""
 
     def publish(
         self,
@@ -64,8 +72,11 @@ class PoolPublisher:
             except Exception:
                 # NB: what is in one pool must not keep the statuses of the others from being written.
                 logger.exception("no status for GPUPool %s", pool.name)
-        for gone in self._wanted.keys() - {pool.uid for pool in snapshot.pools.values()}:
+        known = {pool.uid for pool in snapshot.pools.values()}
+        for gone in self._wanted.keys() - known:
             del self._wanted[gone]
+        for gone in self._outlooks.keys() - known:
+            del self._outlooks[gone]
 
     def _publish_one(
         self,
@@ -77,21 +88,20 @@ class PoolPublisher:
     ) -> None:
         previous = self._wanted.get(pool.uid) or shown.get(pool.name) or GPUPoolStatus()
         figures = pool_figures(pool, snapshot, decisions)
-        status = pool_status(previous, pool, figures, decisions, now, self._coming(pool, figures.members, now))
+        status = pool_status(previous, pool, figures, decisions, now, self._outlook(pool, figures.members, now))
         if previous != status:
             self._wanted[pool.uid] = status
             self._writes.put(Key(pool.uid, "pool status"), Priority.STATUS, partial(self._write, pool.name, pool.uid))
 
-    def _coming(
-        self, pool: PoolSnapshot, members: tuple[ResourceSnapshot, ...], now: datetime
-    ) -> tuple[PoolShortage, ...]:
-        """The shortages of the next seven days, looked for when something changes and at each full hour."""
+    def _outlook(self, pool: PoolSnapshot, members: tuple[ResourceSnapshot, ...], now: datetime) -> Outlook:
+        """What is expected of the pool, looked for when something changes and at each full hour."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         basis = (
-            hour, pool.budget_gpus, pool.charged_elsewhere_gpus, pool.servers and sum(s.gpus for s in pool.servers),
+            hour, pool.generation, pool.budget_gpus, frozenset(pool.charged_elsewhere.items()),
+            frozenset(pool.tenant_names.items()), pool.servers and tuple(s.gpus for s in pool.servers),
             tuple((r.uid, r.generation, r.sized_generation, id(r.sized)) for r in members),
         )  # fmt: skip
-        known = self._shortages.get(pool.name)
+        known = self._outlooks.get(pool.uid)
         if known is None or known[0] != basis:
             found = tuple(
                 PoolShortage(
@@ -100,7 +110,7 @@ class PoolPublisher:
                 )
                 for each in shortages(pool, members, hour.timestamp(), CALENDAR_SECONDS)[:MAX_SHORTAGES]
             )  # fmt: skip
-            known = self._shortages[pool.name] = basis, found
+            known = self._outlooks[pool.uid] = basis, Outlook(found, tuple(peaks(pool, members)))
         return known[1]
 
     async def _write(self, name: str, uid: str) -> None:
@@ -153,10 +163,10 @@ def pool_status(
     figures: PoolFigures,
     decisions: Iterable[Decision],
     now: datetime,
-    coming: tuple[PoolShortage, ...] = (),
+    outlook: Outlook,
 ) -> GPUPoolStatus:
-    """The whole new status, with the shortages that are coming. Equal to `previous` where nothing is worth a write."""
-    judged = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid), figures.members)
+    """The whole new status, with what is expected of the pool. Equal to `previous` where nothing is worth a write."""
+    judged = judge_pool(pool, (d for d in decisions if d.uid in figures.unmet_by_uid), outlook.peaks)
     before = {c.type: c for c in previous.conditions}
     return GPUPoolStatus(
         observed_generation=pool.generation,
@@ -175,7 +185,7 @@ def pool_status(
         ),
         tenants=figures.tenants,
         excluded_nodes=tuple(ExcludedNodes(cause=e.cause.value, nodes=e.nodes, gpus=e.gpus) for e in pool.excluded),
-        shortages=coming,
+        shortages=outlook.shortages,
         conditions=tuple(condition(before.get(each.kind), each, pool.generation, now) for each in judged),
     )
 

@@ -24,7 +24,7 @@ from firsttoken_operator.decide.explain import explain
 from firsttoken_operator.decide.facts import judge_facts, usual_scale_down
 from firsttoken_operator.decide.ledger import Ledger
 from firsttoken_operator.decide.ownership import ForeignWrite, Owned, Ownership, adopting, judge_owners, wrote
-from firsttoken_operator.decide.pool_conditions import judge_pool
+from firsttoken_operator.decide.pool_conditions import Peak, judge_pool, peaks
 from firsttoken_operator.decide.propose import propose
 from firsttoken_operator.decide.recommendation import recommended
 from firsttoken_operator.decide.rollout import may_roll
@@ -44,6 +44,7 @@ __all__ = [
     "Memory",
     "Owned",
     "Ownership",
+    "Peak",
     "Shortage",
     "Waiting",
     "admit",
@@ -63,6 +64,7 @@ __all__ = [
     "judge_untold",
     "may_roll",
     "metrics_announcement",
+    "peaks",
     "recommended",
     "shortages",
     "usual_scale_down",

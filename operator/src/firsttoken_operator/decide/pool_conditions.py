@@ -6,7 +6,7 @@ known before anything starts who will get less then, and what latency to expect 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from firsttoken_operator.decide.calendar import pool_gpus
@@ -63,7 +63,12 @@ class Peak:
 
 
 def peaks(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]) -> list[Peak]:
-    """Share a pool as if nothing of its members ran and all of them were at their declared peaks."""
+    """Share a pool as if nothing of its members ran and all of them were at their declared peaks.
+
+    Nothing is shared where nodes come as pods wait for them.
+    """
+    if pool.is_elastic:
+        return []
     sized = [(r, r.sized) for r in members if isinstance(r.sized, Sized)]
     bare = None if pool.servers is None else tuple(Server(s.name, s.gpus) for s in pool.servers)
     claims, wanted = [], dict[str, int]()
@@ -83,17 +88,17 @@ def peaks(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]) -> list[Peak]
 
 
 def judge_pool(
-    pool: PoolSnapshot, decisions: Iterable[Decision], members: Iterable[ResourceSnapshot] = ()
+    pool: PoolSnapshot, decisions: Iterable[Decision], expected: Sequence[Peak] = ()
 ) -> tuple[Judgement, ...]:
-    """Judge whether a pool has what its members ask for in the decisions on them, or will; and its nodes."""
-    available, overlapping = _available(pool, decisions, members), _overlapping(pool)
+    """Judge whether a pool has what its members ask for in the decisions on them, or will at their peaks; its nodes."""
+    available, overlapping = _available(pool, decisions, expected), _overlapping(pool)
     return (
         Judgement(ConditionType.CAPACITY_AVAILABLE, *available),
         Judgement(ConditionType.OVERLAPPING, *overlapping),
     )
 
 
-def _available(pool: PoolSnapshot, decisions: Iterable[Decision], members: Iterable[ResourceSnapshot]) -> Said:
+def _available(pool: PoolSnapshot, decisions: Iterable[Decision], expected: Sequence[Peak]) -> Said:
     if pool.problem:
         return None, Reason.INVALID_SPEC, pool.problem
     left_out = "".join(f"; {e.gpus} GPUs on {e.nodes} nodes do not count ({e.cause})" for e in pool.excluded if e.gpus)
@@ -105,7 +110,6 @@ def _available(pool: PoolSnapshot, decisions: Iterable[Decision], members: Itera
         reason = min(decision.limited_by or Reason.POOL_EXHAUSTED for decision in short)
         words = next((f"; {d.shortage}" for d in short if d.limited_by is reason and d.shortage), "")
         return False, reason, f"{len(short)} deployments want more GPUs than are free{words}{left_out}"
-    expected = [] if pool.is_elastic else peaks(pool, members)
     if less := [peak for peak in expected if peak.granted < peak.wanted]:
         return False, Reason.PEAK_ABOVE_POOL, f"{_at_peak(pool, expected, less)}{left_out}"
     return True, Reason.AVAILABLE, f"no GPU is missing{left_out}"

@@ -39,7 +39,9 @@ def decide_isolated(snapshot: FleetSnapshot, memory: Memory) -> Decided:
     with suppress(Exception):
         return Decided(*decide(rest, memory), failed)
     together = {name: _of_pool(rest, name) for name in sorted(rest.pools)}
-    lost = {r.uid for name, members in together.items() if _fails(rest, members, memory, f"GPUPool {name}") for r in members}
+    lost = {
+        r.uid for name, members in together.items() if _fails(rest, members, memory, f"GPUPool {name}") for r in members
+    }
     failed += tuple(r for r in rest.resources if r.uid in lost)
     return Decided(*decide(_without(snapshot, failed), memory), failed)
 
