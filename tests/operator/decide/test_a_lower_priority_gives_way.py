@@ -23,9 +23,10 @@ from firsttoken_operator.domain import (
     ResourceSnapshot,
     ScaleDown,
     Tenant,
+    Value,
 )
 from tests.fixtures.hypothesis_scale import examples
-from tests.operator.decide.builders import POLICY, TICK_SECONDS, metrics, resource, target
+from tests.operator.decide.builders import POLICY, TICK_SECONDS, lost, metrics, resource, target
 from tests.operator.decide.strategies import any_metrics
 from tests.operator.decide.test_gpus_are_shared_fairly import servers
 
@@ -209,6 +210,14 @@ def test_a_window_that_is_only_declared_takes_nothing() -> None:
     ahead = high(20, 99, scheduled_requests_per_second=140.0, has_schedule=True)
 
     assert decided(POOL, ahead, low(20, 100))["low"].to_replicas == 20
+
+
+def test_one_that_sleeps_is_given_room_for_the_requests_that_a_gateway_counted() -> None:
+    pool, asleep = replace(POOL, budget_gpus=20), replace(POLICY, min_replicas=0)
+    woken = replace(lost(), gateway_arrivals=Value(20))
+
+    assert decided(pool, high(0, 0, policy=asleep, metrics=woken), low(20, 100))["low"].to_replicas == 16
+    assert decided(pool, high(0, 0, policy=asleep, metrics=lost()), low(20, 100))["low"].to_replicas == 20
 
 
 @given(any_metrics(), any_metrics(), st.fixed_dictionaries({}, optional={"priority": st.integers(-1, 11)}))

@@ -88,7 +88,9 @@ def _withheld_gpus(p: Proposal, granted: Proposed) -> int:
     """GPUs that the pool did not grant of what was measured to be needed, or is guaranteed as the minimum."""
     if not isinstance(granted, Proposal) or granted.limited_by not in SHORT:
         return 0
-    if p.case.demand is None or not p.resource.metrics.may_raise or p.reason is Reason.DECLARED_PEAK:
+    # NB: where nothing runs, the demand is what a gateway counted: there are no pods to tell of it.
+    may_raise = p.resource.metrics.may_raise or p.from_replicas == 0
+    if p.case.demand is None or not may_raise or p.reason is Reason.DECLARED_PEAK:
         return 0
     wanted = min(p.to_replicas, max(p.recommended or 0, p.resource.policy.min_replicas))
     return max(0, wanted - granted.to_replicas) * p.case.target.gpus_per_replica
