@@ -98,7 +98,7 @@ class PoolPublisher:
         hour = now.replace(minute=0, second=0, microsecond=0)
         basis = (
             hour, pool.generation, pool.budget_gpus, frozenset(pool.charged_elsewhere.items()),
-            frozenset(pool.tenant_names.items()), pool.servers and tuple(s.gpus for s in pool.servers),
+            frozenset(pool.tenant_names.items()), None if pool.servers is None else tuple(s.gpus for s in pool.servers),
             tuple((r.uid, r.generation, r.sized_generation, id(r.sized)) for r in members),
         )  # fmt: skip
         known = self._outlooks.get(pool.uid)
