@@ -94,7 +94,7 @@ class PoolPublisher:
             self._writes.put(Key(pool.uid, "pool status"), Priority.STATUS, partial(self._write, pool.name, pool.uid))
 
     def _outlook(self, pool: PoolSnapshot, members: tuple[ResourceSnapshot, ...], now: datetime) -> Outlook:
-        """What is expected of the pool, looked for when something changes and at each full hour."""
+        """The shortages and peaks of a pool, looked for when something changes and at each full hour."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         basis = (
             hour, pool.generation, pool.budget_gpus, frozenset(pool.charged_elsewhere.items()),

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from firsttoken_operator.domain import PoolSnapshot, ResourceSnapshot, Sized, Target, TargetMissing
-
-MOST_SCHEDULING_SECONDS = 60.0
-"""Age of a pod without a node after which a scheduler that could place it would have: it waits for something else."""
+from firsttoken_operator.estimate import DEFAULT
 
 
 def charged_gpus(target: Target) -> int:
@@ -60,7 +58,7 @@ def soon_placed(target: Target | TargetMissing) -> int | None:
     """
     if isinstance(target, TargetMissing):
         return None
-    young = sum(seconds < MOST_SCHEDULING_SECONDS for seconds in target.waits_seconds)
+    young = sum(seconds < DEFAULT.decision.most_scheduling_seconds for seconds in target.waits_seconds)
     unseen = max(0, target.written - max(target.replicas, target.pods))
     return max(0, min(target.unplaced - target.unschedulable, young)) + (0 if target.refused else unseen)
 
