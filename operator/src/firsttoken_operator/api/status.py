@@ -268,7 +268,7 @@ class ExcludedNodes(ApiModel):
     """Nodes of a pool whose GPUs no pod of it could get."""
 
     cause: ReasonWord = described(
-        "NotReported, OtherGPU, Partitioned, Shared, NotReady, Cordoned, Tainted, or OtherPool."
+        "NotReported, Unlabelled, OtherGPU, Partitioned, Shared, NotReady, Cordoned, Tainted, or OtherPool."
     )
     nodes: Count = described("Nodes.", unit="nodes")
     gpus: Count = described("GPUs that they report.", unit="GPUs")

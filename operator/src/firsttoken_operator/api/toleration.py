@@ -40,4 +40,5 @@ class Toleration(ApiModel):
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Tell whether a taint keeps no pod away that has this toleration."""
         is_equal = self.operator is TolerationOperator.EXISTS or (self.value or "") == value
-        return self.key == key and is_equal and self.effect in (None, effect)
+        # NB: pods that we do not render may tolerate every taint, with an empty key.
+        return self.key in ("", key) and is_equal and self.effect in (None, effect)

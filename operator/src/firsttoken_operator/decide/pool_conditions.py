@@ -101,10 +101,10 @@ def judge_pool(
 def _available(pool: PoolSnapshot, decisions: Iterable[Decision], expected: Sequence[Peak]) -> Said:
     if pool.problem:
         return None, Reason.INVALID_SPEC, pool.problem
-    left_out = "".join(f"; {e.gpus} GPUs on {e.nodes} nodes do not count ({e.cause})" for e in pool.excluded if e.gpus)
+    left_out = "".join(f"; {each.words}" for each in pool.excluded if each.gpus)
     if pool.budget_gpus is None and not pool.is_elastic:
         text = "no matching node reports its GPUs, and no autoscaler adds any: nothing grows"
-        return None, Reason.POOL_INVENTORY_UNKNOWN, text
+        return None, Reason.POOL_INVENTORY_UNKNOWN, f"{text}{left_out}"
     short = [decision for decision in decisions if decision.limited_by in SHORT]
     if short:
         reason = min(decision.limited_by or Reason.POOL_EXHAUSTED for decision in short)
@@ -127,5 +127,6 @@ def _overlapping(pool: PoolSnapshot) -> Said:
     if not pool.overlaps:
         return False, Reason.EXCLUSIVE, "its nodes are in no other pool"
     first = min((pool.name, *pool.overlaps))
-    text = f"nodes are in {', '.join(pool.overlaps)} as well and count in {first} alone; give each pool a nodeSelector"
+    counts = f"and count in {first} alone where no GPUs are declared"
+    text = f"nodes are in {', '.join(pool.overlaps)} as well {counts}; give each pool a nodeSelector"
     return True, Reason.POOLS_OVERLAP, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Exclusion(StrEnum):
@@ -22,6 +23,27 @@ class Exclusion(StrEnum):
     """The node is in another pool as well, and counts there."""
     NOT_REPORTED = "NotReported"
     """Neither a device plugin nor a driver tells of GPUs."""
+    UNLABELLED = "Unlabelled"
+    """No label says of which type its GPUs are, and no pool selects it: it may be of any."""
+
+    @property
+    def remedy(self) -> str:
+        """Words on what makes its GPUs count; empty: nothing has to be done."""
+        return _REMEDIES.get(self, "")
+
+
+_REMEDIES = MappingProxyType(
+    {
+        Exclusion.CORDONED: "uncordon them",
+        Exclusion.TAINTED: "declare the pool's tolerations",
+        Exclusion.SHARED: "turn time slicing and MPS off there",
+        Exclusion.PARTITIONED: "turn MIG off there",
+        Exclusion.OTHER_GPU: "give the pool a nodeSelector without them",
+        Exclusion.OTHER_POOL: "give each pool a nodeSelector",
+        Exclusion.NOT_REPORTED: "look at their device plugin",
+        Exclusion.UNLABELLED: "label them with their GPU, or give the pool a nodeSelector",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,12 @@ class Excluded:
     nodes: int
     gpus: int
 
+    @property
+    def words(self) -> str:
+        """Say how many GPUs do not count, why, and what makes them count."""
+        remedy = f": {self.cause.remedy}" if self.cause.remedy else ""
+        return f"{self.gpus} GPUs on {self.nodes} nodes do not count ({self.cause}{remedy})"
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
@@ -62,9 +90,9 @@ class PoolSnapshot:
     """One GPUPool at one tick.
 
     `budget_gpus` is what may be charged: `peakGPUs` where declared, else base + burst, else the inventory of matching
-    nodes; None: unknown, which freezes growth. `is_elastic`: no budget is declared and nodes come when pods wait for
-    them: nothing is withheld, and `budget_gpus` is None. `node_selector`: labels of its nodes, where declared.
-    `problem`: why its spec cannot be read; empty: it can.
+    nodes and what is charged of nodes that do not count; None: unknown, which freezes growth. `is_elastic`: no budget
+    is declared and nodes come when pods wait for them: nothing is withheld, and `budget_gpus` is None. `node_selector`:
+    labels of its nodes, where declared. `problem`: why its spec cannot be read; empty: it can.
     """
 
     name: str

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from firsttoken_operator.api.gpu_pool import GPUPool, Location
+from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.domain import Excluded, Exclusion, PoolSnapshot, Server, Tenant
 from firsttoken_operator.observe.nodes import NodeView, canonical_gpu
 from firsttoken_operator.observe.projections import PodView
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.tenancy import Tenancy
+
+COMES_BACK = frozenset({Exclusion.NOT_READY, Exclusion.CORDONED, Exclusion.TAINTED, Exclusion.NOT_REPORTED})
+"""Causes that may pass: what pods hold there stays charged, unlike that on nodes which are none of the pool's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,22 @@ class Surroundings:
     wall_seconds: float
     pools_of_node: Mapping[str, tuple[str, ...]]
     """Names of the pools that a node belongs to, in their order, by its name."""
+    own_pods: Mapping[str, Set[str]]
+    """Uids of the pods of the resources that are in a pool, by its name."""
+    tolerations: Mapping[str, tuple[Toleration, ...]]
+    """Tolerations of those pods, by the name of their pool."""
     used: Counter[str] = field(init=False)
     """GPUs that pods hold, by name of the node."""
+    unlabelled: Excluded = field(init=False)
+    """Nodes with GPUs that are in no pool and do not say of which type these are."""
 
     def __post_init__(self) -> None:
         used: Counter[str] = Counter()
         for pod in self.gpu_pods:
             used[pod.node] += pod.gpus
         object.__setattr__(self, "used", used)
+        gpus = [n.gpus for n in self.nodes if n.gpus and not n.product and n.name not in self.pools_of_node]
+        object.__setattr__(self, "unlabelled", Excluded(Exclusion.UNLABELLED, len(gpus), sum(gpus)))
 
 
 def pools_of_nodes(nodes: Iterable[NodeView], pools: Mapping[str, GPUPool]) -> dict[str, tuple[str, ...]]:
@@ -41,8 +53,8 @@ def pools_of_nodes(nodes: Iterable[NodeView], pools: Mapping[str, GPUPool]) -> d
     return {node: names for node, names in found if names}
 
 
-def pool_snapshot(pool: Stored[GPUPool], around: Surroundings, own_pod_uids: Set[str]) -> PoolSnapshot:
-    """One pool at one tick. `own_pod_uids`: pods of the resources that are in this pool.
+def pool_snapshot(pool: Stored[GPUPool], around: Surroundings) -> PoolSnapshot:
+    """One pool at one tick.
 
     The budget is what was declared, else the inventory; in the cloud there is none then: where no pod waits for a node,
     none comes. Where none comes and no node tells of GPUs, what there is is unknown, whatever was declared. A pool that
@@ -55,34 +67,39 @@ def pool_snapshot(pool: Stored[GPUPool], around: Surroundings, own_pod_uids: Set
             generation=pool.generation, problem=pool.problem,
         )  # fmt: skip
     spec = pool.parsed.spec
+    declared, is_provisioned = spec.declared_gpus, spec.is_provisioned
     members = [node for node in around.nodes if pool.name in around.pools_of_node.get(node.name, ())]
-    servers, excluded = _sorted_out(members, pool.parsed, around)
+    causes = {node.name: _exclusion(node, pool.parsed, around) for node in members}
+    counted = (n for n in members if causes[n.name] is None)
+    servers = tuple(sorted((Server(n.name, n.gpus or 0, around.used[n.name]) for n in counted), key=lambda s: s.name))
     # NB: where no node tells of GPUs, how many there are is unknown: neither zero nor unlimited.
     is_known = any(node.gpus is not None for node in members)
     inventory = sum(server.gpus for server in servers) if is_known else None
-    names = {node.name for node in members}
-    elsewhere: Counter[str] = Counter()
-    for pod in around.gpu_pods:
-        if pod.node in names and pod.uid not in own_pod_uids:
-            elsewhere[pod.namespace] += pod.gpus
-    declared, is_provisioned = spec.declared_gpus, spec.is_provisioned
+    # NB: nodes that do not tell of their GPUs' type may be what was declared: that is believed, not what is labelled.
+    may_be_more = bool(around.unlabelled.nodes) and not spec.node_selector and not is_provisioned
+    is_believed = may_be_more and declared is not None and declared > (inventory or 0)
+    elsewhere, beside = _charged(pool.parsed, causes, around)
+    if is_provisioned or (declared is not None and (is_known or is_believed)):
+        budget = declared
+    else:
+        budget = None if inventory is None else inventory + beside
     return PoolSnapshot(
         name=pool.name,
-        budget_gpus=declared if is_provisioned or (declared is not None and is_known) else inventory,
+        budget_gpus=budget,
         inventory_gpus=inventory,
         on_prem=spec.location is Location.ON_PREM,
         is_elastic=is_provisioned and declared is None,
         scale_down_limit_percent=spec.scale_down_limit_percent,
         scale_down_limit_window_seconds=around.scale_down_limit_window_seconds,
-        charged_elsewhere=dict(elsewhere),
+        charged_elsewhere=elsewhere,
         node_selector=spec.node_selector,
         nodes=len(members),
         lost_seconds=tuple(around.wall_seconds - n.lost_seconds for n in members if n.lost_seconds is not None),
         uid=pool.uid,
         generation=pool.generation,
         gpus_per_server=spec.gpus_per_server,
-        servers=None if is_provisioned or not is_known else servers,
-        excluded=excluded,
+        servers=None if is_provisioned or is_believed or not is_known else servers,
+        excluded=(*_counted(members, causes), *([around.unlabelled] if may_be_more else [])),
         overlaps=tuple(sorted({other for n in members for other in around.pools_of_node[n.name]} - {pool.name})),
         tenants=tuple(Tenant(t.name, t.quota_gpus, t.max_priority, t.weight) for t in spec.tenants),
         tenant_names=_tenant_names(pool.name, around),
@@ -118,23 +135,47 @@ def pool_to_run_on(
     return None
 
 
-def _sorted_out(
-    members: Iterable[NodeView], pool: GPUPool, around: Surroundings
-) -> tuple[tuple[Server, ...], tuple[Excluded, ...]]:
-    """The nodes that take pods, and the others counted by cause."""
-    servers, nodes, gpus = [], Counter[Exclusion](), Counter[Exclusion]()
-    product = canonical_gpu(pool.spec.gpu)
-    for node in members:
-        cause = node.exclusion(product, pool.spec.tolerations)
-        if cause is None and around.pools_of_node[node.name][0] != pool.metadata.name:
-            cause = Exclusion.OTHER_POOL
-        if cause is None:
-            servers.append(Server(node.name, node.gpus or 0, around.used[node.name]))
-        else:
-            nodes[cause] += 1
-            gpus[cause] += node.gpus or 0
-    by_name = sorted(servers, key=lambda server: server.name)
-    return tuple(by_name), tuple(Excluded(cause, nodes[cause], gpus[cause]) for cause in Exclusion if nodes[cause])
+def _exclusion(node: NodeView, pool: GPUPool, around: Surroundings) -> Exclusion | None:
+    """Name what keeps the GPUs of one of its nodes from a pool; None: nothing does.
+
+    NB: of GPUs that are declared each pool has its own, also on nodes that are in several.
+    """
+    spec, name = pool.spec, pool.metadata.name
+    # A pool that says nothing of taints has the nodes that its deployments tolerate.
+    cause = node.exclusion(canonical_gpu(spec.gpu), spec.tolerations or around.tolerations.get(name, ()))
+    if cause is None and spec.declared_gpus is None and around.pools_of_node[node.name][0] != name:
+        return Exclusion.OTHER_POOL
+    return cause
+
+
+def _charged(pool: GPUPool, causes: Mapping[str, Exclusion | None], around: Surroundings) -> tuple[dict[str, int], int]:
+    """GPUs that pods of others are charged with, by namespace, and all that is charged of nodes that do not count.
+
+    The second is no part of the inventory, and its own deployments are charged wherever their pods run.
+    """
+    name, own = pool.metadata.name, around.own_pods.get(pool.metadata.name, frozenset())
+    elsewhere, beside = Counter[str](), 0
+    for pod in around.gpu_pods:
+        if not pod.node:
+            continue
+        cause, is_own = causes.get(pod.node), pod.uid in own
+        if not is_own:
+            if pod.node not in causes or not (cause is None or cause in COMES_BACK):
+                continue
+            first, *others = around.pools_of_node[pod.node]
+            is_charged_there = any(pod.uid in around.own_pods.get(other, ()) for other in others)
+            if first != name or (is_charged_there and pool.spec.declared_gpus is not None):
+                continue
+            elsewhere[pod.namespace] += pod.gpus
+        if cause is not None or pod.node not in causes:
+            beside += pod.gpus
+    return dict(elsewhere), beside
+
+
+def _counted(nodes: Iterable[NodeView], causes: Mapping[str, Exclusion | None]) -> Iterable[Excluded]:
+    """The nodes that do not count, by cause."""
+    found = {cause: [n.gpus or 0 for n in nodes if causes[n.name] is cause] for cause in Exclusion}
+    return (Excluded(cause, len(gpus), sum(gpus)) for cause, gpus in found.items() if gpus)
 
 
 def _tenant_names(pool: str, around: Surroundings) -> dict[str, str]:

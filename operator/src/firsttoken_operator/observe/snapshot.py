@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
@@ -30,6 +29,7 @@ from firsttoken_operator.domain import (
     ready_seconds,
 )
 from firsttoken_operator.observe.measure import nothing
+from firsttoken_operator.observe.members import pods_by_pool, tolerations_by_pool
 from firsttoken_operator.observe.pools import Surroundings, pool_snapshot, pool_to_run_on, pools_of_nodes
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
@@ -80,9 +80,12 @@ def build_snapshot(
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
         if not stored.deleting
     )
-    own_pods, window = builder.pod_uids_by_pool(resources), timing.scale_down_limit_window_seconds
-    around = Surroundings(nodes, tuple(store.gpu_pods()), tenancy, window, wall_seconds, pools_of_node)
-    seen = {pool.name: pool_snapshot(pool, around, own_pods.get(pool.name, set())) for pool in store.pools.values()}
+    window = timing.scale_down_limit_window_seconds
+    around = Surroundings(
+        nodes, tuple(store.gpu_pods()), tenancy, window, wall_seconds, pools_of_node, pods_by_pool(store, resources),
+        tolerations_by_pool(store, resources, nodes),
+    )  # fmt: skip
+    seen = {pool.name: pool_snapshot(pool, around) for pool in store.pools.values()}
     return FleetSnapshot(
         now_seconds, timing.tick_seconds, resources, seen, epoch_seconds=wall_seconds,
         scale_down_limit_window_seconds=window,
@@ -163,11 +166,3 @@ class _Builder:
         selector = runtime.node_selector if runtime else view.node_selector if view else {}
         name = pool_to_run_on(selector, sized.configuration.gpu, self.store.nodes.values(), self.pools)
         return frozenset() if name is None else frozenset({name})
-
-    def pod_uids_by_pool(self, resources: tuple[ResourceSnapshot, ...]) -> dict[str, set[str]]:
-        """Pods that the pool's own resources are charged for already."""
-        owned: dict[str, set[str]] = defaultdict(set)
-        for resource in resources:
-            if resource.pool is not None and isinstance(resource.target, Target):
-                owned[resource.pool].update(pod.uid for pod in self.store.members_of(resource.target.uid))
-        return owned

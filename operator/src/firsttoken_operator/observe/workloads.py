@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from firsttoken_operator.api.toleration import Toleration, TolerationOperator
 from firsttoken_operator.domain import DEPLOYMENT, Owner, TargetKind
 from firsttoken_operator.domain.target_kinds import (
     INFERENCE_SERVICE,
@@ -59,6 +60,8 @@ class WorkloadView:
     """GPUs of its pod template; None: it has none, and its pods tell."""
     owner: Owner | None
     node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] | None = None
+    """Taints that its pods tolerate; None: it has no pod template."""
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
@@ -203,8 +206,19 @@ def _template_facts(template: Body) -> Facts:
     return {
         "gpus_per_replica": gpus_of(pod_spec),
         "node_selector": pod_spec.get("nodeSelector") or {},
+        "tolerations": tuple(_toleration(each) for each in pod_spec.get("tolerations") or ()),
         "grace_seconds": DEFAULT_GRACE_SECONDS if declared is None else float(count(declared)),
     }
+
+
+def _toleration(body: Body) -> Toleration:
+    """Read a toleration of pods that are not ours: what a pool may not declare (an empty key) is none that it lacks."""
+    return Toleration.model_construct(
+        key=str(body.get("key") or ""),
+        operator=TolerationOperator(body.get("operator") or TolerationOperator.EQUAL),
+        value=body.get("value"),
+        effect=body.get("effect") or None,
+    )
 
 
 def _is_updating(kind: TargetKind, metadata: Body, status: Body) -> bool:
