@@ -440,3 +440,17 @@ def test_resources_come_in_a_fixed_order() -> None:
 
     assert [resource.name for resource in one.resources] == ["a", "b", "c"]
     assert one == other
+
+
+def test_one_that_names_a_pool_and_runs_on_nodes_of_another_is_seen_in_both() -> None:
+    pools = [("GPUPool", pool()), ("GPUPool", pool("cloud", location="Cloud", nodeSelector={"in": "cloud"}))]
+    shared = ("Node", node("both", **{"in": "cloud"}))
+    about = ("InferenceDeployment", inference_deployment(pool="cloud"))
+
+    def strays(*places: str) -> frozenset[str]:
+        pods = [("Pod", pod(f"own-{place}", ready=1, node=place)) for place in places]
+        return only(cluster(*NODES, shared, *pools, about, *pods)).strays
+
+    assert strays("gpu-0", "both") == {"h100"}
+    assert strays("both", "l40", "elsewhere") == frozenset()
+    assert strays() == frozenset()

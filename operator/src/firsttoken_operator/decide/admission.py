@@ -1,7 +1,8 @@
 """Admission of deployments to rendering, and their first replicas: a new one takes GPUs as a scale-up does.
 
 Where its pool cannot hold the first replicas it gets fewer, and where it cannot hold one it waits. So does a running
-one whose pool cannot be read. One that names no pool takes of the GPUs of the one on whose nodes it runs, or would.
+one whose pool cannot be read. One that names no pool takes of the GPUs of the one on whose nodes it runs, or would. One
+that names another than that takes of both.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def admit(snapshot: FleetSnapshot, decisions: Iterable[Decision]) -> list[Admiss
         name: Ledger(
             pool,
             (r for r in snapshot.resources if r.pool == name),
-            (r for r in snapshot.resources if r.guest_of == name),
+            (r for r in snapshot.resources if r.guest_of == name or name in r.strays),
         )
         for name, pool in snapshot.pools.items()
     }
@@ -102,11 +103,18 @@ def _admit_one(
         text = f"pool {name} has no {gpus} free GPUs for a replica"
         more = gpus
     else:
-        # NB: its pods are on servers already, each in the place of one with fewer GPUs.
-        why_not = ledger.refusal(resource.namespace, more, on_one_server=False)
-        if why_not is None:
-            ledger.take(resource.namespace, more)
+        # NB: its pods are on servers already, each in the place of one with fewer GPUs. A pool on whose nodes they are
+        # has to have the GPUs as well where another one is named.
+        hosts = [host for host in sorted(resource.strays) if host in ledgers and ledgers[host].closed is None]
+        asked = {name: ledger} | {host: ledgers[host] for host in hosts}
+        refusals = ((each, asked[each].refusal(resource.namespace, more, on_one_server=False)) for each in asked)
+        refused = next(((each, why) for each, why in refusals if why is not None), None)
+        if refused is None:
+            for each in asked.values():
+                each.take(resource.namespace, more)
             return Admission(resource, sized, is_new, replicas)
+        name, why_not = refused
+        ledger = asked[name]
         text = f"pool {name} has no {more} free GPUs more for {gpus} GPUs a replica; what runs stays as it is"
     why_not = why_not or Reason.POOL_EXHAUSTED
     words = ledger.words(why_not, resource.namespace, more)
@@ -125,8 +133,9 @@ def _take_granted(snapshot: FleetSnapshot, decisions: Iterable[Decision], ledger
     resources = {resource.uid: resource for resource in snapshot.resources}
     for decision in decisions:
         resource = resources[decision.uid]
-        ledger = ledgers.get(resource.pool or resource.guest_of or "")
-        if ledger is None or resource.policy.mode is not ScalingMode.ACTIVE:
+        if resource.policy.mode is not ScalingMode.ACTIVE or not isinstance(resource.target, Target):
             continue
-        if isinstance(resource.target, Target) and decision.to_replicas > resource.target.held:
-            ledger.take(resource.namespace, decision.gpus_per_replica, decision.to_replicas - resource.target.held)
+        more = decision.to_replicas - resource.target.held
+        for name in {resource.pool or resource.guest_of or "", *resource.strays} & ledgers.keys():
+            if more > 0:
+                ledgers[name].take(resource.namespace, decision.gpus_per_replica, more)

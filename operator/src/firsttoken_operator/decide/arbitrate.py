@@ -45,6 +45,7 @@ def arbitrate(
     for name in sorted(members.keys() | guests.keys()):
         pool = snapshot.pools.get(name)
         granted |= {p.resource.uid: p for p in _arbitrate_pool(members[name], guests[name], pool, clock_seconds)}
+    granted |= {p.resource.uid: p for p in _bounded_by_hosts(list(granted.values()), snapshot)}
     alone = [p for p in proposals if p.resource.pool is None]
     since = clock_seconds - snapshot.scale_down_limit_window_seconds
     granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
@@ -107,6 +108,37 @@ def _increased(proposed: Iterable[Proposed], ledger: Ledger) -> dict[str, Propos
         if _is_advice(p):
             granted |= share(_claims(p), ledger.copy())
     return {p.resource.uid: _grant(p, granted.get(p.resource.uid, Grant())) for p in ups}
+
+
+def _bounded_by_hosts(granted: Sequence[Proposed], snapshot: FleetSnapshot) -> Iterable[Proposed]:
+    """The increases of those whose pods run on nodes of another pool than they name, as far as that one gives them too.
+
+    NB: no quota is left by naming another pool. They get what this tick leaves there, and no other gives way for them.
+    """
+    ups = [p for p in granted if isinstance(p, Proposal) and p.to_replicas > p.from_replicas]
+    ledgers: dict[str, Ledger] = {}
+    for p in sorted((p for p in ups if p.resource.strays), key=lambda p: priority_order(p.resource)):
+        for name in sorted(p.resource.strays):
+            if name not in ledgers:
+                others = [each for each in ups if name in (each.resource.pool, each.resource.guest_of)]
+                ledgers[name] = _left_of(name, snapshot, [each for each in others if not _is_advice(each)])
+            ledger = ledgers[name].copy() if _is_advice(p) else ledgers[name]
+            if ledger.closed is None and p.case.target.gpus_per_replica and (claims := _claims(p)):
+                grant = share(claims, ledger)[p.resource.uid]
+                p = _grant(p, replace(grant, words=f"its pods run on nodes of pool {name}; {grant.words}".rstrip("; ")))
+        yield p
+
+
+def _left_of(name: str, snapshot: FleetSnapshot, ups: Iterable[Proposal]) -> Ledger:
+    """Ledger of a pool after increases that it has granted."""
+    here = snapshot.resources
+    guests = (r for r in here if name == r.guest_of or name in r.strays)
+    ledger = Ledger(snapshot.pools.get(name), (r for r in here if r.pool == name), guests)
+    for p in ups:
+        more = p.to_replicas - p.case.target.held
+        if more > 0:
+            ledger.take(p.resource.namespace, p.case.target.gpus_per_replica, more)
+    return ledger
 
 
 def _claims(p: Proposal) -> list[Claim]:

@@ -286,7 +286,7 @@ class ResourceSnapshot:
     metrics: Metrics
     pool: str | None = None
     hosts: frozenset[str] = frozenset()
-    """Pools on whose nodes its pods run; before any has a node, the one on whose nodes they would."""
+    """Pools on whose nodes its pods run; of one that names none, before any has a node, that on whose they would."""
     guest_of: str | None = None
     """Pool whose free GPUs its growth takes where it names none: judged of the hosts."""
     priority: int = 0
@@ -312,6 +312,11 @@ class ResourceSnapshot:
     rollout: RolloutTerms = field(default_factory=RolloutTerms)
     pending_rollout: str | None = None
     """Change of the pods that is not released yet, in words; empty: there is none; None: not known, not rendered."""
+
+    @property
+    def strays(self) -> frozenset[str]:
+        """Other pools than the one that it names, on whose nodes its pods run."""
+        return frozenset() if self.pool is None else self.hosts - {self.pool}
 
 
 @dataclass(frozen=True, slots=True)

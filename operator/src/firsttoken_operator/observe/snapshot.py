@@ -148,18 +148,19 @@ class _Builder:
     def _hosts(
         self, stored: Stored[InferenceDeployment], resource: InferenceDeployment, target: Target | TargetMissing
     ) -> frozenset[str]:
-        """Pools on whose nodes its pods run; where none has a node yet, the one on whose nodes they would.
-
-        None for one that names its pool: who hosts it is not asked, and looking through all nodes takes long.
-        """
-        sized, view = self.sized.get(stored.uid), None
-        if not self.pools or resource.spec.capacity.pool is not None:
+        """Pools on whose nodes its pods run; of one that names none and has no pod there, the one where they would."""
+        sized, view, named = self.sized.get(stored.uid), None, resource.spec.capacity.pool
+        if not self.pools:
             return frozenset()
         if isinstance(target, Target):
-            places = {pod.node for pod in self.store.members_of(target.uid) if pod.node}
-            if places:
-                return frozenset(self.pools_of_node[node][0] for node in places if node in self.pools_of_node)
+            nodes = {pod.node for pod in self.store.members_of(target.uid) if pod.node}
+            places = [self.pools_of_node[node] for node in nodes if node in self.pools_of_node]
+            if nodes or named is not None:
+                # NB: on a node of several pools it is in the one that it names.
+                return frozenset(named if named in pools else pools[0] for pools in places)
             view = self.store.workload(stored.namespace, target.name, target.kind.kind)
+        if named is not None:
+            return frozenset()
         if not isinstance(sized, Sized):
             return frozenset()  # It grows by nothing.
         runtime = resource.spec.runtime
