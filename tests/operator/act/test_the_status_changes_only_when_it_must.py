@@ -680,3 +680,13 @@ async def test_the_commands_of_the_documentation_read_the_scorecard(cluster: Clu
         printed += [f"$ kubectl {command}", *(line.rstrip() for line in output.splitlines())]
 
     assert printed == shown.splitlines()
+
+
+def test_a_default_pool_is_told_for_the_time_when_it_cannot_be_read() -> None:
+    def capacity(**changes: Any) -> dict[str, object]:
+        status = status_of(EMPTY, observed(about=resource(target(5), metrics(20.0), **changes)))
+        assert status.capacity is not None
+        return status.capacity.model_dump(by_alias=True, exclude_none=True)
+
+    assert capacity(pool="h100", in_default_pool=True)["byDefault"] is True
+    assert "byDefault" not in capacity(pool="h100")

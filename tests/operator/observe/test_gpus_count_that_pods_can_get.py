@@ -217,3 +217,48 @@ def test_the_gpus_of_pods_are_told_as_they_are_during_a_change() -> None:
 
     assert isinstance(target, Target)
     assert target.occupied_gpus == 4 + 2 + 4
+
+
+IN_DEFAULT = {"capacity": {"pool": "h100", "byDefault": True}}
+ALL = [{"name": "rag", "namespaceSelector": {}, "admits": "All"}]
+
+
+def unreadable(name: str = "h100") -> Object:
+    body = pool(name, tenants=ALL)
+    body["spec"]["location"] = "Edge"
+    return "GPUPool", body
+
+
+@pytest.mark.parametrize(
+    "pools",
+    [[], [unreadable()], [unreadable(), ("GPUPool", pool("second", tenants=ALL))]],
+    ids=["deleted", "not readable", "beside another default"],
+)
+def test_one_stays_in_its_default_pool_while_that_cannot_be_read(pools: list[Object]) -> None:
+    about = inference_deployment() | {"status": IN_DEFAULT}
+    found = only(cluster(*pools, ("InferenceDeployment", about)))
+    named = only(cluster(*pools, ("InferenceDeployment", inference_deployment(pool="h100"))))
+
+    assert (found.pool, found.in_default_pool, found.policy.scale_down) == ("h100", True, ScaleDown.NEVER)
+    assert (named.pool, named.policy.scale_down) == ("h100", ScaleDown.NEVER)
+
+
+@pytest.mark.parametrize(
+    ("pools", "about", "name"),
+    [
+        ([("GPUPool", pool())], inference_deployment() | {"status": IN_DEFAULT}, None),
+        ([], inference_deployment(pool="other") | {"status": IN_DEFAULT}, "other"),
+        ([], inference_deployment() | {"status": {"capacity": {"pool": "h100"}}}, None),
+        ([("GPUPool", pool("second", tenants=ALL))], inference_deployment(), "second"),
+    ],
+    ids=["it is admitted no more", "it names another", "it named the pool before", "it was in none"],
+)
+def test_a_default_pool_is_left_for_what_is_known(pools: list[Object], about: dict[str, Any], name: str | None) -> None:
+    assert only(cluster(*pools, ("InferenceDeployment", about))).pool == name
+
+
+def test_a_status_tells_a_default_pool_from_one_that_is_named() -> None:
+    pools = ("GPUPool", pool(tenants=ALL))
+
+    assert only(cluster(pools, ("InferenceDeployment", inference_deployment()))).in_default_pool
+    assert not only(cluster(pools, ("InferenceDeployment", inference_deployment(pool="h100")))).in_default_pool

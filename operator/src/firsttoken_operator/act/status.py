@@ -131,6 +131,7 @@ def _status(
         prediction=_prediction(previous, seen, traffic.live),
         capacity=CapacityStatus(
             pool=resource.pool,
+            by_default=resource.in_default_pool or None,
             charged_gpus=charged_gpus(target) if target else None,
             unmet_replicas=decision.unmet_replicas,
             unmet_gpus=decision.unmet_replicas * decision.gpus_per_replica,

@@ -157,6 +157,9 @@ class CapacityStatus(ApiModel):
     """GPUs that the pool gave and withheld."""
 
     pool: LongName | None = optional("Name of the GPUPool.")
+    by_default: bool | None = optional(
+        "It names no pool, and this is the default one of its tenant.", absent="it names its pool, or is in none"
+    )
     charged_gpus: Count | None = optional("GPUs of ready, starting and terminating pods.", unit="GPUs")
     unmet_replicas: Count | None = optional("Replicas that a cap withheld.", unit="replicas")
     unmet_gpus: Count | None = optional("GPUs of those replicas.", unit="GPUs")

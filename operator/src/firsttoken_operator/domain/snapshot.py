@@ -285,6 +285,8 @@ class ResourceSnapshot:
     target: Target | TargetMissing
     metrics: Metrics
     pool: str | None = None
+    in_default_pool: bool = False
+    """True where it names no pool, and `pool` is the default one of its tenant, or was when that could be read last."""
     hosts: frozenset[str] = frozenset()
     """Pools on whose nodes its pods run; of one that names none, before any has a node, that on whose they would."""
     guest_of: str | None = None

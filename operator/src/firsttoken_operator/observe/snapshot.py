@@ -133,6 +133,7 @@ class _Builder:
             target=target,
             metrics=metrics,
             pool=pool_name,
+            in_default_pool=pool_name is not None and stored.parsed.spec.capacity.pool is None,
             hosts=self._hosts(stored, resource, target),
             priority=resource.spec.capacity.priority,
             created=stored.created,

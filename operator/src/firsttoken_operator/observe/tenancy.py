@@ -36,13 +36,28 @@ class Tenancy:
         return self._tenants[key]
 
     def placed(self, resource: InferenceDeployment) -> InferenceDeployment:
-        """The resource, with its tenant's default pool where it names none: the first by name that has its GPU type."""
+        """The resource, with its tenant's default pool where it names none: the first by name that has its GPU type.
+
+        NB: one that was in a default pool stays in it while that is not there or cannot be read, as one that names it:
+        without it, it would be sized, placed and given back in another way, and a running fleet rolled for nothing.
+        """
         if resource.spec.capacity.pool is not None:
             return resource
+        name = self._last_default(resource) or self._default(resource)
+        if name is None:
+            return resource
+        capacity = resource.spec.capacity.model_copy(update={"pool": name})
+        return resource.model_copy(update={"spec": resource.spec.model_copy(update={"capacity": capacity})})
+
+    def _last_default(self, resource: InferenceDeployment) -> str | None:
+        """Default pool in which its status says it is, where that cannot be read now."""
+        told = resource.status.capacity
+        return told.pool if told is not None and told.by_default and told.pool not in self._pools else None
+
+    def _default(self, resource: InferenceDeployment) -> str | None:
         gpus = {canonical_gpu(gpu) for gpu in resource.spec.hardware.gpus}
         for name, pool in self._pools.items():
             tenant = self.tenant(name, resource.metadata.namespace)
             if tenant is not None and tenant.admits is Admits.ALL and canonical_gpu(pool.spec.gpu) in gpus:
-                capacity = resource.spec.capacity.model_copy(update={"pool": name})
-                return resource.model_copy(update={"spec": resource.spec.model_copy(update={"capacity": capacity})})
-        return resource
+                return name
+        return None
