@@ -45,10 +45,10 @@ def arbitrate(
     for name in sorted(members.keys() | guests.keys()):
         pool = snapshot.pools.get(name)
         granted |= {p.resource.uid: p for p in _arbitrate_pool(members[name], guests[name], pool, clock_seconds)}
-    granted |= {p.resource.uid: p for p in _bounded_by_hosts(list(granted.values()), snapshot)}
     alone = [p for p in proposals if p.resource.pool is None]
     since = clock_seconds - snapshot.scale_down_limit_window_seconds
     granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
+    granted |= {p.resource.uid: p for p in _bounded_by_hosts(list(granted.values()), snapshot)}
     return [granted[p.resource.uid] for p in proposals]
 
 
