@@ -9,10 +9,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+LONGEST_CHARACTERS = 4096
+"""Length of a selector that is read: who may write a status may write a megabyte, and it is read between two ticks."""
+
+# NB: what is possessive (`*+`) is never read in a second way, so that the time grows with the length and no faster.
 _REQUIREMENT = re.compile(
-    r"\s*(?:(?P<absent>!)\s*(?P<lacked>[^\s,!=()]+)"
-    r"|(?P<name>[^\s,!=()]+)\s*(?:(?P<way>in|notin)\s*\((?P<several>[^()]*)\)|(?P<sign>==|=|!=)\s*(?P<one>[^\s,!=()]*))?)"
-    r"\s*(?:,|$)"
+    r"\s*+(?:(?P<absent>!)\s*+(?P<lacked>[^\s,!=()]++)"
+    r"|(?P<name>[^\s,!=()]++)\s*+"
+    r"(?:(?P<way>in|notin)\s*+\((?P<several>[^()]*+)\)|(?P<sign>==|=|!=)\s*+(?P<one>[^\s,!=()]*+))?)"
+    r"\s*+(?:,|$)"
 )
 
 
@@ -41,7 +46,9 @@ def selector_of(labels: Mapping[str, str]) -> Selector:
 
 
 def parse(text: str) -> Selector | None:
-    """The selector that a text says; None: it says none, or cannot be read."""
+    """The selector that a text says; None: it says none, is longer than `LONGEST_CHARACTERS`, or cannot be read."""
+    if len(text) > LONGEST_CHARACTERS:
+        return None
     found: list[Requirement] = []
     at = 0
     while at < len(text):
