@@ -79,7 +79,7 @@ class FakeCluster:
     async def hold_replicas(self, ref: ObjectRef, replicas: int, *, uid: str, resource_version: str = "") -> None:
         await self._begin("hold_replicas", ref)
 
-    async def serves(self, api_version: str, kind: str) -> bool:
+    async def serves(self, api_version: str, kind: str, plural: str = "") -> bool:
         return False
 
     def set_replicas(self, ref: ObjectRef, replicas: int) -> None:

@@ -45,7 +45,7 @@ class Server:
         self.heard_seconds = math.inf
         self.served: list[bool] = []
 
-    async def serves(self, api_version: str, kind: str) -> bool:
+    async def serves(self, api_version: str, kind: str, plural: str) -> bool:
         return self.served.pop(0)
 
     async def page(
@@ -328,6 +328,51 @@ async def test_what_was_there_is_gone_with_its_definition_and_not_with_one_answe
 
     assert [told for told in fed.events if told[0] == "DELETED"] == [("DELETED", "a")]
     assert fed.events[-1] == (None, "a")
+
+
+@pytest.mark.parametrize(
+    "refusal", [Unavailable("500"), Rejected("403 Forbidden", 403), NotFound("404"), Throttled("429", 0.0)], ids=str
+)
+async def test_an_allowed_kind_that_cannot_be_read_ends_nothing_and_is_held_no_more(
+    refusal: ClusterError, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a broken conversion webhook, without rights, or where its plural is another one."""
+    server = Server(pod("a"))
+    server.takes_watches, server.watches = True, [[event("ADDED", "b", 11), GONE]]
+    server.served = [True] * 999
+    fed = Fed()
+    followed = Reflector(server, replace(PODS, may_be_absent=True), "", fed, Clock(5.0))
+    running = asyncio.create_task(followed.run())
+    async with asyncio.timeout(5):
+        while not server.watched_from:
+            await asyncio.sleep(0)
+        server.failures = [refusal] * 99
+        while server.failures:
+            await asyncio.sleep(0)
+            if followed.lacking:
+                assert sorted(uid for told, uid in fed.events if told == "DELETED") == ["a", "b"]
+                assert followed.listed
+        while len(server.watched_from) < 2 or followed.lacking:
+            await asyncio.sleep(0)
+    assert not running.done()
+    running.cancel()
+
+    assert fed.events[-1] == (None, "a")
+    assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
+
+
+async def test_a_kind_that_was_never_read_holds_up_no_start() -> None:
+    server = Server(pod("a"))
+    server.failures = [Unavailable("500")] * 50
+    followed = Reflector(server, replace(PODS, may_be_absent=True), "", Fed(), Clock(5.0))
+    running = asyncio.create_task(followed.run())
+    async with asyncio.timeout(5):
+        while not followed.listed:
+            await asyncio.sleep(0)
+    running.cancel()
+
+    assert followed.lacking == "500"
+    assert server.failures
 
 
 async def test_a_kind_of_kubernetes_is_never_taken_for_absent() -> None:

@@ -170,7 +170,7 @@ class Definitions:
     def __init__(self, answers: list[bool | None]) -> None:
         self.answers = answers
 
-    async def serves(self, _: str, kind: str) -> bool:
+    async def serves(self, _: str, kind: str, plural: str = "") -> bool:
         answer = self.answers.pop(0) if kind == "InferenceDeployment" else True
         if answer is None:
             raise ClusterError("no answer in 10 s")

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.act.errors import NotFound, Unavailable
+from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.run import sync
 from firsttoken_operator.run.sync import CacheSync
-from firsttoken_operator.run.watches import WATCHED, Watched
+from firsttoken_operator.run.watches import WATCHED, Watched, watched_with
 
 PODS = next(kind for kind in WATCHED if kind.kind == "Pod")
 DEPLOYMENTS = next(kind for kind in WATCHED if kind.kind == "Deployment")
@@ -43,7 +44,7 @@ class Server:
             raise self.failures.pop(0)
         return set(self.collections.get(path, set()))
 
-    async def serves(self, api_version: str, kind: str) -> bool:
+    async def serves(self, api_version: str, kind: str, plural: str) -> bool:
         return kind not in self.unserved
 
 
@@ -99,7 +100,7 @@ async def test_an_empty_cluster_is_complete_at_once() -> None:
 class Told:
     """A watch that says itself when its list is complete."""
 
-    kind, listed = PODS, False
+    kind, namespace, listed, lacking = PODS, "", False, ""
 
 
 async def test_a_kind_with_a_reflector_is_complete_when_that_says_so() -> None:
@@ -337,3 +338,18 @@ async def test_who_cannot_know_what_the_last_leader_wrote_does_not_lead_yet(monk
     monkeypatch.setattr(sync, "CATCH_UP_SECONDS", 0.01)
     server.versioned = {"/apis/apps/v1/deployments": {"d": "9"}}
     assert await caches.catch_up() is False
+
+
+async def test_a_kind_that_cannot_be_read_keeps_no_leader_from_writing_others() -> None:
+    sets = next(kind for kind in watched_with([NAMED["LeaderWorkerSet"]]) if kind.may_be_absent)
+    caches, server, _ = made(sets, DEPLOYMENTS)
+    reflector = Told()
+    reflector.kind, reflector.listed = sets, True
+    await caches.wait_until_complete(ignore, [reflector])
+    server.failures = [Unavailable("conversion webhook")]
+    assert await caches.catch_up() is False
+
+    reflector.lacking, server.failures = "conversion webhook", []
+    server.versioned = {sets.path(): {"never told": "9"}, DEPLOYMENTS.path(): {"d": "9"}}
+    caches.feed(DEPLOYMENTS, None, at("d", "9"))
+    assert await caches.catch_up() is True

@@ -145,13 +145,16 @@ class KubernetesCluster(Connection):
         """Merge-patch the object."""
         return await self._patch(ref.path(), patch, "merge-patch+json")
 
-    async def serves(self, api_version: str, kind: str) -> bool:
-        """Tell whether the server knows this kind (its CustomResourceDefinition is installed)."""
+    async def serves(self, api_version: str, kind: str, plural: str = "") -> bool:
+        """Tell whether the server knows this kind (its CustomResourceDefinition is installed), under this plural."""
         try:
             found = await self._request("GET", f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
         except NotFound:
             return False
-        return any(resource["kind"] == kind for resource in found.get("resources", ()))
+        return any(
+            resource["kind"] == kind and (not plural or resource["name"] == plural)
+            for resource in found.get("resources", ())
+        )
 
     async def uids(self, path: str, field_selector: str) -> set[str]:
         """Uid of every object of a collection, read in pages and without bodies."""

@@ -53,8 +53,11 @@ class Reflector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kind = kind
+        self.namespace = namespace
         self.listed = False
         """True once everything has been fed that there was at some time since the start."""
+        self.lacking = ""
+        """Reason that nothing is held of a kind that may be absent, until a watch of it is taken; empty: it is held."""
         self._cluster = cluster
         self._path = kind.path(namespace)
         self._query = {"fieldSelector": kind.field_selector} if kind.field_selector else {}
@@ -73,7 +76,10 @@ class Reflector:
         """Time since when the server has had the present watch; inf: it has none."""
 
     async def run(self) -> None:
-        """Feed for ever. Raises `ClusterError` when it was refused for too long: better than a frozen cache."""
+        """Feed for ever. Raises `ClusterError` when it was refused for too long: better than a frozen cache.
+
+        Of a kind that may be absent nothing is held then, and it is tried again: it ends no other.
+        """
         while True:
             self._opened_seconds = math.inf
             try:
@@ -84,24 +90,31 @@ class Reflector:
                 await asyncio.sleep(AFTER_A_WATCH_SECONDS)
             except ClusterError as error:
                 if isinstance(error, NotFound) and await self._is_absent():
+                    self._failures = 0
+                    self._lack("the API server does not serve it")
                     await asyncio.sleep(ABSENT_SECONDS)
                 else:
                     await asyncio.sleep(self._pause_seconds(error))
 
     async def _is_absent(self) -> bool:
         """Tell whether the kind is one that need not be installed and is not; then there is nothing of it."""
+        kind = self.kind
         try:
-            if not self.kind.may_be_absent or await self._cluster.serves(self.kind.api_version, self.kind.kind):
-                return False
+            return kind.may_be_absent and not await self._cluster.serves(kind.api_version, kind.kind, kind.plural)
         except ClusterError:
             return False
+
+    def _lack(self, reason: str) -> None:
+        """Drop all that was told: what is no longer followed would be decided on as it was."""
         for uid in set(self._uids):
             self._take("DELETED", {"metadata": {"uid": uid}})
-        self._version, self._failures, self.listed = "", 0, True
-        return True
+        if not self.lacking:
+            name = f"{self.kind.plural}.{self.kind.group}"
+            logger.warning("nothing of %s is held, so that none is scaled, until it can be read: %s", name, reason)
+        self._version, self.listed, self.lacking = "", True, reason
 
     def _pause_seconds(self, error: ClusterError) -> float:
-        """Time to wait after a failure. Raises it where it is one too many."""
+        """Time to wait after a failure. Raises it where it is one too many, but for a kind that may be absent."""
         now = self._clock()
         # NB: a proxy may cut what is quiet for half a minute. A watch that is silent for longer is one that hangs.
         if LIVED_SECONDS <= now - self._opened_seconds < WATCH_SILENCE_SECONDS:
@@ -113,7 +126,10 @@ class Reflector:
         self._failed_seconds = now
         silent_seconds = now - self._failing_since_seconds
         if self._refused_seconds >= LONGEST_OUTAGE_SECONDS or silent_seconds >= LONGEST_SILENCE_SECONDS:
-            raise error
+            if not self.kind.may_be_absent:
+                raise error
+            self._lack(str(error))
+            return ABSENT_SECONDS
         asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0
         pause_seconds = max(RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)], asked)
         self._failures += 1
@@ -139,7 +155,7 @@ class Reflector:
         query = self._query | {"resourceVersion": self._version}
         async for event in self._cluster.watch(self._path, query, metadata_only=self.kind.metadata_only):
             if event is None:
-                self._opened_seconds = self._clock()
+                self._opened_seconds, self.lacking = self._clock(), ""
                 continue
             told, body = event.get("type"), event.get("object") or {}
             if told == "ERROR":

@@ -47,6 +47,7 @@ class CacheSync:
         """Version of each object by uid."""
         self._told = tuple(kind for kind in watched if kind.is_ours)
         """Those whose watch does not say when it is complete."""
+        self._reflectors: Sequence[Reflector] = ()
         self._awaited: dict[str, set[str]] = {}
         """Uids that it is to tell of before the first decision; a kind that was not listed yet is not there."""
 
@@ -69,7 +70,7 @@ class CacheSync:
 
         `progress` is told what is still awaited, each time that it changes.
         """
-        said = ""
+        said, self._reflectors = "", reflectors
         while True:
             for kind in self._told:
                 await self._list_awaited(kind)
@@ -126,7 +127,11 @@ class CacheSync:
     async def _caught_up(self, kind: Watched) -> None:
         held, listed = self._held[kind.plural], dict[str, int]()
         known = set(held)
+        # NB: of what cannot be read nothing is held and nothing written, and its pods are charged as those of others.
+        lacking = {(r.kind.kind, r.namespace) for r in self._reflectors if r.lacking}
         for namespace in self._namespaces if kind.namespaced else ("",):
+            if (kind.kind, namespace) in lacking:
+                continue
             try:
                 found = await self._cluster.versions(kind.path(namespace), kind.field_selector)
             except NotFound:
@@ -173,7 +178,7 @@ class CacheSync:
                 found |= await self._cluster.uids(path, kind.field_selector)
             except NotFound as error:
                 # NB: one 404 (a server that starts, a discovery that is late) does not mean that there are no objects.
-                if await self._cluster.serves(kind.api_version, kind.kind):
+                if await self._cluster.serves(kind.api_version, kind.kind, kind.plural):
                     raise Unavailable(f"{error}, though the API server serves {kind.kind}") from error
         return found
 

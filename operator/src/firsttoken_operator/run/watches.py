@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.api.base import GROUP, VERSION
-from firsttoken_operator.domain import DEPLOYMENT, TargetKind
+from firsttoken_operator.domain import TargetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class Watched:
     field_selector: str = ""
     metadata_only: bool = False
     may_be_absent: bool = False
-    """True of a kind of another project, which may not be installed, or only later."""
+    """True of a kind that an administrator allows beside Deployments: it may not be installed, or only later, or not be
+    readable. Then there is nothing of it, and all others go on."""
 
     @property
     def is_ours(self) -> bool:
@@ -58,8 +59,7 @@ OURS = tuple(each for each in WATCHED if each.is_ours)
 def watched_with(kinds: Iterable[TargetKind]) -> tuple[Watched, ...]:
     """Everything that is watched where these kinds are scaled beside Deployments."""
     return WATCHED + tuple(
-        Watched(kind.kind, kind.group, kind.version, kind.plural, may_be_absent=kind.group != DEPLOYMENT.group)
-        for kind in kinds
+        Watched(kind.kind, kind.group, kind.version, kind.plural, may_be_absent=True) for kind in kinds
     )
 
 
