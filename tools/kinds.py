@@ -1,6 +1,7 @@
 """Kinds that the operator can scale beside Deployments, for the chart: `helm/firsttoken/files/kinds.json`.
 
-What `scale.kinds` allows by name becomes rights and admission policies of exactly these resources and fields.
+What `scale.kinds` allows by name becomes rights and admission policies of exactly these resources and fields. What is
+watched anyway is there too, so that no other kind takes its name or its resource.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import json
 from pathlib import Path
 
 from firsttoken_operator.domain.target_kinds import DEPLOYMENT, NAMED, TargetKind
+from firsttoken_operator.run.watches import WATCHED
 
 FILE = Path(__file__).parents[1] / "helm/firsttoken/files/kinds.json"
 
 
 def text() -> str:
     """The text of the file."""
-    return json.dumps({kind.kind: _entry(kind) for kind in (DEPLOYMENT, *NAMED.values())}, indent=1) + "\n"
+    kinds = {kind.kind: _entry(kind) for kind in (DEPLOYMENT, *NAMED.values())}
+    watched = {kind.kind: f"{kind.plural}.{kind.group}" for kind in WATCHED}
+    return json.dumps({"kinds": kinds, "watched": watched}, indent=1) + "\n"
 
 
 def _entry(kind: TargetKind) -> dict[str, object]:

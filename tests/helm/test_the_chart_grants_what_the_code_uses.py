@@ -110,7 +110,7 @@ def test_another_kind_that_is_scaled_adds_the_right_to_watch_it_and_to_write_its
     policies = {policy["metadata"]["name"] for policy in of_kind(manifests, "ValidatingAdmissionPolicy")}
 
     assert rights(bound_roles(manifests)) == ALWAYS | added
-    assert f"{NAMESPACE}.firsttoken-scale-{kind.plural}" in policies
+    assert f"{NAMESPACE}.firsttoken-scale-{kind.plural}.{kind.group}" in policies
 
 
 def test_a_kind_of_ones_own_is_granted_as_it_is_served() -> None:
@@ -138,6 +138,60 @@ def test_a_kind_that_cannot_be_granted_safely_or_is_not_known_is_refused(
 
     assert done.returncode != 0
     assert complaint in done.stderr
+
+
+def described(number: int, api_version: str, kind: str, plural: str) -> tuple[str, ...]:
+    values = {"apiVersion": api_version, "kind": kind, "plural": plural}
+    return tuple(f"scale.kinds[{number}].{name}={value}" for name, value in values.items())
+
+
+COLLIDING = {
+    "a known kind of another group": (
+        described(0, "apps.kruise.io/v1beta1", "StatefulSet", "statefulsets"),
+        "StatefulSet is known",
+    ),
+    "a Deployment of another group": (
+        described(0, "x.example.com/v1", "Deployment", "deployments"),
+        "Deployment is there already",
+    ),
+    "a kind that is watched": (described(0, "x.example.com/v1", "GPUPool", "pools"), "GPUPool is there already"),
+    "the resource of Deployments": (described(0, "apps/v1", "Own", "deployments"), "deployments.apps is there already"),
+    "a known resource": (
+        ("scale.kinds[0]=StatefulSet", *described(1, "apps/v1", "Own", "statefulsets")),
+        "statefulsets.apps is there already",
+    ),
+    "one kind of two groups": (
+        (
+            *described(0, "a.example.com/v1", "Server", "servers"),
+            *described(1, "b.example.com/v1", "Server", "servers"),
+        ),
+        "Server is there already",
+    ),
+    "one resource of two versions": (
+        (*described(0, "a.example.com/v1", "A", "servers"), *described(1, "a.example.com/v2", "B", "servers")),
+        "servers.a.example.com is there already",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "complaint"), COLLIDING.values(), ids=COLLIDING)
+def test_kinds_that_would_be_taken_for_each_other_are_refused(values: tuple[str, ...], complaint: str) -> None:
+    done = run_helm("template", "firsttoken", CHART, *(part for value in values for part in ("--set", value)))
+
+    assert done.returncode != 0
+    assert f"scale.kinds: {complaint}" in done.stderr
+
+
+def test_kinds_of_one_plural_have_a_policy_each() -> None:
+    manifests = render(*described(0, "a.io/v1", "ServerA", "servers"), *described(1, "b.io/v1", "ServerB", "servers"),
+                       *described(2, "c.io/v1", "Own", "deployments"))  # fmt: skip
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        names = [each["metadata"]["name"] for each in of_kind(manifests, kind)]
+        assert len(names) == len(set(names))
+        policy = f"{NAMESPACE}.firsttoken-scale"
+        assert {policy, *(f"{policy}-{of}" for of in ("servers.a.io", "servers.b.io", "deployments.c.io"))} <= set(
+            names
+        )
 
 
 def test_without_rendering_only_events_leases_and_sizings_can_be_created() -> None:

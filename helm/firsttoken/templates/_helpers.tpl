@@ -153,17 +153,33 @@ leaseName: {{ include "firsttoken.fullname" . }}
 {{- end }}
 
 {{- /* What is scaled beside Deployments: where each kind is served, and the fields that hold its replicas where it has no
-scale subresource. */ -}}
+scale subresource. Each kind is there once, by its name and by its resource, as `run/settings.py` has it: policies, rights
+and caches are told apart by these. */ -}}
 {{- define "firsttoken.scaleKinds" -}}
-{{- $known := .Files.Get "files/kinds.json" | fromJson }}
+{{- $file := .Files.Get "files/kinds.json" | fromJson }}
+{{- $known := $file.kinds }}
+{{- $names := keys $file.watched }}
+{{- $resources := values $file.watched }}
 {{- $kinds := list }}
 {{- range .Values.scale.kinds }}
 {{- if kindIs "string" . }}
 {{- $kinds = append $kinds (merge (dict "kind" .) (get $known .)) }}
 {{- else }}
 {{- $parts := splitList "/" .apiVersion }}
-{{- $kinds = append $kinds (dict "kind" .kind "group" (first $parts) "version" (last $parts) "plural" .plural "patched" list) }}
+{{- $kinds = append $kinds (dict "kind" .kind "group" (first $parts) "version" (last $parts) "plural" .plural "patched" list "described" true) }}
 {{- end }}
+{{- end }}
+{{- range $kinds }}
+{{- $resource := printf "%s.%s" .plural .group }}
+{{- if has .kind $names }}
+{{- fail (printf "scale.kinds: %s is there already; name each kind once, and none that is watched anyway" .kind) }}
+{{- else if and .described (hasKey $known .kind) }}
+{{- fail (printf "scale.kinds: %s is known; give its name alone" .kind) }}
+{{- else if has $resource $resources }}
+{{- fail (printf "scale.kinds: %s is there already; give each resource one kind" $resource) }}
+{{- end }}
+{{- $names = append $names .kind }}
+{{- $resources = append $resources $resource }}
 {{- end }}
 {{- toYaml $kinds }}
 {{- end }}

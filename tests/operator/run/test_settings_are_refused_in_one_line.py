@@ -82,6 +82,11 @@ def test_kinds_that_are_scaled_are_named_or_described() -> None:
             [{"apiVersion": "x.io/v1", "kind": "NIMService", "plural": "nims"}],
             "NIMService is known; give its name alone",
         ),
+        ([{"apiVersion": "apps/v1", "kind": "Own", "plural": "deployments"}], "deployments.apps is there already"),
+        (
+            ["StatefulSet", {"apiVersion": "apps/v1beta1", "kind": "Own", "plural": "statefulsets"}],
+            "statefulsets.apps is there already",
+        ),
     ],
 )
 def test_a_kind_that_cannot_be_scaled_is_refused(kinds: list[object], complaint: str) -> None:

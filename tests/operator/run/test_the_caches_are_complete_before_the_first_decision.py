@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.act.errors import NotFound, Unavailable
-from firsttoken_operator.domain.target_kinds import NAMED
+from firsttoken_operator.domain.target_kinds import NAMED, TargetKind
 from firsttoken_operator.run import sync
 from firsttoken_operator.run.sync import CacheSync
 from firsttoken_operator.run.watches import WATCHED, Watched, watched_with
@@ -353,3 +353,18 @@ async def test_a_kind_that_cannot_be_read_keeps_no_leader_from_writing_others() 
     server.versioned = {sets.path(): {"never told": "9"}, DEPLOYMENTS.path(): {"d": "9"}}
     caches.feed(DEPLOYMENTS, None, at("d", "9"))
     assert await caches.catch_up() is True
+
+
+async def test_kinds_of_one_plural_are_told_apart() -> None:
+    kind = TargetKind("ModelDeployment", "a.example.com", "v1", "deployments")
+    (others,) = (each for each in watched_with([kind]) if each.may_be_absent)
+    caches, server, sink = made(DEPLOYMENTS, others)
+    caches.feed(DEPLOYMENTS, None, at("d", "9"))
+    caches.feed(others, None, at("m", "9"))
+    server.collections = {DEPLOYMENTS.path(): {"d"}, others.path(): {"m"}}
+    await caches.resync()
+    assert [told for _, told, _ in sink.events] == [None, None]
+
+    server.collections = {DEPLOYMENTS.path(): {"d"}}
+    await caches.resync()
+    assert sink.events[2:] == [("ModelDeployment", "DELETED", "m")]

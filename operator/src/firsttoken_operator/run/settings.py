@@ -233,6 +233,7 @@ class Settings(_Section):
     @classmethod
     def _check_kinds(cls, kinds: tuple[str | TargetKindSettings, ...]) -> tuple[str | TargetKindSettings, ...]:
         taken = {each.kind for each in WATCHED}
+        resources = {f"{each.plural}.{each.group}" for each in WATCHED}
         for entry in kinds:
             name = entry if isinstance(entry, str) else entry.kind
             if isinstance(entry, str) and name not in NAMED:
@@ -242,7 +243,12 @@ class Settings(_Section):
                 raise ValueError(f"{name} is known; give its name alone")
             if name in taken:
                 raise ValueError(f"{name} is there already; name each kind once, and none that is watched anyway")
+            kind = NAMED[entry] if isinstance(entry, str) else entry.target_kind
+            resource = f"{kind.plural}.{kind.group}"
+            if resource in resources:
+                raise ValueError(f"{resource} is there already; give each resource one kind")
             taken.add(name)
+            resources.add(resource)
         return kinds
 
     @property

@@ -43,8 +43,8 @@ class CacheSync:
         self._store = store
         self._watched = watched
         self._namespaces = namespaces or ("",)
-        self._held: dict[str, dict[str, int]] = {kind.plural: {} for kind in watched}
-        """Version of each object by uid."""
+        self._held: dict[str, dict[str, int]] = {kind.kind: {} for kind in watched}
+        """Version of each object by uid, by the name of its kind: two groups may have one plural."""
         self._told = tuple(kind for kind in watched if kind.is_ours)
         """Those whose watch does not say when it is complete."""
         self._reflectors: Sequence[Reflector] = ()
@@ -53,7 +53,7 @@ class CacheSync:
 
     def feed(self, kind: Watched, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Take one watch event; one that is older than what is held is no news."""
-        metadata, held = body["metadata"], self._held[kind.plural]
+        metadata, held = body["metadata"], self._held[kind.kind]
         uid, version = metadata["uid"], _version(metadata)
         if event_type == "DELETED":
             held.pop(uid, None)
@@ -62,7 +62,7 @@ class CacheSync:
             return
         else:
             held[uid] = version
-        self._awaited.get(kind.plural, set()).discard(uid)
+        self._awaited.get(kind.kind, set()).discard(uid)
         self._store.feed(kind.kind, event_type, body)
 
     async def wait_until_complete(self, progress: Callable[[str], None], reflectors: Sequence[Reflector] = ()) -> None:
@@ -89,7 +89,7 @@ class CacheSync:
             logger.info("the caches are being filled: %s", said)
 
     async def _list_awaited(self, kind: Watched) -> None:
-        known = self._awaited.get(kind.plural)
+        known = self._awaited.get(kind.kind)
         if known is not None and not known:
             return
         try:
@@ -98,15 +98,15 @@ class CacheSync:
             logger.warning("cannot list what should be in the caches yet: %s", error)
             return
         # NB: read again, because watches told of objects meanwhile.
-        self._awaited[kind.plural] = (listed if known is None else known & listed) - self._held[kind.plural].keys()
+        self._awaited[kind.kind] = (listed if known is None else known & listed) - self._held[kind.kind].keys()
 
     def _missing(self, reflectors: Sequence[Reflector]) -> str:
         """Say what is awaited, in words; empty: nothing."""
-        left = {kind.kind: self._awaited.get(kind.plural) for kind in self._told}
+        left = {kind.kind: self._awaited.get(kind.kind) for kind in self._told}
         said = [
             f"{name}: {'not listed' if uids is None else len(uids)}" for name, uids in left.items() if uids != set()
         ]
-        said += [f"{r.kind.kind}: {len(self._held[r.kind.plural])} so far" for r in reflectors if not r.listed]
+        said += [f"{r.kind.kind}: {len(self._held[r.kind.kind])} so far" for r in reflectors if not r.listed]
         return f"still awaited are {', '.join(said)}" if said else ""
 
     async def catch_up(self) -> bool:
@@ -125,7 +125,7 @@ class CacheSync:
         return True
 
     async def _caught_up(self, kind: Watched) -> None:
-        held, listed = self._held[kind.plural], dict[str, int]()
+        held, listed = self._held[kind.kind], dict[str, int]()
         known = set(held)
         # NB: of what cannot be read nothing is held and nothing written, and its pods are charged as those of others.
         lacking = {(r.kind.kind, r.namespace) for r in self._reflectors if r.lacking}
@@ -157,13 +157,13 @@ class CacheSync:
         """Drop what the store holds and the server does not; of a kind that cannot be listed nothing is dropped."""
         for kind in self._watched:
             # NB: taken before the list: an object created while listing is in neither and must stay.
-            before = set(self._held[kind.plural])
+            before = set(self._held[kind.kind])
             try:
                 listed = await self._list(kind)
             except ClusterError as error:
                 logger.warning("cannot compare the caches with the API server: %s", error)
                 continue
-            gone = (before - listed) & self._held[kind.plural].keys()
+            gone = (before - listed) & self._held[kind.kind].keys()
             if gone:
                 logger.info("%d objects of kind %s are gone without a watch event; dropped", len(gone), kind.kind)
             for uid in gone:
