@@ -201,6 +201,28 @@ def test_a_pool_is_not_charged_twice_for_the_workers_of_a_group() -> None:
     assert built.pools["h100"].charged_elsewhere_gpus == 2
 
 
+def test_every_pod_that_is_labelled_as_a_worker_is_charged_to_its_set() -> None:
+    """The labels are the tenant's to write: what they take from the pods of others has to be held by the set."""
+    worker = LEADER | {"leaderworkerset.sigs.k8s.io/worker-index": "9"}
+    others = [("Pod", pod(f"job-{number}", owned=False, gpus=8, labels=worker)) for number in range(5)]
+    leader = ("Pod", pod("a", labels=LEADER, gpus=8, ready=1))
+    store = cluster("LeaderWorkerSet", leader_worker_set(1), leader, *others)
+
+    assert there(store).occupied_gpus == 8 + 5 * 8
+    assert there(cluster("LeaderWorkerSet", leader_worker_set(1), leader)).occupied_gpus == 8 + 4
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_no_gpu_of_a_pod_that_counts_as_its_own_is_left_uncharged(kind: str) -> None:
+    options = TARGETS[kind][1]
+    labels = options.get("labels", {}) | {"leaderworkerset.sigs.k8s.io/worker-index": "3"}
+    pods = [("Pod", owned_pod(kind, name, gpus=16)) for name in ("a", "b")]
+    pods += [("Pod", pod("beside", gpus=16, labels=labels)), ("Pod", pod("job", owned=False, gpus=16, labels=labels))]
+    store = cluster(kind, TARGETS[kind][0], *pods)
+
+    assert there(store).occupied_gpus >= sum(each.gpus for each in store.members_of("uid-nim"))
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [

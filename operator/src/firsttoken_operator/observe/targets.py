@@ -126,9 +126,13 @@ def _gpus_per_replica(
 
 
 def _occupied_gpus(pods: Sequence[PodView], members: Sequence[PodView], gpus_per_replica: int) -> int:
-    """GPUs that its pods hold: of a replica at least its own, though not all of its pods may be there yet."""
+    """GPUs that its pods hold: of a replica at least its own, though not all of its pods may be there yet.
+
+    And at least those of all pods that count as its own: they are charged to nothing else.
+    """
     ending = sum(pod.gpus for pod in members if pod.terminating)
-    return ending + sum(max(pod.gpus, gpus_per_replica) for pod in pods if not pod.terminating)
+    held = sum(pod.gpus for pod in members if not pod.terminating)
+    return ending + max(held, sum(max(pod.gpus, gpus_per_replica) for pod in pods if not pod.terminating))
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:
