@@ -315,6 +315,28 @@ def test_a_kind_that_is_not_allowed_is_refused_with_the_value_that_allows_it(nam
     )
 
 
+@pytest.mark.parametrize("refused", [{"apiVersion": "ray.io/v1", "kind": "RayService"},
+                                     {"apiVersion": "x.io/v1", "kind": "Deployment"}], ids=str)  # fmt: skip
+def test_a_kind_that_is_not_allowed_keeps_nothing_of_its_name_from_being_scaled(refused: Body) -> None:
+    store = Store([NAMED["LeaderWorkerSet"]])
+    older = inference_deployment(
+        "older", target_ref=refused | {"name": "nim"}, creationTimestamp="2025-01-01T00:00:00Z"
+    )
+    for kind, body in (
+        ("InferenceDeployment", older), ("InferenceDeployment", inference_deployment("younger")),
+        ("Deployment", deployment()), ("HorizontalPodAutoscaler", autoscaler("hpa")),
+    ):  # fmt: skip
+        store.feed(kind, None, body)
+    built = build_snapshot(store, {}, {}, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH + 100)
+    judged = {each.name: each.conflict for each in judge_owners(built, {}, 600.0).snapshot.resources}
+
+    assert judged["older"] == ""
+    assert judged["younger"].startswith("HorizontalPodAutoscaler hpa")
+    store.feed("HorizontalPodAutoscaler", "DELETED", autoscaler("hpa"))
+    built = build_snapshot(store, {}, {}, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH + 100)
+    assert [each.conflict for each in judge_owners(built, {}, 600.0).snapshot.resources] == ["", ""]
+
+
 def test_another_version_of_a_kind_is_the_same_object() -> None:
     store = Store([NAMED["InferenceService"]])
     named = {"apiVersion": "serving.kserve.io/v1", "kind": "InferenceService", "name": "nim"}

@@ -200,7 +200,8 @@ class Owner:
 class Claims:
     """Claims on the replicas of a target: facts, of which `decide` judges whose they are.
 
-    `target_name`: what the resource names, whether or not it is there; empty: its spec is not readable.
+    `target_name`: what the resource names, whether or not it is there; empty: its spec is not readable, or the kind is
+    not one that is scaled.
     `is_rendered`: it is to be made from `spec.runtime`. `owner`: its controller. `autoscaler`: the
     HorizontalPodAutoscaler on it; empty: there is none.
     """

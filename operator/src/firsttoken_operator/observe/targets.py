@@ -79,12 +79,14 @@ def target_of(
 def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
     """Find the claims on the replicas that the resource names."""
     namespace, name, view = resource.metadata.namespace, target_name(resource), workload_of(store, resource)
-    kind = _kind(store, resource) or DEPLOYMENT
+    allowed = _kind(store, resource)
+    kind = allowed or DEPLOYMENT
     return Claims(
-        target_name=name,
+        # NB: of a kind that is not scaled nothing is claimed, least of all what has its name and another kind.
+        target_name=name if allowed else "",
         is_rendered=resource.spec.target_ref is None,
         owner=view.owner if view else None,
-        autoscaler=min(store.autoscalers_of(namespace, name, kind.kind), default=""),
+        autoscaler=min(store.autoscalers_of(namespace, name, kind.kind), default="") if allowed else "",
         writer=view.replicas_writer if view else "",
         kind=kind,
         barred=view.barred if view else "",
