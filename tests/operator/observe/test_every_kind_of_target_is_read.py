@@ -250,6 +250,45 @@ def test_what_is_known_of_the_deployment_that_a_target_makes_is_known_of_the_tar
     assert found.grace_seconds == 30.0
 
 
+SERVICES = {"NIMService": "nim-chat", "InferenceService": "nim-predictor"}
+"""Kinds that make a Deployment, and its name."""
+
+
+@pytest.mark.parametrize("kind", SERVICES)
+def test_pods_that_only_have_the_labels_of_a_replica_are_none(kind: str) -> None:
+    name, labels = SERVICES[kind], TARGETS[kind][1]["labels"]
+    made = deployment(name, owner=(kind, "nim", "uid-nim"), gpus=2)
+    made["spec"]["template"]["metadata"] = {"labels": labels}
+    chain = [("Deployment", made), ("ReplicaSet", replica_set("made-1", of=name)),
+             ("ReplicaSet", replica_set("ui-1", of="ui"))]  # fmt: skip
+    beside = [("Pod", pod(f"ui-{number}", of="ui-1", gpus=0, labels=labels, ready=1)) for number in range(7)]
+    job = ("Pod", pod("job", owned=False, gpus=8, labels=labels, ready=1))
+    replica = ("Pod", pod("a", of="made-1", gpus=2, labels=labels, ready=30))
+    for order in ([*chain, replica, *beside, job], [job, *beside, replica, *chain]):
+        store = cluster(kind, TARGETS[kind][0], *order)
+        found = there(store)
+        assert (found.ready, found.gpus_per_replica, found.occupied_gpus) == (1, 2, 2)
+        assert [each.name for each in store.live_pods("uid-nim", EPOCH)] == ["a"]
+        assert [each.name for each in store.members_of("uid-nim")] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["NIMService", "InferenceService", "DynamoGraphDeploymentScalingAdapter", "Server"])
+def test_beside_pods_with_gpus_those_without_are_no_replicas(kind: str) -> None:
+    replica = ("Pod", owned_pod(kind, "a", gpus=2, ready=30))
+    beside = [("Pod", owned_pod(kind, f"ui-{number}", gpus=0, ready=1)) for number in range(7)]
+    store = cluster(kind, TARGETS[kind][0], replica, *beside)
+    found = there(store)
+
+    assert (found.ready, found.gpus_per_replica, found.occupied_gpus) == (1, 2, 2)
+    assert store.time_to_ready("uid-nim") == TimeToReady(30.0, 30.0, 30.0, 1)
+
+
+def test_a_target_without_gpus_has_the_pods_that_it_selects() -> None:
+    store = cluster("Server", server(), *(("Pod", owned_pod("Server", name, gpus=0, ready=1)) for name in "ab"))
+
+    assert (there(store).ready, there(store).gpus_per_replica) == (2, 0)
+
+
 def test_pods_of_its_replica_sets_can_be_chosen_to_end_and_those_of_a_stateful_set_cannot() -> None:
     labels = {"app": "nim"}
     service = cluster("NIMService", nim_service(), ("ReplicaSet", replica_set()), ("Pod", pod("a", labels=labels)))

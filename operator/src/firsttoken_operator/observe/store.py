@@ -126,11 +126,11 @@ class Store:
         """Pods that are the replicas of a target, terminating ones included.
 
         Of a Deployment those in the live owner chain Pod -> ReplicaSet -> Deployment, of a StatefulSet those that it
-        controls, of everything else those that its selector selects.
+        controls, of everything else those that its selector selects: where it makes Deployments, those of them.
         """
         view = self._workloads.get(target_uid)
         if view is not None and view.kind not in PODS_BY_OWNER:
-            return self._views(self._selected.replicas(target_uid))
+            return self._selected_of(view)
         if view is not None and view.kind is STATEFUL_SET:
             return self._views(sorted(self._pod_uids.get(target_uid, ())))
         sets = sorted(self._set_uids.get(target_uid, ()))
@@ -139,9 +139,16 @@ class Store:
     def members_of(self, target_uid: str) -> tuple[PodView, ...]:
         """All pods that the replicas of a target are made of: more than those where a replica is a group of pods."""
         view = self._workloads.get(target_uid)
-        if view is not None and view.kind not in PODS_BY_OWNER:
-            return self._views(self._selected.members(target_uid))
-        return self.pods_of(target_uid)
+        return self._views(self._selected.members(target_uid)) if view and view.members else self.pods_of(target_uid)
+
+    def _selected_of(self, view: WorkloadView) -> tuple[PodView, ...]:
+        """Pods that are replicas among those that the selector selects, which may be the labels of others too."""
+        found, made = self._views(self._selected.replicas(view.uid)), {each.uid for each in self.beneath(view)}
+        if made:
+            found = tuple(pod for pod in found if self._set_owners.get(pod.owner_uid) in made)
+        # NB: without a template its pods tell what a replica holds, and beside those with GPUs the others are none.
+        tells = view.gpus_per_replica is None and any(pod.gpus for pod in found)
+        return tuple(pod for pod in found if pod.gpus) if tells else found
 
     def gpu_pods(self) -> list[PodView]:
         """Every pod with GPUs that has not finished."""
@@ -256,7 +263,8 @@ class Store:
     def _learn(self, pod: PodView) -> None:
         # NB: of one that is gone nothing is learned: its last pods go after it, and would be kept for good.
         for target in (self._set_owners.get(pod.owner_uid), pod.owner_uid, *self._selected.targets_of(pod)):
-            if target in self._workloads:
+            # NB: one without GPUs may be no replica, though it is selected.
+            if target in self._workloads and (pod.gpus or pod in self.pods_of(target)):
                 self._readiness.learn(target, pod)
 
     def _put_autoscaler(self, body: Body) -> None:
