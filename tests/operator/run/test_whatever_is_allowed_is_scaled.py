@@ -226,25 +226,40 @@ def refused(cluster: Cluster, account: Path, kind: str, patch: Json, *options: s
     return "" if done.returncode == 0 else done.stderr
 
 
-HARMS: tuple[tuple[str, Json], ...] = (
-    ("NIMService", {"spec": {"image": {"tag": "2"}}}),
-    ("NIMService", {"spec": {"replicas": 2, "scale": {"enabled": False}}}),
-    ("NIMService", {"spec": {"image": {"repository": None}}}),
-    ("NIMService", {"metadata": {"labels": {"a": "b"}}}),
-    ("NIMService", {"metadata": {"finalizers": ["example.com/kept"]}}),
-    ("InferenceService", {"spec": {"predictor": {"maxReplicas": 2, "serviceAccountName": "admin"}}}),
-    ("InferenceService", {"spec": {"predictor": {"minReplicas": 2}, "transformer": {"minReplicas": 1}}}),
-    ("InferenceService", {"metadata": {"annotations": {"serving.kserve.io/deploymentMode": None}}}),
+HARMS: tuple[tuple[str, Json, str], ...] = (
+    ("NIMService", {"spec": {"image": {"tag": "2"}}}, "spec.image"),
+    ("NIMService", {"spec": {"replicas": 2, "scale": {"enabled": False}}}, "spec.scale"),
+    ("NIMService", {"spec": {"image": {"repository": None}}}, "spec.image"),
+    ("NIMService", {"spec": {"image": None}}, "spec.image"),
+    ("NIMService", {"metadata": {"labels": {"a": "b"}}}, "metadata.labels"),
+    ("NIMService", {"metadata": {"finalizers": ["example.com/kept"]}}, "metadata.finalizers"),
+    (
+        "InferenceService",
+        {"spec": {"predictor": {"maxReplicas": 2, "serviceAccountName": "admin"}}},
+        "spec.predictor.serviceAccountName",
+    ),
+    (
+        "InferenceService",
+        {"spec": {"predictor": {"minReplicas": 2}, "transformer": {"minReplicas": 1}}},
+        "spec.transformer",
+    ),
+    (
+        "InferenceService",
+        {"metadata": {"annotations": {"serving.kserve.io/deploymentMode": None}}},
+        "metadata.annotations",
+    ),
 )
 
 
-@pytest.mark.parametrize(("kind", "patch"), HARMS)
+@pytest.mark.parametrize(("kind", "patch", "field"), HARMS)
 def test_of_what_has_no_scale_subresource_the_replicas_are_written_and_nothing_else(
-    operated: tuple[Cluster, Path], kind: str, patch: Json
+    operated: tuple[Cluster, Path], kind: str, patch: Json, field: str
 ) -> None:
     cluster, account = operated
+    said = refused(cluster, account, kind, patch)
 
-    assert f"the replicas of {kind} objects and nothing else of them" in refused(cluster, account, kind, patch)
+    assert f"the replicas of {kind} objects and nothing else of them" in said
+    assert said.strip().endswith(f"changes {field}")
 
 
 @pytest.mark.parametrize("kind", TARGETS)

@@ -91,7 +91,8 @@ class Reflector:
             except ClusterError as error:
                 if isinstance(error, NotFound) and await self._is_absent():
                     self._failures = 0
-                    self._lack("the API server does not serve it")
+                    # NB: as it may be meant: the others go on, and it is told of when it comes.
+                    self._lack("the API server does not serve it", logging.INFO)
                     await asyncio.sleep(ABSENT_SECONDS)
                 else:
                     await asyncio.sleep(self._pause_seconds(error))
@@ -104,13 +105,13 @@ class Reflector:
         except ClusterError:
             return False
 
-    def _lack(self, reason: str) -> None:
+    def _lack(self, reason: str, level: int = logging.WARNING) -> None:
         """Drop all that was told: what is no longer followed would be decided on as it was."""
         for uid in set(self._uids):
             self._take("DELETED", {"metadata": {"uid": uid}})
         if not self.lacking:
             name = f"{self.kind.plural}.{self.kind.group}"
-            logger.warning("nothing of %s is held, so that none is scaled, until it can be read: %s", name, reason)
+            logger.log(level, "nothing of %s is held, so that none is scaled, until it can be read: %s", name, reason)
         self._version, self.listed, self.lacking = "", True, reason
 
     def _pause_seconds(self, error: ClusterError) -> float:
