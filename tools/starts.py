@@ -19,7 +19,9 @@ def text() -> str:
     started = [container for container in CONTAINERS if container.command]
     starts = {
         "commands": [list(container.command) for container in started],
-        "flags": sorted({flag for container in started for flag in (*container.flags, *container.settable)}),
+        "flags": sorted(
+            {flag for container in started for flag in (*container.flags, *container.settable, *container.retired)}
+        ),
         "configurationAnnotation": CONFIGURATION_ANNOTATION,
     }
     return json.dumps(starts, indent=1) + "\n"

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from firsttoken_operator.api.documents import parse_documents
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.served import served_replica
 from firsttoken_operator.cli import main
+from firsttoken_operator.observe.resources import read_resource
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
 
@@ -112,17 +114,7 @@ def test_a_runtime_is_rendered_with_the_same_flags(capsys: pytest.CaptureFixture
     ("text", "field"),
     [
         (declared("TensorRT-LLM", runtime={"type": "NIM", "image": "nim:1.8"}), "sizing.engineSettings"),
-        (
-            declared(
-                "TensorRT-LLM",
-                runtime={"type": "NIM", "image": "nim:1.8"},
-                engineSettings={},
-                speculativeDecoding={"draftTokens": 3, "acceptancePercent": 60},
-            ),
-            "sizing.speculativeDecoding",
-        ),
     ],
-    ids=["settings", "speculative decoding"],
 )
 def test_a_server_that_cannot_be_told_is_refused(text: str, field: str) -> None:
     (deployment,) = parse_documents(text).deployments
@@ -139,3 +131,51 @@ def test_a_flag_that_changes_the_speed_that_was_sized_is_refused(flag: str) -> N
 
     with pytest.raises(Exception, match=r"runtime\.flags of VLLM takes"):
         parse_documents(text)
+
+
+STORED_BEFORE = {
+    "a flag that was taken once": ({"type": "VLLM", "flags": ["--enforce-eager"]}, "--enforce-eager"),
+    "drafts of its own": ({"type": "VLLM", "flags": ["--speculative-config={}"]}, "--speculative-config={}"),
+    "memory that shared memory fills": ({"type": "VLLM", "resources": {"memory": "16Gi"}}, ""),
+    "a flag of a NIM": ({"type": "NIM", "image": "nim:2.0", "flags": ["--enforce-eager"]}, "--enforce-eager"),
+}
+
+
+@pytest.mark.parametrize(("runtime", "flag"), STORED_BEFORE.values(), ids=STORED_BEFORE)
+def test_what_was_taken_once_is_refused_anew_and_rendered_where_it_is_stored(
+    runtime: dict[str, object], flag: str
+) -> None:
+    text = declared(runtime={"image": "vllm/vllm-openai:v0.32.0"} | runtime)
+    with pytest.raises(Exception, match=r"runtime\."):
+        parse_documents(text)
+    body = yaml.safe_load(text)
+    body["metadata"] |= {"uid": "u", "generation": 1}
+    stored = read_resource(InferenceDeployment, body)
+
+    assert stored.problem == ""
+    assert stored.parsed is not None
+    assert stored.parsed.spec.runtime is not None
+    key = ConfigurationKey(LLAMA, "H100-SXM-80GB", "BF16", 2)
+    replica = served_replica(stored.parsed, stored.parsed.spec.runtime, key)
+    start = stored.parsed.spec.runtime.release.container.start(replica)
+    assert flag in " ".join((*start.arguments, *start.environment.values()))
+
+
+def test_a_flag_that_was_never_taken_is_not_read_either() -> None:
+    body = yaml.safe_load(declared(runtime={"type": "VLLM", "image": "v:v0.32.0", "flags": ["--host=0.0.0.0"]}))
+    body["metadata"] |= {"uid": "u", "generation": 1}
+
+    assert "runtime.flags of VLLM takes" in read_resource(InferenceDeployment, body).problem
+
+
+def test_a_nim_whose_profile_drafts_is_rendered_as_without() -> None:
+    starts = []
+    for sizing in ({}, {"speculativeDecoding": {"draftTokens": 3, "acceptancePercent": 60}}):
+        runtime: dict[str, object] = {"type": "NIM", "image": "nim:1.8"}
+        (deployment,) = parse_documents(declared("TensorRT-LLM", runtime, engineSettings={}, **sizing)).deployments
+        assert deployment.spec.runtime is not None
+        key = ConfigurationKey(LLAMA, "H100-SXM-80GB", "BF16", 2)
+        replica = served_replica(deployment, deployment.spec.runtime, key)
+        starts.append(deployment.spec.runtime.release.container.start(replica))
+
+    assert starts[0] == starts[1]

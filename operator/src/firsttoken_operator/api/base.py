@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform
 
-from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Strict, model_validator
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -21,6 +30,8 @@ API_VERSION: Final = "firsttoken.dev/v1alpha1"
 UNREADABLE = "firsttoken.dev/unreadable"
 """Key in the place of what an object is, where it is too large to be read: why."""
 
+STORED: Final = "stored"
+"""Context in which an object is validated that the API server holds already (see `Rule.stored`)."""
 RULE_ERROR = "firsttoken_rule"
 """Type of the pydantic errors that a broken rule or a custom type raises; their context holds field, problem, fix."""
 
@@ -69,8 +80,9 @@ class Rule:
     """One condition between fields of one object.
 
     `cel` is evaluated by the API server, `holds` by pydantic; `holds` is None for a transition rule, which needs the
-    old object. `field` is the camelCase path (below the object) that the message is about. `required` says that the
-    field is missing rather than wrong.
+    old object. `stored` is what an object of the API server is held to, where the rule came later than such objects may
+    have: a new one is refused, and what runs is scaled on; None: the same. `field` is the camelCase path (below the
+    object) that the message is about. `required` says that the field is missing rather than wrong.
     """
 
     cel: str
@@ -79,6 +91,7 @@ class Rule:
     holds: Callable[[Any], bool] | None = None
     field: str = ""
     required: bool = False
+    stored: Callable[[Any], bool] | None = None
 
     @property
     def message(self) -> str:
@@ -110,9 +123,10 @@ class ApiModel(BaseModel):
     RULES: ClassVar[tuple[Rule, ...]] = ()
 
     @model_validator(mode="after")
-    def _obey_rules(self) -> Self:
+    def _obey_rules(self, info: ValidationInfo) -> Self:
         for rule in self.RULES:
-            if rule.holds is not None and not rule.holds(self):
+            holds = rule.stored if rule.stored is not None and info.context == STORED else rule.holds
+            if holds is not None and not holds(self):
                 raise refusal(rule.problem, rule.fix, field=rule.field)
         return self
 

@@ -35,6 +35,7 @@ def _type_rules() -> tuple[Rule, ...]:
         usual = runtime.containers[0]
         pattern, prefixes = usual.setting_pattern, " and ".join(f"{word}_*" for word in usual.setting_prefixes)
         settable = sorted({flag for container in runtime.containers for flag in container.settable})
+        retired = {flag for container in runtime.containers for flag in container.retired}
         rules += [
             Rule(
                 cel=f"self.type != '{runtime}' || !has(self.env) || self.env.all(e, e.name.matches('{pattern}'))",
@@ -48,6 +49,7 @@ def _type_rules() -> tuple[Rule, ...]:
                 problem=f"runtime.flags of {runtime} takes {', '.join(settable)} only",
                 fix="remove the others; those that follow from the sizing are set by the operator",
                 holds=partial(_has_flags_of, runtime, frozenset(settable)),
+                stored=partial(_has_flags_of, runtime, frozenset(settable) | retired),
                 field="flags",
             ),
         ]
@@ -114,6 +116,7 @@ class RuntimeResources(ApiModel):
             fix="set resources.memory above resources.sharedMemory (16Gi where it is absent), or lower sharedMemory",
             holds=lambda r: r.memory is None or amount_of(r.memory) > amount_of(r.shared_memory),
             field="memory",
+            stored=lambda _: True,
         ),
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from firsttoken_operator.api.base import GROUP, VERSION
+from firsttoken_operator.api.base import GROUP, STORED, VERSION
 from firsttoken_operator.api.errors import ApiError
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 
@@ -130,7 +130,7 @@ def _refused(status: int | None, reason: str | None, place: str) -> ClusterProbl
 
 def _read(document: dict[str, Any]) -> InferenceDeployment:
     try:
-        return InferenceDeployment.model_validate(document)
+        return InferenceDeployment.model_validate(document, context=STORED)
     except ValidationError as error:
         metadata = document["metadata"]
         path = ".".join(map(str, error.errors()[0]["loc"]))

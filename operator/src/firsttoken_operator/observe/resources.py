@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from firsttoken_operator.api.base import UNREADABLE, ApiModel
+from firsttoken_operator.api.base import STORED, UNREADABLE, ApiModel
 from firsttoken_operator.api.problems import problems_of
 from firsttoken_operator.observe.projections import Body, count
 
@@ -72,7 +72,7 @@ def _parse(model: type[Parsed], body: Body) -> tuple[Parsed | None, str]:
     if unread := body.get(UNREADABLE):
         return None, f"{unread}; take out what does not belong there"
     try:
-        return model.model_validate(body), ""
+        return model.model_validate(body, context=STORED), ""
     except ValidationError as error:
         problems = problems_of(error)
         first = problems[0]

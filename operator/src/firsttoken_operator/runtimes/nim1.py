@@ -25,9 +25,9 @@ def environment(served: ServedReplica) -> dict[str, str]:
 
 
 def _start(served: ServedReplica) -> Start:
-    if not served.is_as_installed or served.drafts:
+    if not served.is_as_installed:
         raise InvalidInput(
-            "sizing.engineSettings" if not served.is_as_installed else "sizing.speculativeDecoding",
+            "sizing.engineSettings",
             "NIM 1.x takes no settings of its engine: its profile has them",
             "remove it, or run NIM 2.x or another runtime.type",
         )

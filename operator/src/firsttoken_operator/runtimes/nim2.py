@@ -23,6 +23,10 @@ def _start(served: ServedReplica) -> Start:
 
 
 CONTAINER = replace(
-    nim1.CONTAINER, owned=(*nim1.CONTAINER.owned, _PASSTHROUGH), settable=vllm.CONTAINER.settable, start=_start
+    nim1.CONTAINER,
+    owned=(*nim1.CONTAINER.owned, _PASSTHROUGH),
+    settable=vllm.CONTAINER.settable,
+    retired=vllm.CONTAINER.retired,
+    start=_start,
 )
 RELEASE = ServerRelease((2, 0), (Engine.VLLM, Engine.SGLANG), CONTAINER)

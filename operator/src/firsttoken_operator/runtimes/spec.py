@@ -101,6 +101,8 @@ class ContainerSpec:
     """Flags that its `start` may give."""
     settable: tuple[str, ...] = ()
     """Flags that a user may give."""
+    retired: tuple[str, ...] = ()
+    """Flags that a user could give once: resources that have them go on, and no other takes them."""
 
     @property
     def setting_pattern(self) -> str:

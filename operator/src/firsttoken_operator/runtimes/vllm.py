@@ -97,5 +97,6 @@ CONTAINER = ContainerSpec(
         *("--tokenizer-mode", "--config-format", "--load-format", "--limit-mm-per-prompt", "--generation-config"),
         *("--max-logprobs", "--seed", "--enable-prompt-tokens-details"),
     ),
+    retired=("--enforce-eager", _DRAFTS),
 )
 SPEC = RuntimeSpec("VLLM", (ServerRelease((0, 8), (Engine.VLLM,), CONTAINER),))
