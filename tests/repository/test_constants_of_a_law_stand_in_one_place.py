@@ -116,6 +116,7 @@ NUMBERS = {
         observe/projections 31
         observe/prometheus 4 10 200 1024 16
         observe/resources 300
+        observe/selectors 4096
         observe/session 64 1024 16 7000 33 126 200 300 400 401 403 404 405 407 429 500
         observe/ttft 64
         observe/vector 300 200 3 1024 40

@@ -336,7 +336,7 @@ async def test_what_was_there_is_gone_with_its_definition_and_not_with_one_answe
 async def test_an_allowed_kind_that_cannot_be_read_ends_nothing_and_is_held_no_more(
     refusal: ClusterError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a broken conversion webhook, without rights, or where its plural is another one."""
+    """A broken conversion webhook, no rights, or another plural."""
     server = Server(pod("a"))
     server.takes_watches, server.watches = True, [[event("ADDED", "b", 11), GONE]]
     server.served = [True] * 999
