@@ -91,8 +91,9 @@ class Reflector:
             except ClusterError as error:
                 if isinstance(error, NotFound) and await self._is_absent():
                     self._failures = 0
-                    # NB: as it may be meant: the others go on, and it is told of when it comes.
-                    self._lack("the API server does not serve it", logging.INFO)
+                    if not self.lacking:
+                        logger.info("the API server has no %s.%s; looked for again", self.kind.plural, self.kind.group)
+                    self._lack("the API server does not serve it")
                     await asyncio.sleep(ABSENT_SECONDS)
                 else:
                     await asyncio.sleep(self._pause_seconds(error))
@@ -105,13 +106,10 @@ class Reflector:
         except ClusterError:
             return False
 
-    def _lack(self, reason: str, level: int = logging.WARNING) -> None:
+    def _lack(self, reason: str) -> None:
         """Drop all that was told: what is no longer followed would be decided on as it was."""
         for uid in set(self._uids):
             self._take("DELETED", {"metadata": {"uid": uid}})
-        if not self.lacking:
-            name = f"{self.kind.plural}.{self.kind.group}"
-            logger.log(level, "nothing of %s is held, so that none is scaled, until it can be read: %s", name, reason)
         self._version, self.listed, self.lacking = "", True, reason
 
     def _pause_seconds(self, error: ClusterError) -> float:
@@ -129,6 +127,9 @@ class Reflector:
         if self._refused_seconds >= LONGEST_OUTAGE_SECONDS or silent_seconds >= LONGEST_SILENCE_SECONDS:
             if not self.kind.may_be_absent:
                 raise error
+            if not self.lacking:
+                name = f"{self.kind.plural}.{self.kind.group}"
+                logger.warning("nothing of %s is held, so that none is scaled, until it can be read: %s", name, error)
             self._lack(str(error))
             return ABSENT_SECONDS
         asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0
