@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firsttoken_sizing import Arrivals, Basis, Hardware, Percentile, Pricing, Sizing, SizingRequest, size
-from firsttoken_sizing.profile import Latency, Point
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
+from firsttoken_sizing.workload import Workload
 from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import DGX_H100, H100, call_center
 
@@ -151,3 +153,32 @@ def test_the_doubt_does_not_depend_on_the_load(first: float, second: float) -> N
 
     assert tensor_parallel(low) == tensor_parallel(high) == 1
     assert low.gpus <= high.gpus
+
+
+@pytest.mark.parametrize("known", [("mean", "p95"), ("mean", "p50", "p99"), ("mean", "p50")], ids=", ".join)
+def test_physics_alone_displaces_no_points_whatever_percentile_their_tool_reports(
+    known: tuple[str, ...],
+) -> None:
+    """The engine of nothing shipped; `vllm bench serve` reports mean, median and P99, and the limit is on P95."""
+    every = Latency(mean=60, p50=55, p95=150, p99=200)
+    ttft = Latency(**{name: getattr(every, name) for name in known})
+    points = tuple(
+        Point(rate, offered_requests_per_second=rate, ttft=ttft, itl=Latency(mean=12))
+        for rate in (5.0, 10.0, 15.0, 20.0)
+    )
+    key = ConfigurationKey("meta-llama/Llama-3.1-8B-Instruct", H100, "BF16", 1)
+    request = replace(
+        call_center(arrivals=Arrivals.POISSON, ttft_milliseconds=300),
+        model=key.model,
+        precision="BF16",
+        engine=Engine.VLLM,
+        workload=Workload(input_tokens=500, output_tokens=100, peak_requests_per_second=200),
+        profiles=(Profile("own", key, 500, 100, Load.POISSON, points, engine="vLLM"),),
+    )
+
+    sizing = size(request)
+
+    assert tensor_parallel(sizing) == 1
+    assert sizing.requests_per_second_per_replica == 20
+    assert (sizing.basis is Basis.MEASURED) == (known[-1] in ("p95", "p99"))
+    assert not any("no measurement of" in warning for warning in sizing.warnings)

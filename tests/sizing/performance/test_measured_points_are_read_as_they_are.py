@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from firsttoken_sizing import (
     Arrivals,
@@ -23,6 +27,7 @@ from firsttoken_sizing import (
 )
 from firsttoken_sizing.performance.limits import MissingPercentile, meets
 from firsttoken_sizing.performance.measured import fill_percentiles, interpolate, matching_points, operating_point
+from tests.fixtures.hypothesis_scale import examples
 from tests.fixtures.worked_examples import H100, LLAMA_8B_H100_FP8, call_center, call_center_profile
 
 P95_300 = Sla(time_to_first_token=Limit(300, Percentile.P95))
@@ -36,8 +41,24 @@ P95_300 = Sla(time_to_first_token=Limit(300, Percentile.P95))
         (Latency(mean=200), None),
         (Latency(mean=310), False),
         (Latency(), None),
+        (Latency(mean=200, p99=290), True),
+        (Latency(mean=200, p99=310), None),
+        (Latency(p90=310), False),
+        (Latency(p50=310, p90=290), False),
+        (Latency(p50=200, p90=290), None),
     ],
-    ids=["known inside", "known outside", "unknown", "ruled out by its mean", "nothing known"],
+    ids=[
+        "known inside",
+        "known outside",
+        "unknown",
+        "ruled out by its mean",
+        "nothing known",
+        "inside with a higher one",
+        "a higher one says nothing",
+        "ruled out by a lower one",
+        "ruled out by one of two lower ones",
+        "lower ones say nothing",
+    ],
 )
 def test_a_missing_percentile_is_never_the_mean(ttft: Latency, verdict: bool | None) -> None:
     assert meets(Point(1, concurrency=1, ttft=ttft), P95_300) is verdict
@@ -52,6 +73,31 @@ def test_a_missing_percentile_is_judged_by_the_mean_where_the_caller_says_so(
     ttft: Latency, verdict: bool | None
 ) -> None:
     assert meets(Point(1, concurrency=1, ttft=ttft), P95_300, MissingPercentile.JUDGED_BY_MEAN) is verdict
+
+
+@given(
+    samples=st.lists(st.floats(1, 1000), min_size=2, max_size=40),
+    known=st.sets(st.sampled_from(list(Percentile))),
+    limit=st.floats(1, 1000),
+    about=st.sampled_from(list(Percentile)),
+)
+@settings(max_examples=examples(100))
+def test_a_verdict_without_a_percentile_is_that_of_the_whole_distribution(
+    samples: list[float], known: set[Percentile], limit: float, about: Percentile
+) -> None:
+    every = {p: fmean(samples) if p.share is None else nearest_rank(samples, p.share) for p in Percentile}
+    # NB: a mean above P90 takes a tail that no latency has; that the mean rules one out stands on that.
+    assume(every[Percentile.MEAN] <= every[Percentile.P90])
+    sla = Sla(time_to_first_token=Limit(limit, about))
+
+    verdict = meets(Point(1, concurrency=1, ttft=Latency(**{p.key: every[p] for p in known})), sla)
+
+    assert verdict in (None, every[about] <= limit * (1 + 1e-9))
+    assert verdict is not None or about not in known
+
+
+def nearest_rank(samples: list[float], share: float) -> float:
+    return sorted(samples)[math.ceil(share * len(samples)) - 1]
 
 
 def test_what_lies_at_the_limit_but_for_rounding_is_inside() -> None:

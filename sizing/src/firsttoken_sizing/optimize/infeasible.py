@@ -51,8 +51,8 @@ def infeasible_by_latency(candidate: Candidate, alone: Point, sla: Sla, memory: 
     """The candidate as infeasible: it breaks a limit at its lightest load, `alone`."""
     key = candidate.key
     broken = [b for b in bounds(alone, sla) if b.kept is False]
-    worst = max(broken, key=lambda b: b.share or (b.mean_milliseconds or 0.0) / b.limit.milliseconds)
-    value = worst.value_milliseconds if worst.value_milliseconds is not None else worst.mean_milliseconds or 0.0
+    worst = max(broken, key=lambda b: (b.least_milliseconds or 0.0) / b.limit.milliseconds)
+    value = worst.least_milliseconds or 0.0
     cause, field = _BY_METRIC[worst.metric]
     is_alone = (alone.concurrency or 0.0) <= PARAMETERS.capacity.alone_concurrency
     load = "one request alone" if is_alone else f"concurrency {alone.concurrency:g}"

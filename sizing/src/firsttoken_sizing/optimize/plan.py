@@ -20,7 +20,7 @@ from firsttoken_sizing.performance.offline import OfflinePlan
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import Basis
 
-Trust = tuple[int, bool, bool]
+Trust = tuple[int, int, bool]
 _TRUST = (Basis.MEASURED, Basis.INTERPOLATED, Basis.FITTED, Basis.EXTRAPOLATED)
 
 
@@ -74,12 +74,14 @@ def replicas_between(best: Plan) -> tuple[int, int]:
     return min(fewest, best.replicas), max(most, best.replicas)
 
 
-def trust(basis: Basis, by_physics: bool, key: ConfigurationKey) -> Trust:
+def trust(basis: Basis, key: ConfigurationKey, *, by_physics: bool, from_points: bool) -> Trust:
     """Rank of how well an answer is known, best first: by basis, then measured configurations, then those of one stage.
 
-    No shipped coefficient stands on a measured pipeline, so physics alone says what one gains.
+    Points whose missing statistic physics had to fill in are known better than physics alone. No shipped coefficient
+    stands on a measured pipeline, so physics alone says what one gains.
     """
-    return _TRUST.index(basis), by_physics, key.pipeline_parallel > 1
+    guessed = (1 if from_points else 2) if by_physics else 0
+    return _TRUST.index(basis), guessed, key.pipeline_parallel > 1
 
 
 def prefer(plans: Iterable[Plan], *, priced: bool) -> list[Plan]:
@@ -120,7 +122,8 @@ def is_inside_error(plan: Plan, saving_percent: float) -> bool:
 
 def trust_of(plan: Plan) -> Trust:
     """Rank of how well a plan is known."""
-    return trust(plan.evaluation.basis, plan.evaluation.by_physics, plan.evaluation.key)
+    known = plan.evaluation
+    return trust(known.basis, known.key, by_physics=known.by_physics, from_points=known.from_points)
 
 
 def cost_of_capacity(plan: Plan, *, priced: bool) -> float:

@@ -90,4 +90,6 @@ def _place_of(candidate: Candidate) -> tuple[str, str]:
 
 
 def _trust(bound: CandidateBound) -> Trust:
-    return trust(bound.basis, bound.fitted.origin is Origin.PRIOR and not bound.points, bound.candidate.key)
+    is_measured = bool(bound.points)
+    by_physics = bound.fitted.origin is Origin.PRIOR and not is_measured
+    return trust(bound.basis, bound.candidate.key, by_physics=by_physics, from_points=is_measured)

@@ -59,7 +59,12 @@ def _servers(question: Question, evaluation: Evaluation) -> Iterator[str]:
 
 def _error(question: Question, evaluation: Evaluation) -> Iterator[str]:
     key, lengths, band = evaluation.key, question.lengths, evaluation.band
-    if evaluation.by_physics:
+    if evaluation.by_physics and evaluation.from_points:
+        yield (
+            f"Extrapolated: {evaluation.source} lack a statistic that the SLA is about, and physics filled it in"
+            f" ({band.text}); measure it before buying"
+        )
+    elif evaluation.by_physics:
         yield (
             f"Extrapolated: no measurement of {key.model} {key.precision} on {key.gpu} with tensorParallel"
             f" {key.tensor_parallel} and pipelineParallel {key.pipeline_parallel} ({evaluation.source};"

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from firsttoken_sizing.profile import Latencies, Latency
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
+_PERCENTILES = tuple(p for p in Percentile if p.share is not None)
 _ABOVE_MEAN = {Percentile.P90, Percentile.P95, Percentile.P99}
 _ROUNDING = 1 + 1e-9
 """Factor that keeps what lies at a limit inside: an interpolated latency may miss it in the last bit."""
@@ -35,7 +36,8 @@ class Bound:
     """`TTFT`, `ITL` or `E2E`."""
     limit: Limit
     value_milliseconds: float | None
-    mean_milliseconds: float | None
+    latency: Latency
+    """All that is known of the metric, milliseconds."""
 
     @property
     def name(self) -> str:
@@ -48,16 +50,36 @@ class Bound:
         return None if self.value_milliseconds is None else self.value_milliseconds / self.limit.milliseconds
 
     @property
+    def least_milliseconds(self) -> float | None:
+        """Value, or where it is not known the largest statistic that it cannot be below; None: there is none.
+
+        A percentile is not below a lower one, nor P90 and above below the mean.
+        """
+        if self.value_milliseconds is not None:
+            return self.value_milliseconds
+        below = [self.latency.at(p) for p in _PERCENTILES if _is_below(p, self.limit.percentile)]
+        if self.limit.percentile in _ABOVE_MEAN:
+            below.append(self.latency.mean)
+        return max((value for value in below if value is not None), default=None)
+
+    @property
     def kept(self) -> bool | None:
         """True where the limit holds, False where it is broken; None where that is not known.
 
-        A point that lacks the percentile can still be ruled out when already its mean breaks a limit on P90 or above.
+        A missing percentile is inside where a higher one is, and outside where `least_milliseconds` is.
         """
-        most = self.limit.milliseconds * _ROUNDING
+        most, least = self.limit.milliseconds * _ROUNDING, self.least_milliseconds
         if self.value_milliseconds is not None:
             return self.value_milliseconds <= most
-        mean_breaks = self.mean_milliseconds is not None and self.mean_milliseconds > most
-        return False if mean_breaks and self.limit.percentile in _ABOVE_MEAN else None
+        if least is not None and least > most:
+            return False
+        above = (self.latency.at(p) for p in _PERCENTILES if _is_below(self.limit.percentile, p))
+        return True if any(value is not None and value <= most for value in above) else None
+
+
+def _is_below(low: Percentile, high: Percentile) -> bool:
+    """Tell whether every distribution has the one at or below the other; the mean has no such place."""
+    return low.share is not None and high.share is not None and low.share < high.share
 
 
 def judged_milliseconds(latency: Latency, limit: Limit, missing: MissingPercentile) -> float | None:
@@ -75,7 +97,7 @@ def bounds(point: Latencies, sla: Sla, missing: MissingPercentile = MissingPerce
     )
     for metric, limit, latency in declared:
         if limit is not None:
-            yield Bound(metric, limit, judged_milliseconds(latency, limit, missing), latency.mean)
+            yield Bound(metric, limit, judged_milliseconds(latency, limit, missing), latency)
 
 
 def meets(point: Latencies, sla: Sla, missing: MissingPercentile = MissingPercentile.UNKNOWN) -> bool | None:

@@ -67,11 +67,11 @@ def operating_point(points: Sequence[Point], sla: Sla) -> Point | None:
 
 
 def can_be_judged(point: Point, sla: Sla) -> bool:
-    """Tell whether the point says something about every limit: the statistic itself, or a mean to fill it from.
+    """Tell whether the point says something about every limit: whether it is kept, or a mean to fill the statistic from.
 
     One that does not (a run that sent everything at once has no TTFT) tells a throughput and nothing about the SLA.
     """
-    return all(b.value_milliseconds is not None or b.mean_milliseconds is not None for b in bounds(point, sla))
+    return all(b.kept is not None or b.latency.mean is not None for b in bounds(point, sla))
 
 
 def has_better_unknown(points: Sequence[Point], sla: Sla, known: Point | None) -> bool:
@@ -88,7 +88,7 @@ def is_between(points: Sequence[Point], point: Point, sla: Sla) -> bool:
             p.concurrency or 0.0
             for p in points
             for b in bounds(p, sla)
-            if b.name == missing.name and b.value_milliseconds is not None and b.mean_milliseconds is not None
+            if b.name == missing.name and b.value_milliseconds is not None and b.latency.mean is not None
         ]
         if not places or not min(places) < here < max(places):
             return False
