@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
@@ -18,10 +20,12 @@ from firsttoken_operator.runtimes.spec import ContainerSpec, version_of
 from firsttoken_operator.runtimes.weights import weights_of
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.act.objects import infd
 from tests.operator.runtimes.replicas import KEY, MODEL, served
 
@@ -66,9 +70,9 @@ def test_nim_1_picks_its_profile_for_the_parallelism() -> None:
 
 
 def test_nim_2_with_sglang_inside_is_told_in_its_words() -> None:
-    settings = replica_settings(MODEL, KEY, Engine.SGLANG, None, prefix_caching=False)
+    told = replica_settings(MODEL, KEY, Engine.SGLANG, None, prefix_caching=False)
 
-    assert "--max-running-requests=256" in words(nim2.CONTAINER, engine=Engine.SGLANG, settings=settings)
+    assert "--max-running-requests=256" in words(nim2.CONTAINER, engine=Engine.SGLANG, settings=told)
 
 
 @pytest.mark.parametrize(
@@ -233,10 +237,31 @@ def test_gpus_that_pods_cannot_ask_for_are_refused() -> None:
 
 
 def test_the_way_of_batching_that_is_declared_is_the_one_that_runs() -> None:
-    settings = {
+    told = {
         batching: replica_settings(MODEL, KEY, Engine.VLLM, batching, prefix_caching=False)
         for batching in (Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL)
     }
 
-    assert "--no-enable-chunked-prefill" in words(vllm.CONTAINER, settings=settings[Batching.IN_FLIGHT])
-    assert "--no-enable-chunked-prefill" not in words(vllm.CONTAINER, settings=settings[Batching.CHUNKED_PREFILL])
+    assert "--no-enable-chunked-prefill" in words(vllm.CONTAINER, settings=told[Batching.IN_FLIGHT])
+    assert "--no-enable-chunked-prefill" not in words(vllm.CONTAINER, settings=told[Batching.CHUNKED_PREFILL])
+
+
+@given(
+    batching=st.sampled_from([None, Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL]),
+    max_batch=st.none() | st.integers(1, 65_536),
+    tokens_per_step=st.none() | st.integers(16, 1_048_576),
+    longest=st.integers(1, 131_072),
+)
+@settings(max_examples=examples(50))
+def test_vllm_starts_with_every_setting_that_can_be_declared(
+    batching: Batching | None, max_batch: int | None, tokens_per_step: int | None, longest: int
+) -> None:
+    """Its own checks (`SchedulerConfig`): a step has a token for each sequence, and holds what it must not cut."""
+    declared = DeclaredSettings(max_batch=max_batch, tokens_per_step=tokens_per_step)
+    told = replica_settings(MODEL, KEY, Engine.VLLM, batching, prefix_caching=False, declared=declared)
+
+    text = words(vllm.CONTAINER, settings=told, longest_tokens=longest)
+
+    sequences, tokens = (int(re.search(rf"--max-num-{name}=(\d+)", text)[1]) for name in ("seqs", "batched-tokens"))  # type: ignore[index]
+    assert sequences <= tokens
+    assert longest <= tokens or "--no-enable-chunked-prefill" not in text

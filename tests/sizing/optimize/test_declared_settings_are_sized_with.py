@@ -11,7 +11,7 @@ from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.request import Basis, Sizing, SizingRequest
-from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla
+from firsttoken_sizing.workload import Arrivals, Batching, Limit, Percentile, Sla
 from tests.fixtures.worked_examples import call_center
 
 
@@ -78,6 +78,38 @@ def test_points_of_an_engine_as_it_is_installed_say_nothing_of_another_budget_or
     assert basis(DeclaredSettings(kv_cache_bits=16))[0] is Basis.EXTRAPOLATED
     # In FP8 the engine keeps 8 bits already.
     assert basis(DeclaredSettings(kv_cache_bits=8)) == (Basis.MEASURED, 25)
+
+
+@pytest.mark.parametrize(("engine", "batching"), [(e, b) for e in Engine for b in Batching if b in e.spec.batchings])
+def test_a_prompt_that_is_not_cut_fits_into_a_step(engine: Engine, batching: Batching) -> None:
+    asked = replace(question(engine), batchings=(batching,))
+    asked = replace(asked, workload=replace(asked.workload, input_tokens_p99=3000))
+
+    def sized_with(tokens: int) -> Sizing:
+        return size(replace(asked, declared_settings=DeclaredSettings(tokens_per_step=tokens)))
+
+    assert sized_with(3000).feasible
+    if batching is Batching.CHUNKED_PREFILL:
+        assert sized_with(2999).feasible
+    else:
+        with pytest.raises(
+            InvalidInput, match=r"maxBatchedTokens: 2999 is below a prompt of 3000 tokens"
+        ):
+            sized_with(2999)
+
+
+@pytest.mark.parametrize("engine", [Engine.VLLM, Engine.TENSORRT_LLM], ids=str)
+@pytest.mark.parametrize("declared", [{"tokens_per_step": 128}, {"max_batch": 40_000}], ids=str)
+def test_no_more_sequences_run_than_a_step_has_tokens(engine: Engine, declared: dict[str, int]) -> None:
+    asked = replace(question(engine), batchings=(Batching.CHUNKED_PREFILL,))
+
+    told = size(replace(asked, declared_settings=DeclaredSettings(**declared))).engine_settings
+
+    sequences = told.get("max_num_seqs", told.get("max_batch_size"))
+    tokens = told.get("max_num_batched_tokens", told.get("max_num_tokens"))
+    assert isinstance(sequences, int)
+    assert isinstance(tokens, int)
+    assert sequences <= tokens
 
 
 @pytest.mark.parametrize(

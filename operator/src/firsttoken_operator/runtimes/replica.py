@@ -14,7 +14,7 @@ from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.memory import Memory, replica_memory
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, Setup
-from firsttoken_sizing.optimize.engine import scheduler_for
+from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
 
@@ -39,7 +39,7 @@ def replica_settings(
         key=key,
         batching=batching,
         scheduler=scheduler_for(release, batching, declared),
-        max_batch=declared.max_batch or release.max_batch,
+        max_batch=most_sequences(engine, release, batching, declared),
         kv_cache_bits=memory.kv_cache_bits,
         memory_share=(memory.weights_gib + memory.kv_cache_gib) / memory.total_gib,
         prefix_caching=prefix_caching,

@@ -37,13 +37,16 @@ _DRAFTS, _LONGEST_N_GRAM = "--speculative-config", 4
 def sized_flags(served: ServedReplica) -> list[str]:
     """The flags that the engine needs to be the one that was sized."""
     told = served.settings
+    tokens = int(told["max_num_batched_tokens"])
+    # NB: it refuses to start where a step could not hold the longest request that it must not cut.
+    step = tokens if told["enable_chunked_prefill"] else max(tokens, served.longest_tokens)
     flags = [f"{_TENSOR}={served.key.tensor_parallel}"]
     if served.key.pipeline_parallel > 1:
         flags.append(f"{_PIPELINE}={served.key.pipeline_parallel}")
     flags += [
         f"{_LENGTH}={served.longest_tokens}",
         f"{_BATCH}={told['max_num_seqs']}",
-        f"{_STEP}={told['max_num_batched_tokens']}",
+        f"{_STEP}={step}",
         f"{_MEMORY}={told['gpu_memory_utilization']}",
         f"{_KV_TYPE}={told['kv_cache_dtype']}",
         _CHUNKS if told["enable_chunked_prefill"] else _NO_CHUNKS,

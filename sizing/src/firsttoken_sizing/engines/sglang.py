@@ -100,4 +100,6 @@ SPEC = EngineSpec(
     # `kv_cache_dtype` auto.
     kv_cache_bits=sixteen_bits,
     settings=_settings,
+    # `max_prefill_tokens` counts prompts alone.
+    step_holds_batch=False,
 )

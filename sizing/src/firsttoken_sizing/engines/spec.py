@@ -159,6 +159,8 @@ class EngineSpec:
     """The options of a replica."""
     peak_memory: PeakConstants | None = None
     """Memory of one static batch; None: not measured."""
+    step_holds_batch: bool = True
+    """True where a step needs a token for every sequence that may run: with a smaller budget vLLM does not start."""
     labels: tuple[str, ...] = ()
     """Whole names that benchmark files write in place of `name`."""
 

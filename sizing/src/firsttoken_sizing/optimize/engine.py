@@ -5,6 +5,8 @@ What tells the engines apart is in `engines`; here only the choice.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from firsttoken_sizing.engines import Engine
@@ -39,6 +41,28 @@ def scheduler_for(release: Release, batching: Batching, declared: DeclaredSettin
     tokens = declared.tokens_per_step or release.scheduler.tokens_per_step
     chunked = batching is Batching.CHUNKED_PREFILL
     return replace(release.scheduler, chunked_prefill=chunked, tokens_per_step=tokens)
+
+
+def check_whole_prompts(
+    engine: Engine, batchings: Iterable[Batching], declared: DeclaredSettings, longest_prompt_tokens: float
+) -> None:
+    """Raise `InvalidInput` for a declared budget of a step that is below a prompt which the engine does not cut."""
+    budget = declared.tokens_per_step
+    whole = next((b for b in batchings if b is not Batching.CHUNKED_PREFILL), None)
+    if budget is not None and whole is not None and budget < longest_prompt_tokens:
+        raise InvalidInput(
+            "sizing.engineSettings.maxBatchedTokens",
+            f"{budget} is below a prompt of {longest_prompt_tokens:g} tokens, which {engine.value} computes in one step"
+            f" with {_PROSE[whole]} and so would refuse",
+            f"declare {math.ceil(longest_prompt_tokens)} or more, or sizing.batching: [ChunkedPrefill]",
+        )
+
+
+def most_sequences(engine: Engine, release: Release, batching: Batching, declared: DeclaredSettings) -> int:
+    """Sequences that may run at once; where each takes a token of every step, no more than its budget holds."""
+    most = declared.max_batch or release.max_batch
+    budget = scheduler_for(release, batching, declared).tokens_per_step
+    return min(most, budget) if engine.spec.step_holds_batch else most
 
 
 def engine_settings(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from firsttoken_sizing.engines.declared import AS_INSTALLED
 from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.optimize.engine import scheduler_for
+from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
@@ -51,7 +51,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     fitted = _step(question, key)
     release = request.engine.spec.release(fitted.release)
     scheduler = scheduler_for(release, candidate.batching, request.declared_settings)
-    most = request.declared_settings.max_batch or release.max_batch
+    most = most_sequences(request.engine, release, candidate.batching, request.declared_settings)
     fitted = optimized(question, candidate, fitted, scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
     step = replace(fitted.model, max_batch=min(most, slots))

@@ -9,14 +9,14 @@ from firsttoken_sizing.catalog import Gpu, Model, resolve_gpu, resolve_model, re
 from firsttoken_sizing.errors import InvalidInput, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize.candidates import candidates
 from firsttoken_sizing.optimize.checks import check_fields
-from firsttoken_sizing.optimize.engine import batchings_of
+from firsttoken_sizing.optimize.engine import batchings_of, check_whole_prompts
 from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step import Knowledge, shipped
 from firsttoken_sizing.step.select import is_of_engine
-from firsttoken_sizing.workload import Arrivals, SlaMode
+from firsttoken_sizing.workload import Arrivals, SlaMode, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,15 @@ class Question:
     @property
     def longest(self) -> tuple[float, float]:
         """Input and output tokens of the longest requests that were declared: the P99s, where they are."""
-        workload = self.request.workload
-        return (
-            max(workload.input_tokens, workload.input_tokens_p99 or 0.0),
-            max(workload.output_tokens, workload.output_tokens_p99 or 0.0),
-        )
+        return longest_of(self.request.workload)
+
+
+def longest_of(workload: Workload) -> tuple[float, float]:
+    """Input and output tokens of the longest declared requests."""
+    return (
+        max(workload.input_tokens, workload.input_tokens_p99 or 0.0),
+        max(workload.output_tokens, workload.output_tokens_p99 or 0.0),
+    )
 
 
 def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Question:
@@ -66,6 +70,7 @@ def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Questio
     if pinned and pinned.gpu not in {g.name for g in gpus}:
         gpus.append(resolve_gpu(pinned.gpu))
     batchings = batchings_of(request.engine, request.batchings)
+    check_whole_prompts(request.engine, batchings, request.declared_settings, longest_of(request.workload)[0])
     knowledge = knowledge or shipped()
     offered = (
         (Candidate(pinned, batching) for batching in batchings)

@@ -67,7 +67,7 @@ def operating_point(points: Sequence[Point], sla: Sla) -> Point | None:
 
 
 def can_be_judged(point: Point, sla: Sla) -> bool:
-    """Tell whether the point says something about every limit: whether it is kept, or a mean to fill the statistic from.
+    """Tell whether the point says something about every limit: whether it is kept, or a mean to fill from.
 
     One that does not (a run that sent everything at once has no TTFT) tells a throughput and nothing about the SLA.
     """
