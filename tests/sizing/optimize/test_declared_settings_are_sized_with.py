@@ -92,9 +92,7 @@ def test_a_prompt_that_is_not_cut_fits_into_a_step(engine: Engine, batching: Bat
     if batching is Batching.CHUNKED_PREFILL:
         assert sized_with(2999).feasible
     else:
-        with pytest.raises(
-            InvalidInput, match=r"maxBatchedTokens: 2999 is below a prompt of 3000 tokens"
-        ):
+        with pytest.raises(InvalidInput, match=r"maxBatchedTokens: 2999 is below a prompt of 3000 tokens"):
             sized_with(2999)
 
 

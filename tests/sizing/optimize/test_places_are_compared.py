@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.places import Place, bought_is_cheaper_from, cheapest, in_places
 from firsttoken_sizing.optimize.size import size
+from firsttoken_sizing.report.document import places_json
+from firsttoken_sizing.report.places import places_sentences, places_table
 from firsttoken_sizing.workload import Hardware, Pricing
 from tests.fixtures.worked_examples import DGX_H100, H100, call_center
 
@@ -52,3 +57,27 @@ def test_the_cheapest_has_enough_gpus_and_prices_that_can_be_compared() -> None:
 def test_a_place_with_another_gpu_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"^place cards: L40S is not one of hardware.gpus"):
         in_places(call_center(), (Place("cards", "L40S"),))
+
+
+def test_what_one_gpu_cannot_do_is_the_answer_of_that_place_alone() -> None:
+    old = Place("old", "A100-SXM-80GB", Pricing(gpu_hour=2))
+    request = replace(call_center(), hardware=Hardware(gpus=(H100, old.gpu)), engine=Engine.TENSORRT_LLM)
+
+    own, other = placed = in_places(request, (OWN, old))
+
+    assert own.sizing.feasible
+    assert not other.sizing.feasible
+    assert "TensorRT-LLM does not run FP8 on A100" in other.sizing.reason
+    assert cheapest(placed) is own
+    assert any(sentence.startswith("old: model.precision") for sentence in places_sentences(placed))
+    assert [document["feasible"] for document in places_json(placed)] == [True, False]
+    emit = Console(file=io.StringIO(), width=200)
+    emit.print(places_table(placed))
+    with pytest.raises(InvalidInput, match="does not run FP8"):
+        in_places(request, (old,))
+
+
+@pytest.mark.parametrize("wrong", [replace(OWN, gpus_per_server=0), replace(OWN, pricing=Pricing(gpu_hour=-1))])
+def test_numbers_of_a_place_that_are_none_are_refused(wrong: Place) -> None:
+    with pytest.raises(InvalidInput):
+        in_places(call_center(), (wrong, RENTED))

@@ -112,10 +112,13 @@ def _answer(
 
 
 def _in_pools(request: SizingRequest, documents: Documents) -> tuple[PlacedSizing, ...]:
-    """The request in every pool with a GPU that it allows, where there are several of them."""
+    """The request in every pool with a GPU that it allows, where there are several and it can use one of them."""
     allowed = {resolve_gpu(name).name for name in request.hardware.gpus}
     places = [p for p in map(place, documents.pools.values()) if p.gpu in allowed]
-    return in_places(request, places) if len(places) > 1 else ()
+    try:
+        return in_places(request, places) if len(places) > 1 else ()
+    except InvalidInput:
+        return ()
 
 
 def _other_arrivals(request: SizingRequest, sizing: Sizing) -> Sizing | str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize.checks import check_fields
 from firsttoken_sizing.optimize.cost import HOURS_PER_YEAR
 from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.request import Sizing, SizingRequest
@@ -69,25 +70,40 @@ def in_places(
 ) -> tuple[PlacedSizing, ...]:
     """The request sized in each place by itself, with its GPU, its servers and its prices, in the order given.
 
-    A pinned configuration stays pinned where the GPU is its own. Raises `InvalidInput` for a place that no sizing can
-    use: another GPU than the request allows, or what `size` refuses.
+    A pinned configuration stays pinned where the GPU is its own. What one GPU cannot do, such as run the declared
+    precision, is an infeasible answer there. Raises `InvalidInput` for a place with another GPU than the request allows
+    or with numbers that are none, and where `size` refuses the request in every place.
     """
     allowed = {resolve_gpu(name).name for name in request.hardware.gpus}
-    found = []
+    found: list[PlacedSizing] = []
+    refused: list[InvalidInput] = []
     for place in places:
         gpu = resolve_gpu(place.gpu, field=f"place {place.name}").name
         if gpu not in allowed:
             problem = f"{gpu} is not one of hardware.gpus ({', '.join(sorted(allowed))})"
             raise InvalidInput(f"place {place.name}", problem, "add it there, or leave the place out")
-        per_server = place.gpus_per_server or request.hardware.gpus_per_server
+        per_server = request.hardware.gpus_per_server if place.gpus_per_server is None else place.gpus_per_server
         asked = replace(
             request,
             hardware=replace(request.hardware, gpus=(gpu,), gpus_per_server=per_server),
             pricing={gpu: place.pricing} if place.pricing is not None else {},
             pinned=request.pinned if request.pinned and resolve_gpu(request.pinned.gpu).name == gpu else None,
         )
-        found.append(PlacedSizing(place, size(asked, knowledge)))
+        check_fields(asked)
+        try:
+            sizing = size(asked, knowledge)
+        except InvalidInput as error:
+            refused.append(error)
+            sizing = _refused(asked, error)
+        found.append(PlacedSizing(place, sizing))
+    if refused and len(refused) == len(found):
+        raise refused[0]
     return tuple(found)
+
+
+def _refused(request: SizingRequest, why: InvalidInput) -> Sizing:
+    peak = request.workload.peak_requests_per_second or 0.0
+    return Sizing(request, False, str(why), None, None, request.arrivals, why.field, peak)
 
 
 def cheapest(placed: Sequence[PlacedSizing]) -> PlacedSizing | None:
