@@ -9,9 +9,9 @@ from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.checks import check_fields
-from firsttoken_sizing.optimize.cost import HOURS_PER_YEAR
 from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.request import Sizing, SizingRequest
+from firsttoken_sizing.rounding import floor
 from firsttoken_sizing.step import Knowledge
 from firsttoken_sizing.workload import Pricing
 
@@ -117,17 +117,18 @@ def cheapest(placed: Sequence[PlacedSizing]) -> PlacedSizing | None:
 
 
 def bought_is_cheaper_from(bought: PlacedSizing, rented: PlacedSizing) -> float | None:
-    """Average load, requests/s, from which on a bought fleet costs less than a rented one that follows the load.
+    """Average load, requests/s, above which a bought fleet costs less than a rented one that follows the load.
 
-    The rented one is taken for `average / capacity of a replica` replicas, fractions included, and for no more than the
-    peak needs. None: there is no such load, or one of them has no price.
+    What the largest rented fleet carries that costs no more, in whole replicas; 0 where already one costs more. None:
+    not even the fleet of the peak costs more, or a place lacks a price, a size or the GPUs for it.
     """
-    ours, theirs = bought.sizing.cost, rented.sizing.cost
-    gpu_hour = rented.place.pricing.gpu_hour if rented.place.pricing else None
-    key = rented.sizing.configuration
-    if ours is None or theirs is None or gpu_hour is None or key is None or ours.currency != theirs.currency:
+    ours, theirs, table = bought.sizing.cost, rented.sizing.cost, rented.sizing.table
+    by_the_hour = rented.place.pricing is not None and rented.place.pricing.gpu_hour is not None
+    if ours is None or theirs is None or table is None or not by_the_hour or ours.currency != theirs.currency:
         return None
-    if ours.per_year is None or theirs.per_year is None or ours.per_year > theirs.per_year:
+    if bought.enough is False or rented.enough is False or ours.per_year is None or not theirs.per_year:
         return None
-    a_request_per_second = gpu_hour * HOURS_PER_YEAR * key.gpus_per_replica
-    return ours.per_year * rented.sizing.requests_per_second_per_replica / a_request_per_second
+    replicas = floor(rented.sizing.replicas * ours.per_year / theirs.per_year)
+    if replicas >= rented.sizing.replicas:
+        return None
+    return replicas * table.capacity_of_one_among(replicas) if replicas else 0.0

@@ -55,9 +55,10 @@ def places_sentences(placed: Sequence[PlacedSizing]) -> Iterable[str]:
             average = bought_is_cheaper_from(bought, rented)
             if average is not None:
                 share = 100 * average / bought.sizing.peak_requests_per_second
+                load = f"from an average of {number(average)} requests/s on ({share:.0f} % of the peak)"
                 yield (
-                    f"{bought.place.name} costs less than {rented.place.name}, autoscaled, from an average of"
-                    f" {number(average)} requests/s on ({share:.0f} % of the peak)."
+                    f"{bought.place.name} costs less than {rented.place.name}, autoscaled,"
+                    f" {load if average else 'at every load'}."
                 )
 
 
