@@ -119,6 +119,10 @@ def test_a_model_outside_the_catalog_is_its_config() -> None:
             {"ttft_p95_ms": 300, "arrivals": "random"},
             r"^arrivals: 'random' is not known; use one of Poisson",
         ),
+        (
+            {"ttft_p95_ms": 300, "average_requests_per_second": 200.1},
+            r"^average_requests_per_second: 200.1 is above the peak, 200; declare the peak or less",
+        ),
         ({"ttft_p95_ms": 300, "draft_tokens": 3}, r"^draft_tokens, acceptance_percent: one is missing"),
         ({"offline_requests": 3}, r"^offline_requests, deadline_hours: one is missing"),
     ],

@@ -18,7 +18,9 @@ PRICES = {H100: Pricing(gpu_hour=4.0), "A100-SXM-80GB": Pricing(gpu_hour=1.2), "
 CLOSED = replace(call_center(), precision=None, hardware=GPUS, pricing={})
 QUESTIONS = {
     "closed loop": CLOSED,
-    "one request a second": replace(CLOSED, workload=replace(CLOSED.workload, peak_requests_per_second=1)),
+    "one request a second": replace(
+        CLOSED, workload=replace(CLOSED.workload, peak_requests_per_second=1, average_requests_per_second=None)
+    ),
     "by price": replace(CLOSED, pricing=PRICES),
     "nothing measured": replace(CLOSED, profiles=()),
     "Poisson": replace(call_center(ttft_milliseconds=100, arrivals=Arrivals.POISSON), profiles=()),

@@ -12,6 +12,7 @@ from firsttoken_sizing.engines.spec import SIXTEEN_BITS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, STATISTICS, Load, Point, Profile
 from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.rounding import NOISE
 from firsttoken_sizing.workload import Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
 
 _LIMITS: dict[SlaMode, tuple[str, ...]] = {
@@ -26,6 +27,7 @@ _RATES = (1e-6, 1e9)
 _MOST_REQUESTS = 1e15
 _MOST_HOURS = 1e6
 _MOST_MILLISECONDS = 1e12
+_MOST_DRAFTS = 16
 _LARGEST_PRICE = 1e15
 _SHORTEST_AMORTIZATION_YEARS = 1 / 12
 
@@ -61,6 +63,11 @@ def _check_traffic(workload: Workload) -> None:
     ):
         if value is not None:
             _positive(field, value, *_RATES)
+    peak, average = workload.peak_requests_per_second, workload.average_requests_per_second
+    if peak is not None and average is not None and average > peak * (1 + NOISE):
+        raise InvalidInput(
+            "traffic.averageRequestsPerSecond", f"{average:g} is above the peak, {peak:g}", "declare the peak or less"
+        )
     if workload.concurrent_requests is not None:
         _positive("traffic.concurrentRequests", workload.concurrent_requests, 1, _MOST_REQUESTS)
 
@@ -140,6 +147,13 @@ def _check_settings(request: SizingRequest) -> None:
             _positive(f"{field}.{name}", count, 1, _MOST_REQUESTS)
     if declared.memory_share is not None and not 0 < declared.memory_share < 1:
         raise InvalidInput(f"{field}.gpuMemoryPercent", "is outside 1 to 99", "use 1 to 99, such as 90")
+    if (drafts := request.speculative_decoding) is not None:
+        if not 1 <= drafts.draft_tokens <= _MOST_DRAFTS:
+            problem = f"{drafts.draft_tokens:g} is outside 1 to {_MOST_DRAFTS}"
+            raise InvalidInput("sizing.speculativeDecoding.draftTokens", problem, f"use 1 to {_MOST_DRAFTS}")
+        if not 0 <= drafts.acceptance_percent <= 100:
+            problem = f"{drafts.acceptance_percent:g} is outside 0 to 100"
+            raise InvalidInput("sizing.speculativeDecoding.acceptancePercent", problem, "use 0 to 100")
     if declared.kv_cache_bits not in (None, SIXTEEN_BITS // 2, SIXTEEN_BITS):
         raise InvalidInput(f"{field}.kvCacheType", f"{declared.kv_cache_bits} bits are no format", "use FP8")
 
