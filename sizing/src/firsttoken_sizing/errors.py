@@ -46,7 +46,8 @@ class UnreadableBenchmark(SizingError):
     def __init__(self, file: str, problem: str) -> None:
         self.file = file
         self.problem = problem
-        super().__init__(f"{file}: {problem}")
+        # NB: on one line, whatever a file is called.
+        super().__init__(" ".join(f"{file}: {problem}".split()))
 
 
 def one_of(words: type[Word], field: str, text: str) -> Word:

@@ -82,8 +82,10 @@ def test_several_files_and_a_folder_are_read_and_what_is_no_benchmark_is_named(
         ((COURSE, "--measured", "gpu=A100-SXM-80GB"), "--measured: A100-SXM-80GB contradicts"),
         ((COURSE, "--measured", "GPUs=8"), "--measured: 'GPUs=8' is not one of model, gpu"),
         ((COURSE, "--measured", "tensor-parallel=two"), "--measured: 'tensor-parallel=two' is no whole number"),
+        ((COURSE, "--measured", "tensor-parallel=²"), "--measured: 'tensor-parallel=²' is no whole number"),
+        ((COURSE, "--measured", "tensor-parallel=0"), "--measured: 'tensor-parallel=0' is no whole number"),
     ],
-    ids=["a GPU that no file says", "a file that is none", "a contradiction", "another word", "no number"],
+    ids=["a GPU that no file says", "a file that is none", "a contradiction", "another word", "no number", "²", "0"],
 )
 def test_what_cannot_be_used_is_one_line(
     capsys: pytest.CaptureFixture[str], question: Path, benchmarks: tuple[Path | str, ...], line: str

@@ -23,6 +23,7 @@ from firsttoken_sizing.errors import InvalidInput, UnreadableBenchmark
 _RESOURCES = (".yaml", ".yml")
 _RESULTS = (".json", ".csv")
 _WORDS = ("model", "gpu", "precision", "tensor-parallel", "pipeline-parallel", "engine", "engine-version")
+_COUNT = re.compile("[1-9][0-9]{0,8}")
 _COUNTS = ("tensor-parallel", "pipeline-parallel")
 _EXAMPLE = "write such as gpu=H100-SXM-80GB,precision=FP8,tensor-parallel=1"
 
@@ -111,7 +112,7 @@ def _declared(words: str | None) -> Declared:
         name, _, value = word.strip().partition("=")
         if name not in _WORDS or not value:
             raise InvalidInput("--measured", f"{word!r} is not one of {', '.join(_WORDS)} with a value", _EXAMPLE)
-        if name in _COUNTS and not value.isdigit():
+        if name in _COUNTS and not _COUNT.fullmatch(value):
             raise InvalidInput("--measured", f"{word!r} is no whole number", _EXAMPLE)
         found[name.replace("-", "_")] = int(value) if name in _COUNTS else value
     return Declared(**found)  # type: ignore[arg-type]  # the names of _WORDS are its fields

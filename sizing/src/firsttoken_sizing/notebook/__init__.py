@@ -21,6 +21,16 @@ from firsttoken_sizing import benchmarks
 from firsttoken_sizing.benchmarks import Declared, ImportResult
 from firsttoken_sizing.errors import InvalidInput, one_of
 from firsttoken_sizing.notebook.asked import Asked, in_our_words, request_of
+from firsttoken_sizing.notebook.values import (
+    MOST_CONCURRENCY,
+    MOST_REPLICAS,
+    count,
+    measured_word,
+    place,
+    positive,
+    several,
+    text,
+)
 from firsttoken_sizing.optimize.places import Place, SideBySide, in_places
 from firsttoken_sizing.optimize.size import size as size_of
 from firsttoken_sizing.report.curves import Loads, Study, study
@@ -74,7 +84,13 @@ def curve(
     replica); without them those that were measured, or a usual ladder. Raises `InvalidInput`.
     """
     with in_our_words():
-        return study(request_of(model, asked), Loads(tuple(concurrency), tuple(rates)))
+        loads = Loads(
+            tuple(
+                count("concurrency", one, most=MOST_CONCURRENCY) for one in several("concurrency", concurrency, "[8]")
+            ),
+            tuple(positive("rates", one) for one in several("rates", rates, "[2.5]")),
+        )
+        return study(request_of(model, asked), loads)
 
 
 def simulate(
@@ -103,13 +119,17 @@ def simulate(
 
     with in_our_words():
         request = request_of(model, asked)
+        replicas = None if replicas is None else count("replicas", replicas, most=MOST_REPLICAS)
+        rate = None if rate is None else positive("rate", rate)
+        concurrency = None if concurrency is None else count("concurrency", concurrency, most=MOST_CONCURRENCY)
+        seconds, seed = positive("seconds", seconds), count("seed", seed, least=0)
         sizing = size_of(request)
         if sizing.configuration is None or not (sizing.feasible or replicas):
             raise InvalidInput("replicas", f"there is no size to simulate ({sizing.reason})", "give replicas")
         subject = subject_of(request, sizing.configuration, sizing.batching or next(iter(Batching)))
         if isinstance(subject, str):
             raise InvalidInput("gpus", subject, "use larger GPUs or more of them")
-        asked_process = None if process is None else one_of(Process, "process", process)
+        asked_process = None if process is None else one_of(Process, "process", text("process", process))
         load = load_of_size(sizing, asked_process, rate=rate, concurrency=concurrency, seconds=seconds, seed=seed)
         settings = replace(subject.settings, replicas=replicas or sizing.replicas)
         outcome, settings = simulate_load(subject, settings, load)
@@ -134,18 +154,18 @@ def read_benchmarks(*files: str | Path, **declared: Any) -> ImportResult:
     `engine`, `engine_version`. Raises `UnreadableBenchmark` and `InvalidInput`.
     """
     with in_our_words():
-        try:
-            said = Declared(**declared)
-        except TypeError:
-            names = ", ".join(Declared.__dataclass_fields__)
-            raise InvalidInput(", ".join(declared), "is not known", f"use {names}") from None
-        return benchmarks.read_benchmarks([Path(file) for file in files], said)
+        known = Declared.__dataclass_fields__
+        if unknown := [name for name in declared if name not in known]:
+            raise InvalidInput(", ".join(unknown), "is not known", f"use {', '.join(known)}")
+        said = {name: measured_word(name, value) for name, value in declared.items() if value is not None}
+        return benchmarks.read_benchmarks([Path(file) for file in files], Declared(**said))  # type: ignore[arg-type]
 
 
 def side_by_side(model: str, /, *, places: Iterable[Place], **asked: Unpack[Asked]) -> SideBySide:
     """The same question in several places, such as servers of one's own and GPUs by the hour. Raises `InvalidInput`."""
     with in_our_words():
-        return SideBySide(in_places(request_of(model, asked), places))
+        every = [place(one) for one in several("places", places, "[Place(name, gpu)]")]
+        return SideBySide(in_places(request_of(model, asked), every))
 
 
 for _function in (size, curve, simulate, side_by_side):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_type_hints
 
 from firsttoken_sizing.benchmarks import ImportResult, read_benchmarks
 from firsttoken_sizing.catalog import resolve_gpu
@@ -15,6 +15,7 @@ from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
 from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput, one_of
+from firsttoken_sizing.notebook.values import count, number, percent, prices, several, text, texts
 from firsttoken_sizing.profile import Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import (
@@ -110,6 +111,7 @@ class Asked(Needed, Parallelism, Limits, total=False):
     """The config.json of a model outside the catalog."""
 
 
+_KINDS = get_type_hints(Asked)
 _LIMITS = {"ttft": "sla.timeToFirstToken", "itl": "sla.interTokenLatency", "e2e": "sla.endToEnd"}
 _FIELDS = {
     "model.name": "model",
@@ -122,6 +124,7 @@ _FIELDS = {
     "traffic.offline": "offline_requests",
     "gpusPerServer": "gpus_per_server",
     "sizing.engineSettings.kvCacheType": "kv_cache_bits",
+    "sizing.engineSettings.maxBatchSize": "max_batch_size",
     **{field: f"{name}_p95_ms" for name, field in _LIMITS.items()},
 }
 """Fields of the YAML that are called otherwise than their last part."""
@@ -130,18 +133,21 @@ _FLAG = re.compile(r"--([a-z][a-z-]*[a-z])")
 
 
 def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
-    """The request that the words mean. Raises `InvalidInput` for a word that is none, or for one that is missing."""
+    """The request that the words mean; one that is None is not said.
+
+    Raises `InvalidInput` for a word that is none, for one that is missing, and for a value of another kind.
+    """
     for name in asked:
         if name not in Asked.__annotations__:
             near = get_close_matches(name, Asked.__annotations__, n=3)
             fix = f"did you mean {' or '.join(near)}?" if near else "help(firsttoken_sizing.size) lists all"
             raise InvalidInput(name, "is not known", fix)
+    asked = {name: _value(name, value) for name, value in asked.items() if value is not None}
     if missing := [name for name in sorted(Asked.__required_keys__) if name not in asked]:
         raise InvalidInput(", ".join(missing), "missing", "every question needs them")
-    gpus = (asked["gpus"],) if isinstance(asked["gpus"], str) else tuple(asked["gpus"])
-    batching, config = asked.get("batching", ()), asked.get("config")
+    gpus, config = asked["gpus"], asked.get("config")
     return SizingRequest(
-        model=model,
+        model=text("model", model),
         architecture=None if config is None else model_from_config(model, config),
         workload=_workload(asked),
         sla=_sla(asked),
@@ -152,15 +158,13 @@ def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
             gpus_per_server=asked.get("gpus_per_server", Hardware(()).gpus_per_server),
         ),
         precision=asked.get("precision"),
-        allowed_precisions=tuple(asked.get("allowed_precisions", ())),
+        allowed_precisions=asked.get("allowed_precisions", ()),
         arrivals=one_of(Arrivals, "arrivals", asked.get("arrivals", Arrivals.POISSON)),
         profiles=_profiles(asked.get("benchmarks", ())),
         pricing=_pricing(asked.get("pricing", {}), gpus),
         engine=one_of(Engine, "engine", asked.get("engine", DEFAULT)),
         engine_release=asked.get("engine_release"),
-        batchings=tuple(
-            one_of(Batching, "batching", name) for name in ([batching] if isinstance(batching, str) else batching)
-        ),
+        batchings=tuple(one_of(Batching, "batching", name) for name in asked.get("batching", ())),
         sparsity=one_of(Sparsity, "sparsity", asked["sparsity"]) if "sparsity" in asked else None,
         speculative_decoding=_speculation(asked),
         declared_settings=DeclaredSettings(
@@ -170,6 +174,24 @@ def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
             memory_share=asked["gpu_memory_percent"] / 100 if "gpu_memory_percent" in asked else None,
         ),
     )
+
+
+def _value(word: str, value: object) -> object:
+    """The value as its kind in `Asked` has it."""
+    kind = _KINDS[word]
+    if word.endswith("_percent"):
+        return percent(word, value)
+    if kind is int:
+        return count(word, value)
+    if kind is float:
+        return number(word, value)
+    if kind is str:
+        return text(word, value)
+    if kind in (str | Sequence[str], Sequence[str]):
+        return texts(word, value)
+    if word == "config" and not isinstance(value, Mapping):
+        raise InvalidInput(word, "is not a mapping", "give the content of config.json")
+    return value
 
 
 @contextmanager
@@ -228,15 +250,18 @@ def _sla(asked: Mapping[str, Any]) -> Sla:
 def _profiles(benchmarks: Benchmarks) -> tuple[Profile, ...]:
     if isinstance(benchmarks, ImportResult):
         return benchmarks.profiles
-    every = [benchmarks] if isinstance(benchmarks, str | Path | Profile) else list(benchmarks)
+    alone = isinstance(benchmarks, str | Path | Profile)
+    every = [benchmarks] if alone else several("benchmarks", benchmarks, '["results.json"]')
+    if not all(isinstance(one, str | Path | Profile) for one in every):
+        raise InvalidInput("benchmarks", "holds what is neither a file nor a Profile", "name result files")
     files = [Path(one) for one in every if not isinstance(one, Profile)]
     read = read_benchmarks(files).profiles if files else ()
     return (*read, *(one for one in every if isinstance(one, Profile)))
 
 
 def _pricing(pricing: Pricing | Mapping[str, Pricing], gpus: Iterable[str]) -> dict[str, Pricing]:
-    named = dict.fromkeys(gpus, pricing) if isinstance(pricing, Pricing) else pricing
-    return {resolve_gpu(name).name: price for name, price in named.items()}
+    named = pricing if isinstance(pricing, Mapping) else dict.fromkeys(gpus, prices("pricing", pricing))
+    return {resolve_gpu(text("pricing", name)).name: prices("pricing", price) for name, price in named.items()}
 
 
 def _speculation(asked: Mapping[str, Any]) -> SpeculativeDecoding | None:

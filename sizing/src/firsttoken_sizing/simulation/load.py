@@ -82,14 +82,17 @@ def load_of_size(
     elif process is None:
         process = Process.POISSON if concurrency is None else Process.CLOSED
     if process is Process.CLOSED:
-        outstanding = concurrency or round(sizing.replicas * sizing.concurrency_per_replica)
+        sized = round(sizing.replicas * sizing.concurrency_per_replica)
+        outstanding = sized if concurrency is None else concurrency
         if outstanding < 1:
             raise InvalidInput("--concurrency", "is missing, and no size says how many", "give --concurrency")
         return FleetLoad(process, seconds, concurrency=outstanding, seed=seed)
-    arriving = rate or sizing.peak_requests_per_second
+    arriving = sizing.peak_requests_per_second if rate is None else rate
     if not arriving > 0:
         raise InvalidInput("--rate", "is missing, and the deployment declares no peak", "give --rate")
-    return FleetLoad(process, seconds, rate=arriving, gap_variation=gap_variation or 2.0, seed=seed)
+    return FleetLoad(
+        process, seconds, rate=arriving, gap_variation=2.0 if gap_variation is None else gap_variation, seed=seed
+    )
 
 
 def simulate_load(subject: Subject, settings: Settings, load: FleetLoad) -> tuple[Outcome, Settings]:
