@@ -67,6 +67,10 @@ def test_a_smaller_chunk_is_the_budget_of_a_step(engine: Engine) -> None:
 def test_points_of_an_engine_as_it_is_installed_say_nothing_of_another_budget_or_a_larger_batch() -> None:
     measured = call_center(ttft_milliseconds=500, percentile=Percentile.MEAN)
 
+    def left_out(declared: DeclaredSettings) -> list[str]:
+        warnings = size(replace(measured, declared_settings=declared)).warnings
+        return [w.partition(" not used")[0] for w in warnings if w.startswith("MeasuredAsInstalled")]
+
     def basis(declared: DeclaredSettings) -> tuple[Basis | None, float]:
         answer = size(replace(measured, declared_settings=declared))
         return answer.basis, answer.concurrency_per_replica
@@ -78,6 +82,9 @@ def test_points_of_an_engine_as_it_is_installed_say_nothing_of_another_budget_or
     assert basis(DeclaredSettings(kv_cache_bits=16))[0] is Basis.EXTRAPOLATED
     # In FP8 the engine keeps 8 bits already.
     assert basis(DeclaredSettings(kv_cache_bits=8)) == (Basis.MEASURED, 25)
+    assert left_out(DeclaredSettings()) == left_out(DeclaredSettings(kv_cache_bits=8)) == []
+    assert left_out(DeclaredSettings(tokens_per_step=2048)) == ["MeasuredAsInstalled: 8 measured points"]
+    assert left_out(DeclaredSettings(max_batch=10)) == ["MeasuredAsInstalled: 4 measured points"]
 
 
 @pytest.mark.parametrize(("engine", "batching"), [(e, b) for e in Engine for b in Batching if b in e.spec.batchings])

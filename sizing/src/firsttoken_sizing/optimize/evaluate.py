@@ -5,6 +5,7 @@ First what is cheap to know: does it fit, and what could it carry at most. Then 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from firsttoken_sizing.engines.declared import AS_INSTALLED
@@ -25,7 +26,7 @@ from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point
 from firsttoken_sizing.request import Basis
-from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, step_for
+from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, speed_key, step_for
 from firsttoken_sizing.workload import Arrivals, Batching
 
 
@@ -77,6 +78,22 @@ def evaluate(question: Question, bound: CandidateBound) -> Evaluation | Infeasib
     if bound.points and (answer := from_points(question, bound)) is not None:
         return answer
     return from_model(question, bound)
+
+
+def points_left_out(question: Question) -> int:
+    """Measured points of this workload that the declared settings of the engine put aside."""
+    declared = question.request.declared_settings
+    if declared == AS_INSTALLED:
+        return 0
+    as_installed = replace(question, request=replace(question.request, declared_settings=AS_INSTALLED))
+    most = declared.max_batch or math.inf
+    left_out = {
+        (speed_key(candidate.key), point)
+        for candidate in question.candidates
+        for point in _points(as_installed, candidate)
+        if not is_as_installed(question, candidate) or (point.concurrency or 0.0) > most
+    }
+    return len(left_out)
 
 
 def table_of(evaluation: Evaluation, question: Question, replicas: int) -> CapacityTable:

@@ -8,6 +8,7 @@ from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Model, resolve_precis
 from firsttoken_sizing.catalog.interconnect import leaves_server
 from firsttoken_sizing.engines.support import Support, nearest, support
 from firsttoken_sizing.optimize.candidates import known_precisions
+from firsttoken_sizing.optimize.evaluate import points_left_out
 from firsttoken_sizing.optimize.evaluation import Evaluation
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.parameters import PARAMETERS
@@ -167,6 +168,15 @@ def _engine(question: Question, evaluation: Evaluation) -> Iterator[str]:
         )
 
 
+def _settings(question: Question, evaluation: Evaluation) -> Iterator[str]:
+    if left_out := points_left_out(question):
+        yield (
+            f"MeasuredAsInstalled: {left_out} measured points not used, because benchmarks are taken to be of the"
+            " engine as it is installed and sizing.engineSettings says otherwise; if they were measured with these very"
+            " settings, size without sizing.engineSettings to stand on them"
+        )
+
+
 def _arrivals(question: Question, evaluation: Evaluation) -> Iterator[str]:
     workload = question.request.workload
     if question.arrivals is Arrivals.POISSON and workload.concurrent_requests is not None:
@@ -188,5 +198,6 @@ _KINDS = (
     _accuracy,
     _not_published,
     _engine,
+    _settings,
     _arrivals,
 )
