@@ -250,8 +250,11 @@ def _sla(asked: Mapping[str, Any]) -> Sla:
 def _profiles(benchmarks: Benchmarks) -> tuple[Profile, ...]:
     if isinstance(benchmarks, ImportResult):
         return benchmarks.profiles
-    alone = isinstance(benchmarks, str | Path | Profile)
-    every = [benchmarks] if alone else several("benchmarks", benchmarks, '["results.json"]')
+    every: list[str | Path | Profile] = (
+        [benchmarks]
+        if isinstance(benchmarks, str | Path | Profile)
+        else several("benchmarks", benchmarks, '["results.json"]')
+    )
     if not all(isinstance(one, str | Path | Profile) for one in every):
         raise InvalidInput("benchmarks", "holds what is neither a file nor a Profile", "name result files")
     files = [Path(one) for one in every if not isinstance(one, Profile)]
