@@ -363,7 +363,7 @@ def test_a_better_configuration_is_recommended_until_it_is_found_to_be_none() ->
 def full() -> Observed:
     """All that one tick can tell."""
     told = metrics(20.0, family="Triton", shortcomings=(Shortcoming(Reason.TTFT_NOT_OBSERVED, "turn it on"),))
-    about = resource(target(5), told, pool="h100", sized=replace(SIZED, sla=EVERY_LIMIT))
+    about = resource(target(5), told, pool="h100", in_default_pool=True, sized=replace(SIZED, sla=EVERY_LIMIT))
     made = decision(
         about, 5, 9, limited_by=Reason.POOL_EXHAUSTED, unmet_replicas=1, forecast_requests_per_second=31.0,
         forecast_method="Trend", input_tokens=2100.0, output_tokens=190.0, capacity_samples=40, late_budgets_spent=1.2,
