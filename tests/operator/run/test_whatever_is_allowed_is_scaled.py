@@ -230,7 +230,6 @@ HARMS: tuple[tuple[str, Json, str], ...] = (
     ("NIMService", {"spec": {"image": {"tag": "2"}}}, "spec.image"),
     ("NIMService", {"spec": {"replicas": 2, "scale": {"enabled": False}}}, "spec.scale"),
     ("NIMService", {"spec": {"image": {"repository": None}}}, "spec.image"),
-    ("NIMService", {"spec": {"image": None}}, "spec.image"),
     ("NIMService", {"metadata": {"labels": {"a": "b"}}}, "metadata.labels"),
     ("NIMService", {"metadata": {"finalizers": ["example.com/kept"]}}, "metadata.finalizers"),
     (
