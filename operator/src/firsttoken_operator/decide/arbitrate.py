@@ -44,11 +44,13 @@ def arbitrate(
             guests[p.resource.guest_of].append(p)
     for name in sorted(members.keys() | guests.keys()):
         pool = snapshot.pools.get(name)
-        granted |= {p.resource.uid: p for p in _arbitrate_pool(members[name], guests[name], pool, clock_seconds)}
+        granted |= {
+            p.resource.uid: p for p in _arbitrate_pool(members[name], guests[name], pool, clock_seconds, config)
+        }
     alone = [p for p in proposals if p.resource.pool is None]
     since = clock_seconds - snapshot.scale_down_limit_window_seconds
     granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
-    granted |= {p.resource.uid: p for p in _bounded_by_hosts(list(granted.values()), snapshot)}
+    granted |= {p.resource.uid: p for p in _bounded_by_hosts(list(granted.values()), snapshot, config)}
     return [granted[p.resource.uid] for p in proposals]
 
 
@@ -58,14 +60,18 @@ def priority_order(resource: ResourceSnapshot) -> tuple[int, str, str, str]:
 
 
 def _arbitrate_pool(
-    members: Sequence[Proposed], guests: Sequence[Proposed], pool: PoolSnapshot | None, clock_seconds: float
+    members: Sequence[Proposed],
+    guests: Sequence[Proposed],
+    pool: PoolSnapshot | None,
+    clock_seconds: float,
+    config: EstimatorConfig,
 ) -> Iterable[Proposed]:
     """`guests` name no pool and use its nodes: they take of what is free, and nothing is given back for them.
 
     NB: increases first, to know who is short. Decreases free nothing for them here: the GPUs are free when the pods are
     gone, or an increase that is written would stand on a decrease that was not.
     """
-    ledger = Ledger(pool, (p.resource for p in members), (p.resource for p in guests))
+    ledger = Ledger(pool, (p.resource for p in members), (p.resource for p in guests), config)
     results: dict[str, Proposed] = {p.resource.uid: p for p in members}
     results |= _increased((*members, *guests), ledger)
     short = {p.resource.uid for p in results.values() if p.resource.pool is not None and _lacks_gpus(p)}
@@ -110,7 +116,9 @@ def _increased(proposed: Iterable[Proposed], ledger: Ledger) -> dict[str, Propos
     return {p.resource.uid: _grant(p, granted.get(p.resource.uid, Grant())) for p in ups}
 
 
-def _bounded_by_hosts(granted: Sequence[Proposed], snapshot: FleetSnapshot) -> Iterable[Proposed]:
+def _bounded_by_hosts(
+    granted: Sequence[Proposed], snapshot: FleetSnapshot, config: EstimatorConfig
+) -> Iterable[Proposed]:
     """The increases of those whose pods run on nodes of another pool than they name, as far as that one gives them too.
 
     NB: no quota is left by naming another pool. They get what this tick leaves there, and no other gives way for them.
@@ -121,7 +129,7 @@ def _bounded_by_hosts(granted: Sequence[Proposed], snapshot: FleetSnapshot) -> I
         for name in sorted(p.resource.strays):
             if name not in ledgers:
                 others = [each for each in ups if name in (each.resource.pool, each.resource.guest_of)]
-                ledgers[name] = _left_of(name, snapshot, [each for each in others if not _is_advice(each)])
+                ledgers[name] = _left_of(name, snapshot, [each for each in others if not _is_advice(each)], config)
             ledger = ledgers[name].copy() if _is_advice(p) else ledgers[name]
             if ledger.closed is None and p.case.target.gpus_per_replica and (claims := _claims(p)):
                 grant = share(claims, ledger)[p.resource.uid]
@@ -129,11 +137,11 @@ def _bounded_by_hosts(granted: Sequence[Proposed], snapshot: FleetSnapshot) -> I
         yield p
 
 
-def _left_of(name: str, snapshot: FleetSnapshot, ups: Iterable[Proposal]) -> Ledger:
+def _left_of(name: str, snapshot: FleetSnapshot, ups: Iterable[Proposal], config: EstimatorConfig) -> Ledger:
     """Ledger of a pool after increases that it has granted."""
     here = snapshot.resources
     guests = (r for r in here if name == r.guest_of or name in r.strays)
-    ledger = Ledger(snapshot.pools.get(name), (r for r in here if r.pool == name), guests)
+    ledger = Ledger(snapshot.pools.get(name), (r for r in here if r.pool == name), guests, config)
     for p in ups:
         more = p.to_replicas - p.case.target.held
         if more > 0:

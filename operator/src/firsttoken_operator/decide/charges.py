@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from firsttoken_operator.domain import PoolSnapshot, ResourceSnapshot, Sized, Target, TargetMissing
-from firsttoken_operator.estimate import DEFAULT
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 
 
 def charged_gpus(target: Target) -> int:
@@ -51,14 +51,14 @@ def on_no_node(resource: ResourceSnapshot) -> list[int]:
     return [each] * whole + [rest] * bool(rest)
 
 
-def soon_placed(target: Target | TargetMissing) -> int | None:
+def soon_placed(target: Target | TargetMissing, config: EstimatorConfig = DEFAULT) -> int | None:
     """Replicas of those without a node that will have one in moments; None: all of them.
 
     NB: what was asked for and is not made may never be, and a pod may wait for what is no GPU (a gate, a volume).
     """
     if isinstance(target, TargetMissing):
         return None
-    young = sum(seconds < DEFAULT.decision.most_scheduling_seconds for seconds in target.waits_seconds)
+    young = sum(seconds < config.decision.most_scheduling_seconds for seconds in target.waits_seconds)
     unseen = max(0, target.written - max(target.replicas, target.pods))
     return max(0, min(target.unplaced - target.unschedulable, young)) + (0 if target.refused else unseen)
 

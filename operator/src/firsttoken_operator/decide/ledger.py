@@ -24,6 +24,7 @@ from firsttoken_operator.decide.charges import (
     soon_placed,
 )
 from firsttoken_operator.domain import PoolSnapshot, Reason, ResourceSnapshot
+from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 
 UNBOUNDED_GPUS = sys.maxsize
 """GPUs where nothing bounds them: more than any fleet asks for."""
@@ -40,7 +41,11 @@ class Ledger:
     """
 
     def __init__(
-        self, pool: PoolSnapshot | None, members: Iterable[ResourceSnapshot], guests: Iterable[ResourceSnapshot]
+        self,
+        pool: PoolSnapshot | None,
+        members: Iterable[ResourceSnapshot],
+        guests: Iterable[ResourceSnapshot],
+        config: EstimatorConfig = DEFAULT,
     ) -> None:
         self._pool = pool
         self._left, self._held = 0, Counter[str]()
@@ -76,7 +81,7 @@ class Ledger:
         for resource in (*members, *guests):
             replicas = self._inside_quota(resource.namespace, on_no_node(resource))
             self._charge(resource.namespace, sum(replicas))
-            self._pending.update(replicas[: soon_placed(resource.target)])
+            self._pending.update(replicas[: soon_placed(resource.target, config)])
             waiting += replicas
         self.charged_gpus += sum(waiting)
         self._left = UNBOUNDED_GPUS if pool.is_elastic else (pool.budget_gpus or 0) - self.charged_gpus
