@@ -14,7 +14,7 @@ from firsttoken_operator.domain import FleetSnapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import isolation
 from tests.operator.act.fake_cluster import FakeCluster
-from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment, pool
+from tests.operator.observe.bodies import NAMESPACE, deployment, inference_deployment, node, pool
 from tests.operator.run.looped import looped
 from tests.operator.run.sizings import rest
 
@@ -28,6 +28,7 @@ class Played:
         self.store = Store()
         objects: dict[ObjectRef, dict[str, Any]] = {ObjectRef(API, "GPUPool", "", "h100"): {"status": {}}}
         self.store.feed("GPUPool", None, pool(peakGPUs=8))
+        self.store.feed("Node", None, node("gpu-1"))
         for name in ("good", "bad"):
             self.store.feed("InferenceDeployment", None, inference_deployment(name, target=name, pool="h100"))
             self.store.feed("Deployment", None, deployment(name))
