@@ -212,8 +212,8 @@ DEFECTS = {
     ),
     "one resource's exception ends the tick": Defect(
         "run/isolation.py",
-        "    with suppress(Exception):\n",
-        "    with suppress():\n",
+        "    with suppress(Exception):\n        return Decided(*decide(snapshot",
+        "    with suppress():\n        return Decided(*decide(snapshot",
         (
             f"{RUN}/test_one_failing_resource_stops_no_other.py::"
             "test_the_others_are_decided_and_the_failing_one_is_named",
