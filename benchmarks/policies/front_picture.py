@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from policies.fronts import Point, front
+from policies.picture import opened
 
 COLORS = {
     "firsttoken": "#2563eb",
@@ -51,19 +52,14 @@ def drawn(found: Sequence[FrontRow]) -> str:
     traces = list(dict.fromkeys(row.trace for row in found))
     width = _COLUMNS * _PANEL_WIDTH
     height = _HEAD + _PANEL_HEIGHT * math.ceil(len(traces) / _COLUMNS) + _FOOT
+    title = "GPU-hours of scaling policies against what they attain, week by week"
+    styles = (
+        ".head { font-size: 16px; font-weight: 700; } .name { font-size: 13px; font-weight: 700; }",
+        ".grid { stroke: #e2e8f0; } .asked { stroke: #94a3b8; stroke-dasharray: 3 3; }",
+        ".line { fill: none; stroke-width: 1.6; } .ours { stroke-width: 3.2; }",
+    )
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-        ' role="img" aria-labelledby="title desc">',
-        '  <title id="title">GPU-hours of scaling policies against what they attain, week by week</title>',
-        f'  <desc id="desc">{escape(", ".join(traces))}</desc>',
-        "  <style>",
-        '    text { font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; fill: #0f172a;'
-        " font-size: 11px; }",
-        "    .head { font-size: 16px; font-weight: 700; } .name { font-size: 13px; font-weight: 700; }",
-        "    .grid { stroke: #e2e8f0; } .asked { stroke: #94a3b8; stroke-dasharray: 3 3; }",
-        "    .line { fill: none; stroke-width: 1.6; } .ours { stroke-width: 3.2; }",
-        "  </style>",
-        f'  <rect width="{width}" height="{height}" rx="10" fill="#f8fafc"/>',
+        *opened(title, ", ".join(traces), width, height, 11, styles),
         '  <text class="head" x="24" y="30">GPU-hours above the clairvoyant (%) against requests inside the SLA</text>',
         '  <text x="24" y="50">A line is the front of a policy over its settings: lower and further to the right is'
         " better. The dashed line is what is asked.</text>",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -38,22 +38,36 @@ def bars(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Bar]:
     return sorted(found, key=lambda bar: bar.over_percent)
 
 
+def opened(
+    title: str, description: str, width: int, height: int, font_pixels: int, styles: Iterable[str]
+) -> Iterator[str]:
+    """Begin a picture as SVG: its names for those who cannot see it, its styles and its ground."""
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        ' role="img" aria-labelledby="title desc">'
+    )
+    yield f'  <title id="title">{escape(title)}</title>'
+    yield f'  <desc id="desc">{escape(description)}</desc>'
+    yield "  <style>"
+    yield (
+        '    text { font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; fill: #0f172a;'
+        f" font-size: {font_pixels}px; }}"
+    )
+    yield from (f"    {style}" for style in styles)
+    yield "  </style>"
+    yield f'  <rect width="{width}" height="{height}" rx="10" fill="#f8fafc"/>'
+
+
 def drawn(found: Sequence[Bar]) -> str:
     """The picture as SVG. What misses the SLA is pale, so that it does not look like a saving."""
     height = _TOP + _ROW * len(found) + 44
+    styles = (
+        ".head { font-size: 17px; font-weight: 700; }",
+        ".note { font-size: 12px; fill: #475569; }",
+        ".ours { fill: #2563eb; } .kept { fill: #94a3b8; } .missed { fill: #e2e8f0; stroke: #94a3b8; }",
+    )
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
-        ' role="img" aria-labelledby="title desc">',
-        '  <title id="title">GPU-hours of scaling policies on three recorded weeks</title>',
-        f'  <desc id="desc">{escape(_said(found))}</desc>',
-        "  <style>",
-        '    text { font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; fill: #0f172a;'
-        " font-size: 14px; }",
-        "    .head { font-size: 17px; font-weight: 700; }",
-        "    .note { font-size: 12px; fill: #475569; }",
-        "    .ours { fill: #2563eb; } .kept { fill: #94a3b8; } .missed { fill: #e2e8f0; stroke: #94a3b8; }",
-        "  </style>",
-        f'  <rect width="{_WIDTH}" height="{height}" rx="10" fill="#f8fafc"/>',
+        *opened("GPU-hours of scaling policies on three recorded weeks", _said(found), _WIDTH, height, 14, styles),
         '  <text class="head" x="24" y="34">GPU-hours above a fleet that knows the future</text>',
         '  <text class="note" x="24" y="56">Mean of three recorded weeks; asked: the first token within 2 s for 99 %'
         " of the requests.</text>",
