@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -126,6 +127,37 @@ def test_the_server_says_its_port_serves_and_ends_on_sigterm(tmp_path):
             process.kill()
     assert process.returncode == 0
     assert "emulation lateness p99" in output
+
+
+NOWHERE = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: nowhere, cluster: {server: "http://127.0.0.1:9"}}]
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nowhere}}]
+users: [{name: nowhere, user: {}}]
+current-context: nowhere
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_that_comes_while_the_truth_is_written_costs_no_line_of_it(tmp_path):
+    (tmp_path / "kubeconfig").write_text(NOWHERE)
+    os.mkfifo(tmp_path / "truth")
+    arguments = ["--rate", "1500", "--seconds", "1", "--start-when-ready", "0", "--truth", str(tmp_path / "truth")]
+    command = [sys.executable, "-m", "firsttoken_operator.cli", "emulate", "--fleet", "-f", str(CALL_CENTER)]
+    with subprocess.Popen([*command, "--kubeconfig", str(tmp_path / "kubeconfig"), *arguments]) as process:
+        try:
+            # It is in the midst of the file from the first byte on: the pipe is too small for all of them.
+            with (tmp_path / "truth").open() as pipe:
+                first = pipe.readline()
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.2)
+                requests = [json.loads(line) for line in [first, *pipe]]
+            status = process.wait(timeout=20)
+        finally:
+            process.kill()
+    assert len(requests) > 1000
+    assert status >= 0, "it ended by itself, not by the signal"
 
 
 def ask_when_it_serves(port_file):

@@ -130,12 +130,12 @@ def _question(args: argparse.Namespace) -> tuple[InferenceDeployment, SizingRequ
 def _run_server(args: argparse.Namespace, question: SizingRequest, spec: ReplicaSpec) -> int:
     from firsttoken_lab.emulate.server import EmulatedServer, run_server
 
-    async def served() -> Lateness:
+    async def served() -> int:
         server = EmulatedServer(spec, max(1, round(question.workload.output_tokens)))
         await run_server(server, args.host, args.port, args.port_file, args.seconds, args.shutdown_timeout)
-        return server.lateness
+        return _verdict(server.lateness)
 
-    return _verdict(asyncio.run(served()))
+    return asyncio.run(served())
 
 
 def _run_fleet(
@@ -153,8 +153,9 @@ def _run_fleet(
         seed=args.seed,
     )
     fleet = Fleet(spec, _traffic(args, question), question.sla, gateway, clock=time.monotonic)
-    asyncio.run(
-        run_fleet(
+
+    async def played() -> int:
+        await run_fleet(
             fleet,
             args.namespace or deployment.metadata.namespace,
             args.deployment or target,
@@ -165,14 +166,16 @@ def _run_fleet(
             allow_control=args.allow_control,
             start_when_ready=args.start_when_ready,
         )
-    )
-    if args.truth is not None:
-        args.truth.write_text("".join(fleet.export()))
-    truth = fleet.truth
-    inside = truth.attainment_percent
-    share = "no request ended" if inside is None else f"{inside:.2f} % inside the SLA"
-    print(f"{len(truth.records)} requests, {truth.failed} failed, {share}", flush=True)
-    return _verdict(fleet.lateness)
+        # NB: inside the loop, which still takes SIGTERM: one that comes as the traffic ends by itself costs no result.
+        if args.truth is not None:
+            args.truth.write_text("".join(fleet.export()))
+        truth = fleet.truth
+        inside = truth.attainment_percent
+        share = "no request ended" if inside is None else f"{inside:.2f} % inside the SLA"
+        print(f"{len(truth.records)} requests, {truth.failed} failed, {share}", flush=True)
+        return _verdict(fleet.lateness)
+
+    return asyncio.run(played())
 
 
 def _traffic(args: argparse.Namespace, question: SizingRequest) -> ArrivalSchedule:
