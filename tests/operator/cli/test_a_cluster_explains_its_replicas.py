@@ -125,7 +125,7 @@ def test_programs_read_the_same() -> None:
 
 
 WELL = """
-    Active Available Feasible Learned AsSized Present Ready Sized SLAMet WithinLimits
+    Active Available Feasible Learned AsSized Present Ready Sized SLAMet SettingsMatch WithinLimits
 """
 NOT_OF_A_STATUS = """
     BadResponse ForeignWrite MetricsLost MetricsRecovered NoReadyPods NoSeries NotANumber NotEnoughSamples OutOfRange

@@ -99,7 +99,7 @@ def figures(answer: Answer) -> tuple[Any, ...]:
         table.capacity_alone_requests_per_second, table.sized_replicas, table.work,
     )  # fmt: skip
     plain = (sized.configuration, sized.sla, sized.replicas_for_declared_peak, sized.replicas_for_declared_average)
-    return (np.nan_to_num(columns, nan=-1.0).tolist(), numbers, plain, *rest_)
+    return (np.nan_to_num(columns, nan=-1.0).tolist(), numbers, plain, sized.settings, *rest_)
 
 
 @pytest.mark.slow

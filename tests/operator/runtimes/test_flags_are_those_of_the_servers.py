@@ -6,6 +6,7 @@ and of TensorRT-LLM's `commands/serve.py`. A real Triton is started with its own
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ from firsttoken_operator.runtimes import sglang, trtllm_serve, vllm
 from firsttoken_operator.runtimes.spec import ContainerSpec
 
 FLAGS = Path(__file__).parents[2] / "fixtures/flags"
+
+
+def read(container: ContainerSpec) -> Iterator[str]:
+    """The first name of each setting that is read of a start; the others are its short ones."""
+    options = container.options
+    assert options is not None
+    for names in (
+        *(options.tensor_parallel, options.pipeline_parallel, options.longest_tokens, options.max_batch),
+        *(options.tokens_per_step, options.kv_cache_bits, options.memory_share),
+    ):
+        yield from names[:1]
 
 
 @pytest.mark.parametrize(
@@ -30,3 +42,4 @@ def test_the_parser_of_the_server_knows_each_flag(container: ContainerSpec, rele
 
     assert len(known) > len(container.flags)
     assert {*container.flags, *container.settable} - known == set()
+    assert {*read(container)} - {flag.lstrip("-").replace("-", "_") for flag in known} == set()

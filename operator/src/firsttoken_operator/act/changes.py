@@ -16,7 +16,10 @@ from firsttoken_operator.domain import ConditionType, Reason
 Event = tuple[Reason, str]
 """Reason and message."""
 
-_ANNOUNCED_WHEN_FALSE = (ConditionType.SIZING_READY, ConditionType.CAPACITY_AVAILABLE, ConditionType.SCALING_ACTIVE)
+_ANNOUNCED_WHEN_FALSE = (
+    *(ConditionType.SIZING_READY, ConditionType.CAPACITY_AVAILABLE, ConditionType.SCALING_ACTIVE),
+    ConditionType.SETTINGS_MATCH,
+)
 
 
 def deeds(seen: Observed, foreign: ForeignWrite | None) -> list[Event]:

@@ -7,15 +7,16 @@ moves inside a sentence (an age, a count of pods) is no reason to write to the A
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.decide import ABOUT_SIZING, judge
-from firsttoken_operator.domain import ConditionType, Decision, FailedWrite, Judgement, ResourceSnapshot
+from firsttoken_operator.domain import ConditionType, Decision, FailedWrite, Judgement, ResourceSnapshot, Target
 
 _LONGEST_MESSAGE = 1024
+_NUMBERS_ARE_NEWS = (ConditionType.SIZING_READY, ConditionType.SETTINGS_MATCH)
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
@@ -55,10 +56,16 @@ def conditions(
         else condition(before.get(j.kind), j, newest if sized is None or j.kind not in ABOUT_SIZING else sized, now)
         for j in judge(resource, decision, unscaled)
     )
-    # What is not known yet, after a restart, is as it was.
-    rollout = before.get(ConditionType.ROLLOUT_PENDING)
-    is_kept = rollout is not None and resource.claims.is_rendered and resource.pending_rollout is None
-    return (*judged, rollout) if is_kept and rollout is not None else judged
+    told = {condition.type for condition in judged}
+    return (*judged, *(before[kind] for kind in _as_it_was(resource) if kind in before and kind not in told))
+
+
+def _as_it_was(resource: ResourceSnapshot) -> Iterator[ConditionType]:
+    """Conditions that say what they said: not known yet, after a restart, or of pods that are being replaced."""
+    if resource.claims.is_rendered and resource.pending_rollout is None:
+        yield ConditionType.ROLLOUT_PENDING
+    if isinstance(resource.target, Target) and resource.target.rollout:
+        yield ConditionType.SETTINGS_MATCH
 
 
 def undecided(
@@ -73,13 +80,13 @@ def undecided(
 def condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
     """One condition; `before` keeps its time while the status is the same, its message while the words are.
 
-    NB: of another generation, or of a size, a number is news: it does not move by itself.
+    NB: of another generation, of a size or of a setting, a number is news: it does not move by itself.
     """
     holds, message = judgement.holds, printable(judgement.message)
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     same = before is not None and before.status is status
     if same and before is not None and before.reason == judgement.reason and _words(before.message) == _words(message):
-        is_news = before.observed_generation != generation or judgement.kind is ConditionType.SIZING_READY
+        is_news = before.observed_generation != generation or judgement.kind in _NUMBERS_ARE_NEWS
         message = message if is_news else before.message
     return Condition(
         type=judgement.kind.value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firsttoken_operator.api.convert import declared_settings, workload
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
-from firsttoken_operator.runtimes.replica import longest_tokens, replica_settings
+from firsttoken_operator.runtimes.replica import longest_tokens, needed_tokens, replica_settings
 from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Version
 from firsttoken_operator.runtimes.weights import weights_of
 from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
@@ -63,7 +63,6 @@ def _replica(
     spec, model = resource.spec, _model(resource)
     load, limit = workload(spec.traffic), spec.sla.time_to_first_token
     settings, drafts = declared_settings(spec.sizing.engine_settings), spec.sizing.speculative_decoding
-    declared = max(load.input_tokens, load.input_tokens_p99 or 0) + max(load.output_tokens, load.output_tokens_p99 or 0)
     return ServedReplica(
         key=key,
         settings=replica_settings(
@@ -81,7 +80,7 @@ def _replica(
         name=spec.model.name,
         port=port,
         metrics_port=metrics_port,
-        longest_tokens=max_sequence_tokens or longest_tokens(model, key, engine, declared, settings),
+        longest_tokens=max_sequence_tokens or longest_tokens(model, key, engine, needed_tokens(load), settings),
         drain_seconds=drain_seconds,
         ttft_limit_seconds=limit.milliseconds / 1000 if limit else None,
         version=version,

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from firsttoken_operator.api.status import SizingStatus
 from firsttoken_operator.domain import Reason
+from firsttoken_operator.runtimes.settings import SizedSettings
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.performance.work import Work
 from firsttoken_sizing.profile import STATISTICS, ConfigurationKey
@@ -88,6 +89,7 @@ class StoredSize(_Stored):
     most_replicas_for_declared_peak: int = Field(ge=0)
     careful_share: float = Field(gt=0, le=1)
     peak_requests_per_second: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    settings: SizedSettings | None = None
 
 
 class StoredSizing(_Stored):

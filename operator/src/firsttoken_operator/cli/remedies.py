@@ -31,6 +31,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "PodsStarting": f"{_WAIT} the pods that start are ready",
         "PodsDraining": f"{_WAIT} the pods that end have answered, or their grace period is over",
         "RolloutPending": "the approval that its message names, or another spec.runtime.rolloutPolicy",
+        "SettingsDiffer": "sizing.engineSettings and the fields that its message names, or the flags of the pods",
         "GraceTooShort": "a longer terminationGracePeriodSeconds, and a longer limit of the server's own",
         "Rollout": f"{_WAIT} the rollout is finished or undone",
         "ReadinessLost": f"{_WAIT} its pods, or the nodes of its pool, are ready again: half an hour at most",

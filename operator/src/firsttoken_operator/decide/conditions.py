@@ -6,6 +6,7 @@ import math
 
 from firsttoken_operator.decide.bounds import careful, resource_bounds
 from firsttoken_operator.decide.rollout import rollout_pending
+from firsttoken_operator.decide.settings import settings_match
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
 from firsttoken_operator.domain import (
     POOL_LIMITS,
@@ -51,7 +52,7 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """All conditions of a resource, `Ready` first. `unscaled`: why the replicas are not what was decided.
 
-    Without `RolloutPending` where that is not known.
+    Without `RolloutPending` and `SettingsMatch` where that is not known.
     """
     said = {
         ConditionType.READY: _ready(resource, decision),
@@ -66,6 +67,8 @@ def judge(
     }
     if (pending := rollout_pending(resource)) is not None:
         said[ConditionType.ROLLOUT_PENDING] = pending
+    if (matching := settings_match(resource, config)) is not None:
+        said[ConditionType.SETTINGS_MATCH] = matching
     return tuple(Judgement(kind, *what) for kind, what in said.items())
 
 

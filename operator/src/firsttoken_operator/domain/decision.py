@@ -98,6 +98,7 @@ class ConditionType(StrEnum):
     SCALING_LIMITED = "ScalingLimited"
     CALIBRATED = "Calibrated"
     ROLLOUT_PENDING = "RolloutPending"
+    SETTINGS_MATCH = "SettingsMatch"
     OVERLAPPING = "Overlapping"
     """Condition of a GPUPool alone, which has CapacityAvailable too."""
 

@@ -95,7 +95,7 @@ class Reason(StrEnum):
     KV_CACHE_TOO_SMALL = "KVCacheTooSmall"
     CONTEXT_WINDOW_EXCEEDED = "ContextWindowExceeded"
     MODEL_DOES_NOT_FIT = "ModelDoesNotFit"
-    # Target and scaling (conditions ScalingActive, ScalingLimited, CapacityAvailable, SLAMet, Calibrated, Ready)
+    # Target and scaling (all other conditions: Ready, ScalingActive, ScalingLimited, CapacityAvailable, SLAMet...)
     ACTIVE = "Active"
     GRACE_TOO_SHORT = "GraceTooShort"
     ADVISORY = "Advisory"
@@ -112,6 +112,8 @@ class Reason(StrEnum):
     PEAK_ABOVE_POOL = "PeakAbovePool"
     EXCLUSIVE = "Exclusive"
     POOLS_OVERLAP = "PoolsOverlap"
+    SETTINGS_MATCH = "SettingsMatch"
+    SETTINGS_DIFFER = "SettingsDiffer"
     SLA_MET = "SLAMet"
     SLA_MISSED = "SLAMissed"
     UNKNOWN = "Unknown"

@@ -16,6 +16,7 @@ from firsttoken_operator.domain.rollout import RolloutTerms
 from firsttoken_operator.domain.target_kinds import DEPLOYMENT, TargetKind
 from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
 from firsttoken_operator.domain.ttft import TtftInterval
+from firsttoken_operator.runtimes.settings import SizedSettings, Started
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
@@ -70,6 +71,8 @@ class Sized:
     """Least that a start prepares for, as a share of what a replica was sized for; 1 where the band is not wide."""
     peak_requests_per_second: float | None = None
     """The declared peak; None: not known."""
+    settings: SizedSettings | None = None
+    """Settings of the engine that it holds for; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,8 @@ class Target:
     """Time that a pod which ends has for the requests under way; None: not known."""
     resource_version: str = ""
     """Version of the object that this is; empty: not known."""
+    started: Started | None = None
+    """Settings that its pods are started with; None: they cannot be read."""
 
     @property
     def held(self) -> int:

@@ -257,6 +257,9 @@ class DecisionConfig:
     """Time that a conflict with a writer that comes back each time is waited out at most. Chosen: four tries a day."""
     conflict_memory_seconds: float = 86400.0
     """Time after the last foreign write, until a conflict is the first one again. Chosen above `most_quiet_seconds`."""
+    same_memory_share: float = 0.005
+    """Difference of two shares of a GPU's memory, below which they are the same. Chosen: half of the percent in which
+    they are declared."""
     own_write_unseen_seconds: float = 90.0
     """Time after our own write in which the watch may still show replicas from before it: one whose connection is half
     open delivers nothing until it times out. Chosen above that time-out; not divided by the time scale."""

@@ -73,6 +73,7 @@ def target_of(
         startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
         grace_seconds=next((each.grace_seconds for each in (view, *made) if each.grace_seconds is not None), None),
         resource_version=view.resource_version,
+        started=next((each.started for each in (view, *made) if each.started is not None), None),
     )
 
 

@@ -34,6 +34,8 @@ from firsttoken_operator.observe.projections import (
     gpus_of,
 )
 from firsttoken_operator.observe.selectors import Selector, parse, selector_of
+from firsttoken_operator.observe.starts import started_by
+from firsttoken_operator.runtimes.settings import Started
 
 OWN_MANAGERS = "firsttoken"
 """Prefix of the names of our own field managers."""
@@ -79,6 +81,8 @@ class WorkloadView:
     """Labels of the pods that it makes, kept of a Deployment that another object controls."""
     barred: str = ""
     """Reason that its replicas are not ours to write, as the object says itself; empty: there is none."""
+    started: Started | None = None
+    """Settings that the server of its pod template is started with; None: they cannot be read."""
 
     @property
     def unknown(self) -> str:
@@ -207,6 +211,7 @@ def _template_facts(template: Body) -> Facts:
         "gpus_per_replica": gpus_of(pod_spec),
         "node_selector": pod_spec.get("nodeSelector") or {},
         "tolerations": tuple(_toleration(each) for each in pod_spec.get("tolerations") or ()),
+        "started": started_by(pod_spec),
         "grace_seconds": DEFAULT_GRACE_SECONDS if declared is None else float(count(declared)),
     }
 

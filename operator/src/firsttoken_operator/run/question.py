@@ -24,6 +24,9 @@ from firsttoken_operator.decide import recommended
 from firsttoken_operator.domain import Reason, Sized, Unsized
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.tenancy import Tenancy
+from firsttoken_operator.runtimes.settings import SizedSettings
+from firsttoken_operator.runtimes.sized import sized_settings
+from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, UnknownModel
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
@@ -126,6 +129,7 @@ def answers(request: SizingRequest, name: str) -> Mapping[str, Answer]:
 def _answer(request: SizingRequest, name: str) -> Answer:
     try:
         sizing = size(request)
+        settings = None if sizing.configuration is None else _settings(request, sizing.configuration)
     except Exception as error:
         return _refused(error, name)
     # Without a pin the best was chosen: there is nothing to compare it with.
@@ -142,9 +146,23 @@ def _answer(request: SizingRequest, name: str) -> Answer:
         most_replicas_for_declared_peak=sizing.careful_replicas,
         careful_share=sizing.careful_share,
         peak_requests_per_second=sizing.peak_requests_per_second,
+        settings=settings,
     )
     cost_per_hour = sizing.cost.per_hour if sizing.cost else None
     return Answer(sized, sizing_status(sizing), request.workload, cost_per_hour, compared=compared)
+
+
+def _settings(request: SizingRequest, key: ConfigurationKey) -> SizedSettings:
+    drafts = request.speculative_decoding
+    return sized_settings(
+        request.architecture or resolve_model(request.model),
+        key,
+        request.engine,
+        next(iter(request.batchings), None),
+        load=request.workload,
+        declared=request.declared_settings,
+        draft_tokens=drafts.draft_tokens if drafts else 0,
+    )
 
 
 def _refused(error: Exception, name: str) -> Answer:

@@ -136,7 +136,7 @@ def pack(kept: Kept) -> str:
             replicas_for_declared_peak=sized.replicas_for_declared_peak,
             replicas_for_declared_average=sized.replicas_for_declared_average,
             most_replicas_for_declared_peak=sized.most_replicas_for_declared_peak, careful_share=sized.careful_share,
-            peak_requests_per_second=sized.peak_requests_per_second,
+            peak_requests_per_second=sized.peak_requests_per_second, settings=sized.settings,
         )  # fmt: skip
     stored = StoredSizing(
         generations=dict(kept.generations), size=size,
@@ -160,7 +160,7 @@ def unpack(text: str) -> Kept:
         sized: Sized | Unsized = Sized(
             size.configuration, size.table.table(), size.sla,
             size.replicas_for_declared_peak, size.replicas_for_declared_average,
-            size.most_replicas_for_declared_peak, size.careful_share, size.peak_requests_per_second,
+            size.most_replicas_for_declared_peak, size.careful_share, size.peak_requests_per_second, size.settings,
         )  # fmt: skip
     else:
         assert stored.reason is not None, "a stored answer is a size or a reason"

@@ -8,7 +8,7 @@ from firsttoken_sizing.errors import InvalidInput
 
 _CACHE_VARIABLE, _CACHE_PATH = "NIM_CACHE_PATH", "/model-store"
 _PORT_VARIABLE = "NIM_SERVER_PORT"
-_TENSOR_VARIABLE, _PIPELINE_VARIABLE = "NIM_TENSOR_PARALLEL_SIZE", "NIM_PIPELINE_PARALLEL_SIZE"
+TENSOR_VARIABLE, PIPELINE_VARIABLE = "NIM_TENSOR_PARALLEL_SIZE", "NIM_PIPELINE_PARALLEL_SIZE"
 
 
 def environment(served: ServedReplica) -> dict[str, str]:
@@ -17,10 +17,10 @@ def environment(served: ServedReplica) -> dict[str, str]:
         _CACHE_VARIABLE: _CACHE_PATH,
         _PORT_VARIABLE: str(served.port),
         # The engine picks its profile from the GPUs it sees: without this it may run another one than was sized.
-        _TENSOR_VARIABLE: str(served.key.tensor_parallel),
+        TENSOR_VARIABLE: str(served.key.tensor_parallel),
     }
     if served.key.pipeline_parallel > 1:
-        values[_PIPELINE_VARIABLE] = str(served.key.pipeline_parallel)
+        values[PIPELINE_VARIABLE] = str(served.key.pipeline_parallel)
     return values
 
 
@@ -45,7 +45,7 @@ CONTAINER = ContainerSpec(
     metrics_path="/v1/metrics",
     secret_variable="NGC_API_KEY",
     setting_prefixes=("NIM",),
-    owned=(_CACHE_VARIABLE, _PORT_VARIABLE, _TENSOR_VARIABLE, _PIPELINE_VARIABLE),
+    owned=(_CACHE_VARIABLE, _PORT_VARIABLE, TENSOR_VARIABLE, PIPELINE_VARIABLE),
     defaults={"NIM_JSONL_LOGGING": "1", "NIM_LOG_LEVEL": "INFO"},
     start=_start,
 )

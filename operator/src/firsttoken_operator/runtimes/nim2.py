@@ -10,10 +10,12 @@ import shlex
 from dataclasses import replace
 
 from firsttoken_operator.runtimes import nim1, sglang, vllm
+from firsttoken_operator.runtimes.settings import Given, Options
 from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Start
 from firsttoken_sizing.engines import Engine
 
 _PASSTHROUGH = "NIM_PASSTHROUGH_ARGS"
+_TENSOR, _PIPELINE, _LENGTH = "tensor_parallel_size", "pipeline_parallel_size", "max_model_len"
 
 
 def _start(served: ServedReplica) -> Start:
@@ -22,11 +24,35 @@ def _start(served: ServedReplica) -> Start:
     return Start(environment={**nim1.environment(served), _PASSTHROUGH: told})
 
 
+def _read_drafts(given: Given) -> tuple[bool | None, int | None]:
+    of_vllm = vllm.read_drafts(given) if "speculative_config" in given else (None, None)
+    return of_vllm if of_vllm[0] else sglang.read_drafts(given)
+
+
+def _either(of_vllm: tuple[str, ...], of_sglang: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*of_vllm, *of_sglang)))
+
+
+_OPTIONS = Options(
+    # NB: its profile sets what no option does, and with 1.x nearly all; the image tells which engine it runs.
+    starts=(("nim-serve",),),
+    tensor_parallel=_either(vllm.OPTIONS.tensor_parallel, sglang.OPTIONS.tensor_parallel),
+    pipeline_parallel=_either(vllm.OPTIONS.pipeline_parallel, sglang.OPTIONS.pipeline_parallel),
+    longest_tokens=_either(vllm.OPTIONS.longest_tokens, sglang.OPTIONS.longest_tokens),
+    max_batch=_either(vllm.OPTIONS.max_batch, sglang.OPTIONS.max_batch),
+    tokens_per_step=_either(vllm.OPTIONS.tokens_per_step, sglang.OPTIONS.tokens_per_step),
+    kv_cache_bits=_either(vllm.OPTIONS.kv_cache_bits, sglang.OPTIONS.kv_cache_bits),
+    memory_share=_either(vllm.OPTIONS.memory_share, sglang.OPTIONS.memory_share),
+    drafts=_read_drafts,
+    variables={nim1.TENSOR_VARIABLE: _TENSOR, nim1.PIPELINE_VARIABLE: _PIPELINE, "NIM_MAX_MODEL_LEN": _LENGTH},
+    passed=_PASSTHROUGH,
+)
 CONTAINER = replace(
     nim1.CONTAINER,
     owned=(*nim1.CONTAINER.owned, _PASSTHROUGH),
     settable=vllm.CONTAINER.settable,
     retired=vllm.CONTAINER.retired,
     start=_start,
+    options=_OPTIONS,
 )
 RELEASE = ServerRelease((2, 0), (Engine.VLLM, Engine.SGLANG), CONTAINER)

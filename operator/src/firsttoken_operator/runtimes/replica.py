@@ -16,7 +16,7 @@ from firsttoken_sizing.engines.memory import Memory, replica_memory
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, Setup
 from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.workload import Batching
+from firsttoken_sizing.workload import Batching, Workload
 
 KEPT_FOR_CACHE = 0.8
 """Share of the estimated KV cache that one request may take: a server whose cache turns out smaller does not start."""
@@ -48,6 +48,12 @@ def replica_settings(
     return engine.spec.settings(setup)
 
 
+def needed_tokens(load: Workload) -> float:
+    """Tokens that one request takes at least, prompt and answer, where the traffic is as declared."""
+    prompt, answer = max(load.input_tokens, load.input_tokens_p99 or 0), load.output_tokens
+    return prompt + max(answer, load.output_tokens_p99 or 0)
+
+
 def longest_tokens(
     model: Model,
     key: ConfigurationKey,
@@ -61,6 +67,11 @@ def longest_tokens(
         return context
     held = math.floor(memory.kv_cache_tokens * KEPT_FOR_CACHE / _LENGTH_STEP_TOKENS) * _LENGTH_STEP_TOKENS
     return min(context, max(held, math.ceil(declared_tokens)))
+
+
+def cache_bits_of(model: Model, key: ConfigurationKey, engine: Engine, declared: DeclaredSettings) -> int:
+    """Bits of each number in the KV cache of a replica."""
+    return _memory(model, key, engine, declared).kv_cache_bits
 
 
 def _memory(model: Model, key: ConfigurationKey, engine: Engine, declared: DeclaredSettings) -> Memory:

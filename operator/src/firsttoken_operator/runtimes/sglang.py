@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
+from firsttoken_operator.runtimes.settings import Given, Options, whole
 from firsttoken_operator.runtimes.spec import ContainerSpec, RuntimeSpec, ServedReplica, ServerRelease, Start
 from firsttoken_sizing.engines import Engine
 
@@ -65,6 +66,27 @@ def _start(served: ServedReplica) -> Start:
     return Start(_COMMAND, (*flags, *served.flags), dict(hugging_face.ENVIRONMENT), drains=True)
 
 
+def read_drafts(given: Given) -> tuple[bool | None, int | None]:
+    """Read the speculative decoding of a start. Only of n-grams the drafts are a number of tokens, and not a tree."""
+    algorithm = given.get("speculative_algorithm", given.get("speculative_algo"))
+    if algorithm is None:
+        return None, None
+    return True, whole(given.get("speculative_num_draft_tokens", "")) if algorithm.upper() == "NGRAM" else None
+
+
+OPTIONS = Options(
+    starts=(_COMMAND[-1:], ("sglang", "serve")),
+    engine=Engine.SGLANG,
+    tensor_parallel=("tp_size", "tp", "tensor_parallel_size"),
+    pipeline_parallel=("pp_size", "pp", "pipeline_parallel_size"),
+    longest_tokens=("context_length",),
+    max_batch=("max_running_requests",),
+    tokens_per_step=("chunked_prefill_size",),
+    kv_cache_bits=("kv_cache_dtype",),
+    memory_share=("mem_fraction_static",),
+    drafts=read_drafts,
+    files=("config",),
+)
 CONTAINER = ContainerSpec(
     name="sglang",
     user=hugging_face.USER,
@@ -80,6 +102,7 @@ CONTAINER = ContainerSpec(
     start=_start,
     answer_seconds=25,
     command=_COMMAND,
+    options=OPTIONS,
     flags=(
         *(_MODEL, _MODEL_NAME, _HOST, _PORT, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _CHUNK, _STEP, _MEMORY),
         *(_KV_TYPE, _TYPE, _QUANTIZATION, _METRICS, _BUCKETS, _DRAFTS, _DRAFT_TOKENS),

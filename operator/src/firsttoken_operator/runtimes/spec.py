@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from firsttoken_operator.runtimes.settings import Options
 from firsttoken_operator.runtimes.weights import Weights
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.spec import EngineSettings
@@ -103,6 +104,8 @@ class ContainerSpec:
     """Flags that a user may give."""
     retired: tuple[str, ...] = ()
     """Flags that a user could give once: resources that have them go on, and no other takes them."""
+    options: Options | None = None
+    """Words by which the settings of a start are read; None: they stand in files, or another release has them."""
 
     @property
     def setting_pattern(self) -> str:

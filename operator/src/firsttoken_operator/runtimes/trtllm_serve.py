@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from firsttoken_operator.runtimes import hugging_face
+from firsttoken_operator.runtimes.settings import Options
 from firsttoken_operator.runtimes.spec import (
     CONFIGURATION_PATH,
     ContainerSpec,
@@ -79,6 +80,18 @@ def _start(served: ServedReplica) -> Start:
     return Start(_COMMAND, (*flags, *served.flags), dict(hugging_face.ENVIRONMENT), files=files)
 
 
+OPTIONS = Options(
+    starts=(_COMMAND,),
+    engine=Engine.TENSORRT_LLM,
+    # Those of releases since 1.2 are the names of the LLM API.
+    tensor_parallel=("tp_size", "tensor_parallel_size"),
+    pipeline_parallel=("pp_size", "pipeline_parallel_size"),
+    longest_tokens=("max_seq_len",),
+    max_batch=("max_batch_size",),
+    tokens_per_step=("max_num_tokens",),
+    memory_share=("kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction"),
+    files=("extra_llm_api_options", "config"),
+)
 CONTAINER = ContainerSpec(
     name="trtllm-serve",
     user=hugging_face.USER,
@@ -93,6 +106,7 @@ CONTAINER = ContainerSpec(
     defaults={},
     start=_start,
     command=_COMMAND,
+    options=OPTIONS,
     flags=(_HOST, _PORT, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _STEP, _MEMORY, _OPTIONS),
     settable=("--reasoning_parser", "--tool_parser", "--log_level", "--num_postprocess_workers"),
 )

@@ -10,6 +10,7 @@ import json
 
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
+from firsttoken_operator.runtimes.settings import Given, Options, whole
 from firsttoken_operator.runtimes.spec import ContainerSpec, RuntimeSpec, ServedReplica, ServerRelease, Start
 from firsttoken_sizing.engines import Engine
 
@@ -76,6 +77,34 @@ def _start(served: ServedReplica) -> Start:
     return Start(_COMMAND, (*flags, *served.flags), dict(_ENVIRONMENT), drains)
 
 
+def read_drafts(given: Given) -> tuple[bool | None, int | None]:
+    """Read the speculative decoding of a start: JSON, an option for each of its fields, or the words of 2024."""
+    field, told = "num_speculative_tokens", given.get("speculative_config")
+    if told is None and not any(name.startswith("speculative_") for name in given):
+        return None, None
+    try:
+        config = json.loads(told or "{}")
+    except (ValueError, RecursionError):
+        config = None  # It is on, and that is all that is known.
+    tokens = config.get(field) if isinstance(config, dict) else None
+    return True, whole(str(tokens or given.get(f"speculative_config.{field}") or given.get(field) or ""))
+
+
+OPTIONS = Options(
+    # NB: also of an image that starts it by itself.
+    starts=(_COMMAND, ("vllm.entrypoints.openai.api_server",)),
+    images=("vllm-openai",),
+    engine=Engine.VLLM,
+    tensor_parallel=("tensor_parallel_size", "tp"),
+    pipeline_parallel=("pipeline_parallel_size", "pp"),
+    longest_tokens=("max_model_len",),
+    max_batch=("max_num_seqs",),
+    tokens_per_step=("max_num_batched_tokens",),
+    kv_cache_bits=("kv_cache_dtype",),
+    memory_share=("gpu_memory_utilization",),
+    drafts=read_drafts,
+    files=("config",),
+)
 _ENVIRONMENT = {**hugging_face.ENVIRONMENT, "VLLM_CACHE_ROOT": f"{hugging_face.CACHE_PATH}/vllm"}
 CONTAINER = ContainerSpec(
     name="vllm",
@@ -91,6 +120,7 @@ CONTAINER = ContainerSpec(
     defaults={},
     start=_start,
     command=_COMMAND,
+    options=OPTIONS,
     flags=(
         *(_MODEL_NAME, _PORT, _TYPE, _QUANTIZATION, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _STEP, _MEMORY, _KV_TYPE),
         *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAFTS, _DRAIN, _BUCKETS),

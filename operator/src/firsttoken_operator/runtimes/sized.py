@@ -1,0 +1,55 @@
+"""Settings that a replica was sized with, in the form in which those of its pods are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from firsttoken_operator.runtimes import CONTAINERS
+from firsttoken_operator.runtimes.replica import cache_bits_of, needed_tokens, replica_settings
+from firsttoken_operator.runtimes.settings import Options, SizedSettings, StartSettings
+from firsttoken_sizing.catalog import Model
+from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import Batching, Workload
+
+
+def sized_settings(
+    model: Model,
+    key: ConfigurationKey,
+    engine: Engine,
+    batching: Batching | None,
+    *,
+    load: Workload,
+    declared: DeclaredSettings,
+    draft_tokens: int,
+) -> SizedSettings:
+    """Say what a replica was sized with, to be held against what its pods are started with.
+
+    `batching`: None: as the engine is installed. `draft_tokens`: 0: nothing speculates.
+    """
+    told = replace(
+        _settings(model, key, engine, batching, declared),
+        tensor_parallel=key.tensor_parallel,
+        pipeline_parallel=key.pipeline_parallel,
+        longest_tokens=math.ceil(needed_tokens(load)),
+        speculates=draft_tokens > 0,
+        draft_tokens=draft_tokens or None,
+    )
+    return SizedSettings(told, as_installed=_settings(model, key, engine, batching, AS_INSTALLED))
+
+
+def _settings(
+    model: Model, key: ConfigurationKey, engine: Engine, batching: Batching | None, declared: DeclaredSettings
+) -> StartSettings:
+    """Settings of an engine that is told these and nothing else: on one GPU, without speculation."""
+    options = replica_settings(model, key, engine, batching, prefix_caching=False, declared=declared)
+    said = _options_of(engine).settings({name: str(value) for name, value in options.items()})
+    bits = cache_bits_of(model, key, engine, declared)
+    return replace(said, tensor_parallel=1, pipeline_parallel=1, kv_cache_bits=bits, speculates=False)
+
+
+def _options_of(engine: Engine) -> Options:
+    """Options of the engine's own server, whose names are those of the engine's settings."""
+    return next(c.options for c in CONTAINERS if c.options is not None and c.options.engine is engine)

@@ -1,0 +1,46 @@
+"""A size carries the settings of the engine that it holds for, as the resource declares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.api.convert import sizing_request
+from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.domain import Sized
+from firsttoken_operator.run.question import answers
+from firsttoken_operator.runtimes.settings import SizedSettings
+from firsttoken_sizing.engines import Engine
+from tests.operator.act.objects import infd
+
+DECLARED = {"maxBatchSize": 48, "maxBatchedTokens": 4096, "gpuMemoryPercent": 80}
+
+
+def sized(**sizing: Any) -> SizedSettings:
+    hardware = {"gpus": ["H100-SXM-80GB"], "tensorParallel": 2}
+    document = infd(hardware=hardware, sizing={"arrivals": "ClosedLoop"} | sizing)
+    request = sizing_request(InferenceDeployment.model_validate(document), {}, ())
+    (found, *_) = (answer.sized for answer in answers(request, "chat").values())
+    assert isinstance(found, Sized)
+    assert found.settings is not None
+    return found.settings
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_settings_are_as_declared_else_those_of_the_engine(engine: Engine) -> None:
+    found = sized(engine=engine.value, engineSettings=DECLARED)
+    told = (found.told.max_batch, found.told.tokens_per_step, found.told.memory_share)
+
+    assert told == (48, 4096, 0.8)
+    assert (found.told.engine, found.told.tensor_parallel, found.told.longest_tokens) == (engine, 2, 2200)
+    assert found.as_installed == sized(engine=engine.value).as_installed
+    assert found.as_installed.max_batch == 256
+    assert found.as_installed.tensor_parallel == 1, "without a flag an engine takes one GPU"
+
+
+def test_drafts_are_those_that_are_declared() -> None:
+    found = sized(engine="vLLM", speculativeDecoding={"draftTokens": 3, "acceptancePercent": 60})
+
+    assert (found.told.speculates, found.told.draft_tokens) == (True, 3)
+    assert (found.as_installed.speculates, found.as_installed.draft_tokens) == (False, None)
