@@ -23,7 +23,7 @@ LOUD = {"warning", "error", "exception", "critical"}
 KUBECTL_VERBS = {"apply", "auth", "describe", "get", "logs", "port-forward", "rollout", "run", "scale"}
 OBJECTS = {
     "infd", "gpupools", "hpa", "deployment", "deployments", "pods", "events", "nodes", "configmap", "crds", "lease",
-    "namespaces", "replicaset", "resourcequota",
+    "namespaces", "replicaset", "resourcequota", "priorityclasses", "resourceclaims", "resourceslices",
 }  # fmt: skip
 """Objects that the page's `get` and `describe` name; each exists on a cluster with the chart."""
 

@@ -113,7 +113,7 @@ NUMBERS = {
         observe/history 86400 200
         observe/history_arrivals 60 0.2 600
         observe/nodes 256
-        observe/projections 31
+        observe/projections 31 300
         observe/prometheus 4 10 200 1024 16
         observe/resources 300
         observe/selectors 4096

@@ -14,6 +14,7 @@ from firsttoken_operator.act.scorecard import NOTHING, Look, Scorecard, Tally, a
 from firsttoken_operator.api.scorecard import KEPT_DAYS
 from firsttoken_operator.domain import (
     Decision,
+    Hindrances,
     LateShare,
     Metrics,
     Reason,
@@ -117,8 +118,9 @@ def test_without_a_limit_on_ttft_nothing_is_judged() -> None:
 
 
 def test_every_pod_that_holds_a_gpu_is_billed() -> None:
-    """3 ready, 2 starting of which one found no node, 1 stuck, 2 terminating: 7 pods of 2 GPUs for an hour."""
-    tgt = target(6, ready=3, starting=2, unschedulable=1, stuck=1, terminating=2, gpus_per_replica=2)
+    """3 ready, 3 starting of which one found no node and one is gated, 1 stuck, 2 terminating: 7 pods of 2 GPUs."""
+    gated = Hindrances(gated=1)
+    tgt = target(7, ready=3, starting=3, unschedulable=1, stuck=1, terminating=2, gpus_per_replica=2, hindrances=gated)
     seen = watched(resource(tgt, metrics(20.0)), minutes=60)
 
     assert seen.gpu_hours == pytest.approx(14.0)

@@ -21,6 +21,7 @@ from firsttoken_operator.act.status import KEPT_DECISIONS, Answer, Observed, doc
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import (
     Decision,
+    Hindrances,
     Metrics,
     Outcome,
     Reason,
@@ -568,6 +569,22 @@ def test_a_wide_error_band_is_told_with_what_a_new_deployment_starts_with() -> N
         pytest.param(
             resource(target(5, ready=3, refused="exceeded quota: gpus"), metrics(1)),
             "CapacityAvailable", ("False", "PodsRefused"), id="pods that a quota refuses",
+        ),
+        pytest.param(
+            resource(target(5, ready=3, starting=2, hindrances=Hindrances(gated=2, gates="kueue")), metrics(1)),
+            "CapacityAvailable", ("False", "PodsGated"), id="pods behind a gate",
+        ),
+        pytest.param(
+            resource(target(5, unschedulable=2, hindrances=Hindrances(preempted=1)), metrics(1)),
+            "CapacityAvailable", ("False", "PodsPreempted"), id="pods that had to end for others",
+        ),
+        pytest.param(
+            resource(target(5, hindrances=Hindrances(preempted=1)), metrics(1)),
+            "CapacityAvailable", ("True", "Available"), id="others have found their places elsewhere",
+        ),
+        pytest.param(
+            resource(target(5, failing=1), metrics(1)),
+            "CapacityAvailable", ("True", "Available"), id="pods that crash have their GPUs",
         ),
         pytest.param(
             resource(target(5, refused="exceeded quota: gpus"), metrics(1)),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.domain import Metrics, Outcome, Reason, Value
+from firsttoken_operator.domain import Hindrances, Metrics, Outcome, Reason, Value
 from tests.operator.decide.builders import POLICY, SIZED, Fleet, lost, metrics, table
 
 
@@ -37,13 +37,28 @@ def test_pods_that_are_stuck_are_not_credited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "reason"), [({"unschedulable": 4}, Reason.PODS_UNSCHEDULABLE), ({"failing": 4}, Reason.PODS_FAILING)]
+    ("trouble", "reason"),
+    [
+        ({"unschedulable": 4}, Reason.PODS_UNSCHEDULABLE),
+        ({"unschedulable": 4, "hindrances": Hindrances(preempted=2)}, Reason.PODS_PREEMPTED),
+        ({"unschedulable": 4, "hindrances": Hindrances(unclaimed=1)}, Reason.CLAIMS_UNALLOCATED),
+        ({"failing": 4}, Reason.PODS_FAILING),
+    ],
 )
 def test_no_more_pods_are_added_while_earlier_ones_cannot_run(trouble: dict[str, int], reason: Reason) -> None:
     decision = Fleet(replicas=30).tick(metrics(150), ready=26, stuck=4, **trouble)
 
     assert (decision.outcome, decision.to_replicas, decision.reason) == (Outcome.HELD, 30, reason)
     assert decision.unmet_replicas == 4
+
+
+@pytest.mark.parametrize("state", [{"stuck": 4}, {"starting": 4}], ids=["for long", "from the beginning"])
+@pytest.mark.parametrize("seen", [metrics(190), lost()], ids=["with metrics", "without"])
+def test_no_more_pods_queue_up_behind_a_scheduling_gate(state: dict[str, int], seen: Metrics) -> None:
+    fleet = Fleet(replicas=30, policy=replace(POLICY, min_replicas=30))
+    held = fleet.tick(seen, ready=26, unplaced=4, hindrances=Hindrances(gated=4, gates="kueue"), **state)
+
+    assert (held.outcome, held.to_replicas, held.reason) == (Outcome.HELD, 30, Reason.PODS_GATED)
 
 
 def test_pods_that_the_api_server_refuses_are_not_ordered_again_and_no_more_are_asked_for() -> None:

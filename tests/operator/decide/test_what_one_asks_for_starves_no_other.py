@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_operator.decide import Ledger, Memory, decide
-from firsttoken_operator.domain import FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot, ScalingMode, Tenant
+from firsttoken_operator.domain import (
+    FleetSnapshot,
+    Hindrances,
+    PoolSnapshot,
+    Reason,
+    ResourceSnapshot,
+    ScalingMode,
+    Tenant,
+)
 from tests.operator.decide.builders import POLICY, TICK_SECONDS, metrics, resource, target
 from tests.operator.decide.test_gpus_are_shared_fairly import servers
 
@@ -42,12 +50,16 @@ WAITING = {"starting": 1, "unplaced": 1, "gpus_per_replica": 8}
         ({"refused": "exceeded quota", "gpus_per_replica": 4}, 12),
         ({"gpus_per_replica": 8}, 12),
         (WAITING | {"waits_seconds": (3600.0,)}, 12),
+        (WAITING | {"waits_seconds": (5.0,), "hindrances": Hindrances(gated=1)}, 12),
         (WAITING | {"waits_seconds": (5.0,), "unschedulable": 1}, 12),
         (WAITING | {"waits_seconds": (5.0,)}, 8),
         ({"written": 2, "gpus_per_replica": 8}, 8),
     ],
-    ids=["refused", "small and refused", "never made", "gated", "unschedulable", "about to have a node", "just given"],
-)
+    ids=[
+        "refused", "small and refused", "never made", "a volume", "gated", "unschedulable", "about to have a node",
+        "just given",
+    ],
+)  # fmt: skip
 def test_only_what_has_a_node_soon_gets_its_server_first(pods: dict[str, object], expected: int) -> None:
     assert grown(POOL, asking(1, **pods)) == expected
 

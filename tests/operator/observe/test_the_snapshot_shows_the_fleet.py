@@ -82,6 +82,59 @@ def test_pods_are_counted_by_what_they_can_do() -> None:
     assert (found.uid, found.replicas, found.gpus_per_replica) == ("uid-nim", 3, 1)
 
 
+def placeless(name: str, said: str, **spec: Any) -> tuple[str, Any]:
+    body = pod(name, unschedulable=True)
+    body["spec"] |= spec
+    body["status"]["conditions"][0]["message"] = said
+    return "Pod", body
+
+
+def test_pods_behind_a_gate_are_not_those_without_a_place() -> None:
+    gated = pod("gated", scheduled=None)
+    gated["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}, {"name": "kueue.x-k8s.io/admission"}]
+    placed = pod("placed", ready=10)
+    placed["spec"]["schedulingGates"] = []
+    found = target(("Pod", gated), ("Pod", placed), placeless("full", "0/8 nodes are available"))
+
+    assert (found.unplaced, found.unschedulable, found.hindrances.gated) == (2, 1, 1)
+    assert found.hindrances.gates == "kueue.x-k8s.io/admission, kueue.x-k8s.io/topology"
+    assert found.hindrances.said == "0/8 nodes are available"
+
+
+def test_a_pod_that_waits_for_those_that_it_displaces_has_its_place() -> None:
+    kind, waiting = placeless("next", "0/8 nodes are available")
+    waiting["status"]["nominatedNodeName"] = "gpu-0"
+
+    assert target((kind, waiting)).unschedulable == 0
+
+
+def test_claims_are_told_from_gpus_that_are_taken() -> None:
+    asks = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]}
+    found = target(
+        placeless("claims", "cannot allocate all claims", **asks), placeless("full", "Insufficient nvidia.com/gpu")
+    )
+
+    assert (found.hindrances.unclaimed, found.hindrances.said) == (1, "cannot allocate all claims")
+    assert target(placeless("both", "Insufficient nvidia.com/gpu", **asks)).hindrances.unclaimed == 0
+
+
+def test_pods_that_had_to_end_for_others_are_remembered_for_half_an_hour() -> None:
+    ended = pod("ended", ready=10, deletionTimestamp=at(60))
+    reason = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at(50)}
+    preempted = ended | {"status": {"conditions": [reason | {"reason": "PreemptionByScheduler"}]}}
+    evicted = ended | {"status": {"conditions": [reason | {"reason": "EvictionByEvictionAPI"}]}}
+    store = cluster(("InferenceDeployment", inference_deployment()), ("Pod", preempted))
+    store.feed("Pod", "DELETED", preempted)
+
+    def count(seconds: float) -> int:
+        found = only(store, seconds=seconds).target
+        assert isinstance(found, Target)
+        return found.hindrances.preempted
+
+    assert (count(100), count(1849), count(1851)) == (1, 1, 0)
+    assert target(("Pod", evicted)).hindrances.preempted == 0
+
+
 def test_a_pod_that_ends_may_answer_until_its_grace_period_is_over() -> None:
     leaving = ("Pod", pod("leaving", ready=10, deletionTimestamp=at(130)))
 

@@ -162,8 +162,8 @@ def _billed(look: Look, seconds: float) -> Tally:
     target, sized = look.resource.target, look.resource.sized
     if not isinstance(target, Target) or seconds <= 0:
         return NOTHING
-    # A pod that found no node holds no GPU; one that starts, fails or ends does.
-    pods = max(0, target.pods - target.unschedulable) + target.terminating
+    # A pod that found no node, or looks for none yet, holds no GPU; one that starts, fails or ends does.
+    pods = max(0, target.pods - target.unschedulable - target.hindrances.gated) + target.terminating
     hours = seconds / SECONDS_PER_HOUR
     held = hours * pods * target.gpus_per_replica
     if not isinstance(sized, Sized):

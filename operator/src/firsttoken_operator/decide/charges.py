@@ -54,13 +54,14 @@ def on_no_node(resource: ResourceSnapshot) -> list[int]:
 def soon_placed(target: Target | TargetMissing, config: EstimatorConfig = DEFAULT) -> int | None:
     """Replicas of those without a node that will have one in moments; None: all of them.
 
-    NB: what was asked for and is not made may never be, and a pod may wait for what is no GPU (a gate, a volume).
+    NB: what was asked for and is not made may never be, and a pod may wait for what is no GPU (a volume).
     """
     if isinstance(target, TargetMissing):
         return None
     young = sum(seconds < config.decision.most_scheduling_seconds for seconds in target.waits_seconds)
     unseen = max(0, target.written - max(target.replicas, target.pods))
-    return max(0, min(target.unplaced - target.unschedulable, young)) + (0 if target.refused else unseen)
+    looked_for = target.unplaced - target.unschedulable - target.hindrances.gated
+    return max(0, min(looked_for, young)) + (0 if target.refused else unseen)
 
 
 def coming_gpus(target: Target | TargetMissing) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from firsttoken_operator.decide.bounds import careful, resource_bounds
+from firsttoken_operator.decide.hindered import NO_PLACE, hindrance
 from firsttoken_operator.decide.rollout import rollout_pending
 from firsttoken_operator.decide.settings import settings_match
 from firsttoken_operator.decide.zero import can_come_back, is_at_zero, what_wakes_it_up, what_would_allow_zero
@@ -27,9 +28,9 @@ from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Percentile, Sla
 
-LIMITS = POOL_LIMITS | {
+LIMITS = POOL_LIMITS | NO_PLACE | {
     Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
-    Reason.SCALE_DOWN_BRAKE, Reason.PODS_UNSCHEDULABLE, Reason.PODS_FAILING, Reason.PODS_REFUSED,
+    Reason.SCALE_DOWN_BRAKE, Reason.PODS_FAILING,
 }  # fmt: skip
 """Reasons that keep replicas away from what the load asks for; waiting for a window is not a limit."""
 
@@ -193,10 +194,8 @@ def _capacity_available(resource: ResourceSnapshot, decision: Decision) -> Said:
         gpus = decision.unmet_replicas * decision.gpus_per_replica
         more = f"; {decision.shortage}" if decision.shortage else ""
         return False, decision.limited_by, f"pool {name}: {gpus} GPUs are missing{more}"
-    if isinstance(target, Target) and target.unmade:
-        return False, Reason.PODS_REFUSED, f"{target.unmade} pods are refused: {target.refused}"
-    if isinstance(target, Target) and target.unschedulable:
-        return False, Reason.PODS_UNSCHEDULABLE, f"{target.unschedulable} pods cannot be scheduled"
+    if isinstance(target, Target) and (found := hindrance(target)) and found[0] in NO_PLACE:
+        return False, *found
     return True, Reason.AVAILABLE, "no GPU is missing"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from firsttoken_operator.decide.bounds import Bounds, resource_bounds
 from firsttoken_operator.decide.case import Case, Unscalable
 from firsttoken_operator.decide.down import Reduction, veto
+from firsttoken_operator.decide.hindered import hindrance
 from firsttoken_operator.domain import Outcome, Reason, ResourceSnapshot, ScalingMode, Sized, Target, Tick, Value
 from firsttoken_operator.estimate import (
     Demand,
@@ -133,9 +134,9 @@ def _without_data(base: Proposal) -> Proposal:
         return _lowered(base, limits.upper, Reason.MAX_REPLICAS, case.demand or Demand(0.0, 0.0, 0.0))
     if base.from_replicas < limits.lower and not case.target.unmade:
         return replace(base, outcome=Outcome.UP, to_replicas=limits.lower, reason=_floor_reason(limits))
-    if (blocked := _blocked(case.target)) is not None:
+    if (blocked := hindrance(case.target)) is not None:
         # Pods that cannot run are why there are no metrics; more of them would tell nothing.
-        return replace(held, reason=blocked, limited_by=blocked)
+        return replace(held, reason=blocked[0], limited_by=blocked[0])
     declared = min(case.sized.replicas_for_declared_peak, limits.upper)
     if declared <= held.to_replicas or not _grace_is_over(case):
         return held
@@ -166,9 +167,11 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     allowed = min(wanted, limits.upper)
     limited_by = limits.limited_by if wanted > limits.upper else None
     reason = _up_reason(base.case, needed)
-    blocked = _blocked(target) if target.stuck or target.unmade else None
+    # NB: what a gate holds back waits for others from the beginning, however long a start may take.
+    blocked = hindrance(target) if target.stuck or target.unmade or target.hindrances.gated else None
     if allowed > current and blocked is not None:
-        return replace(base, outcome=Outcome.HELD, reason=blocked, limited_by=blocked, unmet_replicas=wanted - current)
+        why = blocked[0]
+        return replace(base, outcome=Outcome.HELD, reason=why, limited_by=why, unmet_replicas=wanted - current)
     if allowed > current and (most := _most(base.case)) < allowed:
         allowed, limited_by = most, Reason.SCALE_UP_STEP
     if allowed <= current:
@@ -187,15 +190,6 @@ def _most(case: Case) -> int:
     if case.demand is None or case.bounds.lower >= step:
         return step  # What was declared needs no witness.
     return max(most_replicas(case, case.demand), case.bounds.lower)
-
-
-def _blocked(target: Target) -> Reason | None:
-    """Name the reason that further pods would not run either, or None."""
-    if target.unmade:
-        return Reason.PODS_REFUSED
-    if target.unschedulable:
-        return Reason.PODS_UNSCHEDULABLE
-    return Reason.PODS_FAILING if target.failing else None
 
 
 def _up_reason(case: Case, needed: int) -> Reason:

@@ -13,7 +13,7 @@ from firsttoken_operator.domain.measurement import (
     health_of,
     measured,
 )
-from firsttoken_operator.domain.pods import CostChange, ReplicaPod
+from firsttoken_operator.domain.pods import CostChange, Hindrances, ReplicaPod
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.rollout import RolloutPolicy, RolloutTerms
 from firsttoken_operator.domain.snapshot import (
@@ -50,6 +50,7 @@ __all__ = [
     "FailedWrite",
     "FleetSnapshot",
     "Health",
+    "Hindrances",
     "Idle",
     "Judgement",
     "LateShare",

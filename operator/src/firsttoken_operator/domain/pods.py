@@ -1,4 +1,4 @@
-"""Pods of a target one by one, as far as the choice of those that a smaller fleet ends needs them."""
+"""Pods of a target: one by one, as the choice of those that end needs them, and what keeps them from their nodes."""
 
 from __future__ import annotations
 
@@ -27,3 +27,20 @@ class CostChange:
 
     pod: ReplicaPod
     cost: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrances:
+    """Whatever keeps pods of a target from a node, or took them from theirs, beside the number of free GPUs.
+
+    `gated`: pods that no scheduler looks at before their scheduling gates (`gates`) are taken away, as Kueue does when
+    it admits them. `unclaimed`: pods without a place that ask for devices by ResourceClaim. `said`: the scheduler's
+    words on a pod that it finds no node for. `preempted`: pods that had to end for some of a higher PriorityClass,
+    lately.
+    """
+
+    gated: int = 0
+    gates: str = ""
+    unclaimed: int = 0
+    said: str = ""
+    preempted: int = 0

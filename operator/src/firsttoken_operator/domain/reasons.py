@@ -33,6 +33,9 @@ class Reason(StrEnum):
     SCALE_DOWN_NEVER = "ScaleDownNever"
     POOL_NOT_SHORT = "PoolNotShort"
     PODS_UNSCHEDULABLE = "PodsUnschedulable"
+    PODS_GATED = "PodsGated"
+    PODS_PREEMPTED = "PodsPreempted"
+    CLAIMS_UNALLOCATED = "ClaimsUnallocated"
     PODS_FAILING = "PodsFailing"
     PODS_REFUSED = "PodsRefused"
     # What limited it

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from firsttoken_operator.domain.gpu_pools import PoolSnapshot
 from firsttoken_operator.domain.measurement import Measurement, Missing, Shortcoming, health_of
+from firsttoken_operator.domain.pods import Hindrances
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.rollout import RolloutTerms
 from firsttoken_operator.domain.target_kinds import DEPLOYMENT, TargetKind
@@ -142,6 +143,7 @@ class Target:
     """Version of the object that this is; empty: not known."""
     started: Started | None = None
     """Settings that its pods are started with; None: they cannot be read."""
+    hindrances: Hindrances = field(default_factory=Hindrances)
 
     @property
     def held(self) -> int:

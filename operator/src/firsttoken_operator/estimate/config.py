@@ -264,7 +264,7 @@ class DecisionConfig:
     """Time after our own write in which the watch may still show replicas from before it: one whose connection is half
     open delivers nothing until it times out. Chosen above that time-out; not divided by the time scale."""
     most_scheduling_seconds: float = 60.0
-    """Age of a pod without a node after which it waits for more than a scheduler that could place it: a gate, a volume.
+    """Age of a pod without a node after which it waits for more than a scheduler that could place it: a volume.
     Chosen; not divided by the time scale."""
     rounding: float = 1e-9
     """Relative; a rate above the capacity by less is one at it. Chosen."""

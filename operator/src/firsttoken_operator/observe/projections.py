@@ -32,6 +32,10 @@ FAILING_REASONS = frozenset(
 """Reasons of a container that waits and will not start by waiting."""
 
 REPLICA_SET = "ReplicaSet"
+PREEMPTED = "PreemptionByScheduler"
+"""Reason of the condition `DisruptionTarget` of a pod that ends for one of a higher priority."""
+MOST_SAID_CHARACTERS = 300
+"""Characters that are kept of what a scheduler says of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,14 @@ class PodView:
     has_own_cost: bool = False
     owner_kind: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    gates: str = ""
+    """Scheduling gates that keep every scheduler from it, in one line; empty: there are none."""
+    has_claims: bool = False
+    """True where it asks for devices by ResourceClaim."""
+    said: str = ""
+    """Words of the scheduler that finds no node for it."""
+    preempted_seconds: float | None = None
+    """Time at which it had to end for a pod of a higher PriorityClass; None: it did not have to."""
 
     @property
     def ready(self) -> bool:
@@ -92,6 +104,11 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     waiting = [((entry.get("state") or {}).get("waiting") or {}).get("reason", "") for entry in containers]
     owner = controller_of(body)
+    # NB: a pod that waits for those to end that it displaces has its place.
+    is_placeless = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    is_placeless = is_placeless and not status.get("nominatedNodeName")
+    disrupted = conditions.get("DisruptionTarget") or {}
+    gates = () if spec.get("nodeName") else spec.get("schedulingGates") or ()
     return PodView(
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
@@ -103,7 +120,7 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         ready_seconds=true_since(conditions.get("Ready") or {}),
         terminating=bool(metadata.get("deletionTimestamp")),
         gpus=gpus_of(spec),
-        unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
+        unschedulable=is_placeless,
         failing=next((reason for reason in waiting if reason in FAILING_REASONS), ""),
         restarts=sum(count(entry.get("restartCount")) for entry in containers),
         lost_seconds=lost_since(conditions.get("Ready") or {}, true_since(conditions.get("Initialized") or {})),
@@ -114,6 +131,10 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         has_own_cost=annotations.get(OWN_DELETION_COST, "") == annotations.get(DELETION_COST),
         owner_kind=owner.kind if owner else "",
         labels=dict(metadata.get("labels") or {}) if with_labels else {},
+        gates=", ".join(sorted(str(gate.get("name", "")) for gate in gates)),
+        has_claims=bool(spec.get("resourceClaims")),
+        said=str(scheduled.get("message") or "")[:MOST_SAID_CHARACTERS] if is_placeless else "",
+        preempted_seconds=true_since(disrupted) if disrupted.get("reason") == PREEMPTED else None,
     )
 
 

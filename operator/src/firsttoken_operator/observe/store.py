@@ -19,6 +19,7 @@ from firsttoken_operator.domain import DEPLOYMENT, ReplicaPod, TargetKind
 from firsttoken_operator.domain.target_kinds import PODS_BY_OWNER, STATEFUL_SET
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.nodes import NodeView, project_node
+from firsttoken_operator.observe.preemptions import Preemptions
 from firsttoken_operator.observe.projections import (
     REPLICA_SET,
     AutoscalerView,
@@ -78,6 +79,7 @@ class Store:
         self._set_uids: dict[str, set[str]] = defaultdict(set)
         self._pod_uids: dict[str, set[str]] = defaultdict(set)
         self._readiness = ReadinessHistory()
+        self.preemptions = Preemptions()
         self._handlers: dict[str, Handlers] = {
             "InferenceDeployment": _kept(self.resources, partial(read_resource, InferenceDeployment)),
             "GPUPool": _kept(self.pools, partial(read_resource, GPUPool)),
@@ -224,6 +226,7 @@ class Store:
             if view.owner is not None:
                 _unlink(self._beneath, view.owner.uid, uid)
         self._readiness.forget_deployment(uid)
+        self.preemptions.forget(uid)
 
     def _put_set(self, body: Body) -> None:
         uid, owner = body["metadata"]["uid"], owner_uid(body)
@@ -266,6 +269,7 @@ class Store:
             # NB: one without GPUs may be no replica, though it is selected.
             if target in self._workloads and (pod.gpus or pod in self.pods_of(target)):
                 self._readiness.learn(target, pod)
+                self.preemptions.note(target, pod)
 
     def _put_autoscaler(self, body: Body) -> None:
         view = project_autoscaler(body)

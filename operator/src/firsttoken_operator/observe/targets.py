@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
-from firsttoken_operator.domain import DEPLOYMENT, Claims, Reason, Target, TargetKind, TargetMissing
+from firsttoken_operator.domain import DEPLOYMENT, Claims, Hindrances, Reason, Target, TargetKind, TargetMissing
 from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.projections import REPLICA_SET, PodView
 from firsttoken_operator.observe.store import Store
@@ -74,6 +74,7 @@ def target_of(
         grace_seconds=next((each.grace_seconds for each in (view, *made) if each.grace_seconds is not None), None),
         resource_version=view.resource_version,
         started=next((each.started for each in (view, *made) if each.started is not None), None),
+        hindrances=_hindrances(waiting, store.preemptions.count(view.uid, wall_seconds)),
     )
 
 
@@ -136,6 +137,17 @@ def _occupied_gpus(pods: Sequence[PodView], members: Sequence[PodView], gpus_per
     ending = sum(pod.gpus for pod in members if pod.terminating)
     held = sum(pod.gpus for pod in members if not pod.terminating)
     return ending + max(held, sum(max(pod.gpus, gpus_per_replica) for pod in pods if not pod.terminating))
+
+
+def _hindrances(waiting: Sequence[PodView], preempted: int) -> Hindrances:
+    gated = [pod for pod in waiting if pod.gates]
+    placeless = [pod for pod in waiting if pod.unschedulable]
+    claiming = [pod for pod in placeless if pod.has_claims and "claim" in pod.said]
+    # NB: of several the scheduler's words are those of one, and of the same one at each tick.
+    return Hindrances(
+        len(gated), "; ".join(sorted({pod.gates for pod in gated})), len(claiming),
+        min((pod.said for pod in claiming or placeless if pod.said), default=""), preempted,
+    )  # fmt: skip
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:

@@ -1,0 +1,37 @@
+"""Judges why pods of a target do not run although they were asked for, and would not if there were more. Pure.
+
+What others decide on (a quota, a queue such as Kueue, a scheduler that preempts, a driver that allocates devices) is
+waited for and named. Nothing is ordered again meanwhile, and nothing is lowered for it.
+"""
+
+from __future__ import annotations
+
+from firsttoken_operator.domain import Reason, Target
+
+NO_PLACE = frozenset(
+    {
+        Reason.PODS_REFUSED, Reason.PODS_GATED, Reason.CLAIMS_UNALLOCATED, Reason.PODS_PREEMPTED,
+        Reason.PODS_UNSCHEDULABLE,
+    }
+)  # fmt: skip
+"""Reasons that pods which were asked for have no GPUs."""
+
+
+def hindrance(target: Target) -> tuple[Reason, str] | None:
+    """Name what keeps its pods from running, and say it in words; None: nothing is known to."""
+    held, pods = target.hindrances, target.unschedulable
+    said = f": {held.said}" if held.said else ""
+    if target.unmade:
+        return Reason.PODS_REFUSED, f"{target.unmade} pods are refused: {target.refused}"
+    if held.gated:
+        return Reason.PODS_GATED, f"{held.gated} pods wait until their scheduling gates are taken away: {held.gates}"
+    if pods and held.unclaimed:
+        return Reason.CLAIMS_UNALLOCATED, f"the ResourceClaims of {held.unclaimed} pods are not allocated{said}"
+    if pods and held.preempted:
+        taken = f"pods of a higher PriorityClass took the places of {held.preempted}"
+        return Reason.PODS_PREEMPTED, f"{pods} pods cannot be scheduled, since {taken}{said}"
+    if pods:
+        return Reason.PODS_UNSCHEDULABLE, f"{pods} pods cannot be scheduled{said}"
+    if target.failing:
+        return Reason.PODS_FAILING, f"{target.failing} pods cannot start"
+    return None
