@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.workload import Percentile
 
 STATISTICS = tuple(percentile.key for percentile in Percentile)
@@ -130,3 +131,5 @@ class Profile:
     engine: str = ""
     engine_version: str = ""
     source: str = ""
+    settings: DeclaredSettings = AS_INSTALLED
+    """Those of the engine that it was measured with."""

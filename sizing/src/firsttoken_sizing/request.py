@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from firsttoken_sizing.answer import Answer
 from firsttoken_sizing.band import Band
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import DEFAULT, Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.table import CapacityTable

@@ -13,6 +13,7 @@ from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.cli import main
 from firsttoken_sizing.benchmarks import Declared, read_benchmarks
+from firsttoken_sizing.declared import DeclaredSettings
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "benchmarks"
 DLI = FIXTURES / "dli-llama3-8b-h100-fp8-2000-200.csv"
@@ -145,3 +146,30 @@ def test_the_original_file_of_the_course_makes_the_round_trip(tmp_path: Path) ->
 
     expected = read_benchmarks(NIM_CSV).profiles
     assert [profile(benchmark) for benchmark in loaded(output.read_text())] == list(expected)
+
+
+def test_the_settings_of_the_engine_are_declared_and_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--max-batch-size=64", "--max-batched-tokens=2048", "--kv-cache-type=FP8", "--gpu-memory-percent=80"]
+
+    assert main(["import", str(NESTED), *FLAGS, *settings]) == 0
+
+    (benchmark,) = loaded(capsys.readouterr().out)
+    assert benchmark.metadata.name.endswith("-batch64-step2048-kv8-memory80")
+    assert profile(benchmark).settings == DeclaredSettings(64, 2048, 8, 0.8)
+    declared = Declared("llama-3.1-8b", "L40S", "BF16", 1, None, None, None, 64, 2048, 8, 80)
+    assert read_benchmarks(NESTED, declared).profiles[0].settings == DeclaredSettings(64, 2048, 8, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--max-batch-size=0", "--max-batch-size: 0 is below 1"),
+        ("--max-batched-tokens=-1", "--max-batched-tokens: -1 is below 1"),
+        ("--kv-cache-type=FP4", "--kv-cache-type: 'FP4' is not known; use FP8"),
+        ("--gpu-memory-percent=100", "--gpu-memory-percent: 100 is outside 1 to 99"),
+    ],
+)
+def test_settings_that_no_engine_has_are_refused(flag: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", str(NESTED), *FLAGS, flag]) == 2
+
+    assert said in capsys.readouterr().err

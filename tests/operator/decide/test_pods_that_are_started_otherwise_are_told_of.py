@@ -26,8 +26,8 @@ from firsttoken_operator.runtimes.settings import SizedSettings, Started, StartS
 from firsttoken_operator.runtimes.sized import sized_settings
 from firsttoken_operator.runtimes.spec import ContainerSpec
 from firsttoken_operator.runtimes.started import Words, started
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Workload
 from tests.operator.decide.builders import SIZED, metrics, resource, target

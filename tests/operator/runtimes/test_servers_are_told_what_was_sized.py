@@ -19,8 +19,8 @@ from firsttoken_operator.runtimes.replica import longest_tokens, replica_setting
 from firsttoken_operator.runtimes.spec import ContainerSpec, version_of
 from firsttoken_operator.runtimes.weights import weights_of
 from firsttoken_sizing.catalog import resolve_model
+from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey

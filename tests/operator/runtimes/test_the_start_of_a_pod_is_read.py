@@ -14,8 +14,8 @@ from firsttoken_operator.runtimes.replica import longest_tokens, replica_setting
 from firsttoken_operator.runtimes.settings import Started, StartSettings, share, whole
 from firsttoken_operator.runtimes.spec import ContainerSpec
 from firsttoken_operator.runtimes.started import MOST_CHARACTERS, Words, started
+from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import DeclaredSettings
 from tests.operator.runtimes.replicas import KEY, MODEL, served
 
 DECLARED = DeclaredSettings(max_batch=48, tokens_per_step=4096, kv_cache_bits=8, memory_share=0.8)

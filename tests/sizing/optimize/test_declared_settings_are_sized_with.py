@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.request import Basis, Sizing, SizingRequest
@@ -69,7 +69,7 @@ def test_points_of_an_engine_as_it_is_installed_say_nothing_of_another_budget_or
 
     def left_out(declared: DeclaredSettings) -> list[str]:
         warnings = size(replace(measured, declared_settings=declared)).warnings
-        return [w.partition(" not used")[0] for w in warnings if w.startswith("MeasuredAsInstalled")]
+        return [w.partition(" not used")[0] for w in warnings if w.startswith("OtherSettings")]
 
     def basis(declared: DeclaredSettings) -> tuple[Basis | None, float]:
         answer = size(replace(measured, declared_settings=declared))
@@ -83,8 +83,8 @@ def test_points_of_an_engine_as_it_is_installed_say_nothing_of_another_budget_or
     # In FP8 the engine keeps 8 bits already.
     assert basis(DeclaredSettings(kv_cache_bits=8)) == (Basis.MEASURED, 25)
     assert left_out(DeclaredSettings()) == left_out(DeclaredSettings(kv_cache_bits=8)) == []
-    assert left_out(DeclaredSettings(tokens_per_step=2048)) == ["MeasuredAsInstalled: 8 measured points"]
-    assert left_out(DeclaredSettings(max_batch=10)) == ["MeasuredAsInstalled: 4 measured points"]
+    assert left_out(DeclaredSettings(tokens_per_step=2048)) == ["OtherSettings: 8 measured points"]
+    assert left_out(DeclaredSettings(max_batch=10)) == ["OtherSettings: 4 measured points"]
 
 
 @pytest.mark.parametrize(("engine", "batching"), [(e, b) for e in Engine for b in Batching if b in e.spec.batchings])

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from firsttoken_operator.api.base import API_VERSION, ApiModel, Int, Metadata, Number, Rule, described, optional
+from firsttoken_operator.api.engine_settings import EngineSettingsSpec
 from firsttoken_operator.api.inference_deployment import Precision
 from firsttoken_operator.api.quantities import GpuName, ModelName, ShortText
 from firsttoken_sizing.profile import Load
@@ -105,6 +106,11 @@ class BenchmarkProfileSpec(ApiModel):
     engine_version: ShortText = described("Its version.", default="")
     input_tokens: LengthInTokens = described("Mean input length.", unit="tokens")
     output_tokens: LengthInTokens = described("Mean output length.", unit="tokens")
+    engine_settings: EngineSettingsSpec | None = optional(
+        "Settings that the engine was measured with. A deployment that is sized with others does not stand on the"
+        " points.",
+        absent="as the engine is installed",
+    )
     load: Load = described("ClosedLoop: a fixed number of requests in flight. Poisson: independent arrivals at a rate.")
     points: tuple[MeasuredPoint, ...] = described("The measured points.", min_length=1, max_length=MAX_POINTS)
     source: str = described("Where the figures come from, so that they can be traced.", default="", max_length=512)

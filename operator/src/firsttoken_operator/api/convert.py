@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import lru_cache
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
+from firsttoken_operator.api.engine_settings import declared_settings
 from firsttoken_operator.api.gpu_pool import GPUPool, Location, PricingSpec
 from firsttoken_operator.api.inference_deployment import InferenceDeployment, InferenceDeploymentSpec, Scaling
 from firsttoken_operator.api.profiles import profile
 from firsttoken_operator.api.quantities import decimal, number
 from firsttoken_operator.api.runtime import RELEASED_ROLLOUT
-from firsttoken_operator.api.sizing_spec import EngineSettingsSpec
 from firsttoken_operator.api.sla import LatencyLimit, ServiceLevel
 from firsttoken_operator.api.traffic import TokenQuantile, Traffic
 from firsttoken_operator.decide import usual_scale_down
@@ -25,8 +25,6 @@ from firsttoken_operator.domain.snapshot import ScalingPolicy
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
 from firsttoken_sizing.engines import DEFAULT, Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
-from firsttoken_sizing.engines.spec import SIXTEEN_BITS
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.places import Place
 from firsttoken_sizing.profile import ConfigurationKey, Profile
@@ -98,18 +96,6 @@ def sizing_request(
         profiles=profiles,
         pricing=pricing,
         pinned=_pinned(deployment),
-    )
-
-
-def declared_settings(spec: EngineSettingsSpec | None) -> DeclaredSettings:
-    """Settings of an engine as a resource declares them."""
-    if spec is None:
-        return AS_INSTALLED
-    return DeclaredSettings(
-        max_batch=spec.max_batch_size,
-        tokens_per_step=spec.max_batched_tokens,
-        kv_cache_bits=None if spec.kv_cache_type is None else SIXTEEN_BITS // 2,
-        memory_share=None if spec.gpu_memory_percent is None else spec.gpu_memory_percent / 100,
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.benchmark_profile import KIND as BENCHMARK_KIND
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile, LatencyMilliseconds
+from firsttoken_operator.api.engine_settings import declared_settings, settings_document
 from firsttoken_operator.api.problems import problems_of, refusal_of
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Point, Profile
 from firsttoken_sizing.workload import Percentile
@@ -43,6 +44,7 @@ def profile(benchmark: BenchmarkProfile) -> Profile:
         engine=spec.engine,
         engine_version=spec.engine_version,
         source=spec.source,
+        settings=declared_settings(spec.engine_settings),
     )
 
 
@@ -68,6 +70,7 @@ def benchmark_document(measured: Profile) -> dict[str, Any]:
             "load": measured.load.value,
             "points": [_point_document(point) for point in measured.points],
             **{name: text for name, text in optional.items() if text},
+            **({"engineSettings": settings} if (settings := settings_document(measured.settings)) else {}),
         },
     }
     try:

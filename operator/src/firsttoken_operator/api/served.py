@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from firsttoken_operator.api.convert import declared_settings, workload
+from firsttoken_operator.api.convert import workload
+from firsttoken_operator.api.engine_settings import declared_settings
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_operator.runtimes.replica import longest_tokens, needed_tokens, replica_settings
@@ -10,8 +11,8 @@ from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Vers
 from firsttoken_operator.runtimes.weights import weights_of
 from firsttoken_sizing.catalog import Model, resolve_gpu, resolve_model
 from firsttoken_sizing.catalog.architecture import model_from_config
+from firsttoken_sizing.declared import AS_INSTALLED
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
 

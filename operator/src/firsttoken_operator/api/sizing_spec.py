@@ -2,44 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from firsttoken_operator.api.base import ApiModel, Int, described, optional
+from firsttoken_operator.api.engine_settings import EngineSettingsSpec
 from firsttoken_operator.api.quantities import LongName, ShortText
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.workload import Arrivals, Batching
-
-
-class KvCacheType(StrEnum):
-    """Number format of the KV cache."""
-
-    FP8 = "FP8"
-
-
-class EngineSettingsSpec(ApiModel):
-    """Settings of the engine in place of those that it has as it is installed: sized with, and rendered."""
-
-    max_batch_size: Int | None = optional(
-        "Most sequences that run at once.", unit="sequences", absent="that of the engine's release", ge=1, le=65_536
-    )
-    max_batched_tokens: Int | None = optional(
-        "Tokens of one step; with ChunkedPrefill also the largest chunk of a prompt.",
-        unit="tokens",
-        absent="that of the engine's release",
-        ge=16,
-        le=1_048_576,
-    )
-    kv_cache_type: KvCacheType | None = optional(
-        "Number format of the KV cache.", absent="that of the checkpoint, or 16 bits, as the engine has it"
-    )
-    gpu_memory_percent: Int | None = optional(
-        "Share of a GPU's memory that the engine takes, in the meaning of its own option (gpu_memory_utilization, "
-        "mem_fraction_static, free_gpu_memory_fraction).",
-        unit="percent",
-        absent="that of the engine",
-        ge=1,
-        le=99,
-    )
 
 
 class SpeculativeDecodingSpec(ApiModel):

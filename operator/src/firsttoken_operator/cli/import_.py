@@ -25,6 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     declared.add_argument("--pipeline-parallel", type=int, metavar="STAGES", help="stages of layers (default: 1)")
     declared.add_argument("--engine", metavar="NAME", help="such as TensorRT-LLM or vLLM")
     declared.add_argument("--engine-version", metavar="VERSION", help="its version")
+    settings = parser.add_argument_group("settings of the engine, where they were not those that it has as installed")
+    settings.add_argument("--max-batch-size", type=int, metavar="SEQUENCES", help="sequences that ran at once")
+    settings.add_argument("--max-batched-tokens", type=int, metavar="TOKENS", help="tokens of a step")
+    settings.add_argument("--kv-cache-type", metavar="TYPE", help="number format of the KV cache: FP8")
+    settings.add_argument("--gpu-memory-percent", type=int, metavar="PERCENT", help="share of a GPU's memory")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,18 +37,9 @@ def run(args: argparse.Namespace) -> int:
     import yaml
 
     from firsttoken_operator.api.profiles import benchmark_document
-    from firsttoken_operator.cli.measured import read_results
-    from firsttoken_sizing.benchmarks import Declared
+    from firsttoken_operator.cli.measured import WORDS, declared_of, read_results
 
-    declared = Declared(
-        model=args.model,
-        gpu=args.gpu,
-        precision=args.precision,
-        tensor_parallel=args.tensor_parallel,
-        pipeline_parallel=args.pipeline_parallel,
-        engine=args.engine,
-        engine_version=args.engine_version,
-    )
+    declared = declared_of({word: getattr(args, word.replace("-", "_")) for word in WORDS})
     result = read_results(args.files, declared)
     if not result.profiles:
         raise InvalidInput("FILE", "no run could be used", "see the reasons above, and measure again")

@@ -10,7 +10,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
@@ -18,13 +18,19 @@ from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.api.profiles import benchmark_document
 from firsttoken_operator.cli.output import local_file
 from firsttoken_sizing.benchmarks import Declared, ImportResult, detect, read_benchmarks, read_document
+from firsttoken_sizing.engines.spec import SIXTEEN_BITS
 from firsttoken_sizing.errors import InvalidInput, UnreadableBenchmark
 
 _RESOURCES = (".yaml", ".yml")
 _RESULTS = (".json", ".csv")
-_WORDS = ("model", "gpu", "precision", "tensor-parallel", "pipeline-parallel", "engine", "engine-version")
+WORDS = (
+    *("model", "gpu", "precision", "tensor-parallel", "pipeline-parallel", "engine", "engine-version"),
+    *("max-batch-size", "max-batched-tokens", "kv-cache-type", "gpu-memory-percent"),
+)
+"""Words for what was measured and with which settings of the engine, where the results do not say it."""
 _COUNT = re.compile("[1-9][0-9]{0,8}")
-_COUNTS = ("tensor-parallel", "pipeline-parallel")
+_COUNTS = ("tensor-parallel", "pipeline-parallel", "max-batch-size", "max-batched-tokens", "gpu-memory-percent")
+_KV_CACHE_BITS = {"FP8": SIXTEEN_BITS // 2}
 _EXAMPLE = "write such as gpu=H100-SXM-80GB,precision=FP8,tensor-parallel=1"
 
 
@@ -42,7 +48,7 @@ def add_benchmarks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measured",
         metavar="NAME=VALUE,...",
-        help=f"what the results do not say: {', '.join(_WORDS)}; as the flags of `firsttoken import`",
+        help=f"what the results do not say: {', '.join(WORDS)}; as the flags of `firsttoken import`",
     )
 
 
@@ -68,12 +74,13 @@ def read_measured(paths: Iterable[Path], words: str | None) -> tuple[BenchmarkPr
         for file in _of_folder(path) if path.is_dir() else [path]:
             (resources if _holds_resources(file) else results).append(file)
     try:
-        found = read_results(results, _declared(words)).profiles if results else ()
+        declared = _declared(words)
+        found = read_results(results, declared).profiles if results else ()
     except InvalidInput as error:
         flag = error.field.removeprefix("--")
-        if flag not in _WORDS:
+        if flag not in WORDS:
             raise
-        fix = re.sub(rf"--({'|'.join(_WORDS)})\b ?", r"--measured \1=", error.fix)
+        fix = re.sub(rf"--({'|'.join(WORDS)})\b ?", r"--measured \1=", error.fix)
         raise InvalidInput("--measured", error.problem, fix) from error
     documents = [benchmark_document(profile) for profile in found]
     return (*load_documents(*resources).benchmarks, *map(BenchmarkProfile.model_validate, documents))
@@ -106,16 +113,26 @@ def _holds_resources(file: Path) -> bool:
     return isinstance(document, dict) and "apiVersion" in document
 
 
+def declared_of(said: Mapping[str, str | int | None]) -> Declared:
+    """What was measured, by `WORDS`. Raises `InvalidInput` for a number format that no engine has for its KV cache."""
+    fields = {name.replace("-", "_"): value for name, value in said.items() if value is not None}
+    if (kind := fields.pop("kv_cache_type", None)) is not None:
+        if kind not in _KV_CACHE_BITS:
+            raise InvalidInput("--kv-cache-type", f"{kind!r} is not known", f"use {' or '.join(_KV_CACHE_BITS)}")
+        fields["kv_cache_bits"] = _KV_CACHE_BITS[str(kind)]
+    return Declared(**fields)  # type: ignore[arg-type]  # the other names of WORDS are its fields
+
+
 def _declared(words: str | None) -> Declared:
-    found: dict[str, str | int] = {}
+    found: dict[str, str | int | None] = {}
     for word in words.split(",") if words else ():
         name, _, value = word.strip().partition("=")
-        if name not in _WORDS or not value:
-            raise InvalidInput("--measured", f"{word!r} is not one of {', '.join(_WORDS)} with a value", _EXAMPLE)
+        if name not in WORDS or not value:
+            raise InvalidInput("--measured", f"{word!r} is not one of {', '.join(WORDS)} with a value", _EXAMPLE)
         if name in _COUNTS and not _COUNT.fullmatch(value):
             raise InvalidInput("--measured", f"{word!r} is no whole number", _EXAMPLE)
-        found[name.replace("-", "_")] = int(value) if name in _COUNTS else value
-    return Declared(**found)  # type: ignore[arg-type]  # the names of _WORDS are its fields
+        found[name] = int(value) if name in _COUNTS else value
+    return declared_of(found)
 
 
 def _left_out(what: str, reason: str) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from firsttoken_sizing.catalog import Model, resolve_gpu
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines.memory import Memory, replica_memory
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, Setup
 from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for

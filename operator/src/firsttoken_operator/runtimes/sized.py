@@ -9,8 +9,8 @@ from firsttoken_operator.runtimes import CONTAINERS
 from firsttoken_operator.runtimes.replica import cache_bits_of, needed_tokens, replica_settings
 from firsttoken_operator.runtimes.settings import Options, SizedSettings, StartSettings
 from firsttoken_sizing.catalog import Model
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching, Workload
 

@@ -50,9 +50,15 @@ def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = No
     for flag, ways in (
         ("--tensor-parallel", declared.tensor_parallel),
         ("--pipeline-parallel", declared.pipeline_parallel),
+        ("--max-batch-size", declared.max_batch_size),
+        ("--max-batched-tokens", declared.max_batched_tokens),
     ):
         if ways is not None and ways < 1:
             raise InvalidInput(flag, f"{ways} is below 1", "use 1 or more")
+    if declared.gpu_memory_percent is not None and not 1 <= declared.gpu_memory_percent <= 99:
+        raise InvalidInput(
+            "--gpu-memory-percent", f"{declared.gpu_memory_percent:g} is outside 1 to 99", "give percent"
+        )
     files = [paths] if isinstance(paths, Path) else list(paths)
     valid: list[Run] = []
     refused: list[Refused] = []

@@ -58,6 +58,7 @@ def _subject(run: Run, declared: Declared) -> Profile:
         points=(),
         engine=declared.engine or run.declared.engine or "",
         engine_version=declared.engine_version or run.declared.engine_version or "",
+        settings=declared.settings(run.declared),
     )
 
 
@@ -190,4 +191,12 @@ def _name(profile: Profile) -> str:
     if profile.load is not Load.CLOSED_LOOP:
         parts.append(profile.load.value)
     parts += filter(None, (profile.engine, profile.engine_version))
+    told = profile.settings
+    for word, value in (
+        ("batch", told.max_batch),
+        ("step", told.tokens_per_step),
+        ("kv", told.kv_cache_bits),
+        ("memory", None if told.memory_share is None else round(100 * told.memory_share)),
+    ):
+        parts += [f"{word}{value}"] if value is not None else []
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.profile import Load, Point
 
 
@@ -22,6 +23,20 @@ class Declared:
     pipeline_parallel: int | None = None
     engine: str | None = None
     engine_version: str | None = None
+    max_batch_size: int | None = None
+    max_batched_tokens: int | None = None
+    kv_cache_bits: int | None = None
+    gpu_memory_percent: float | None = None
+
+    def settings(self, in_file: Declared) -> DeclaredSettings:
+        """Settings of the engine, as far as the user or else the file states them."""
+        percent = self.gpu_memory_percent or in_file.gpu_memory_percent
+        return DeclaredSettings(
+            max_batch=self.max_batch_size or in_file.max_batch_size,
+            tokens_per_step=self.max_batched_tokens or in_file.max_batched_tokens,
+            kv_cache_bits=self.kv_cache_bits or in_file.kv_cache_bits,
+            memory_share=None if percent is None else percent / 100,
+        )
 
 
 @dataclass(frozen=True, slots=True)

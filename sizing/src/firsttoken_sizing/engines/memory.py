@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from firsttoken_sizing.catalog.gpus import Gpu
 from firsttoken_sizing.catalog.models import KV_BYTES_PER_ELEMENT, Attention, Model
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import DEFAULT, Engine
-from firsttoken_sizing.engines.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput
 
 _GIB = 2**30

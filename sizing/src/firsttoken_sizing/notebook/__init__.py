@@ -151,7 +151,9 @@ def read_benchmarks(*files: str | Path, **declared: Any) -> ImportResult:
     """Result files of benchmark tools (JSON or CSV) as profiles, with what was left out and why.
 
     `declared` says what the files do not: `model`, `gpu`, `precision`, `tensor_parallel`, `pipeline_parallel`,
-    `engine`, `engine_version`. Raises `UnreadableBenchmark` and `InvalidInput`.
+    `engine`, `engine_version`, and the settings of the engine where they were not those that it has as it is installed:
+    `max_batch_size`, `max_batched_tokens`, `kv_cache_bits`, `gpu_memory_percent`.
+    Raises `UnreadableBenchmark` and `InvalidInput`.
     """
     with in_our_words():
         known = Declared.__dataclass_fields__

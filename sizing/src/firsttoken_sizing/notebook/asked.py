@@ -12,8 +12,8 @@ from typing import Any, TypedDict, get_type_hints
 from firsttoken_sizing.benchmarks import ImportResult, read_benchmarks
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.catalog.architecture import model_from_config
+from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.engines import DEFAULT, Engine
-from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.errors import InvalidInput, one_of
 from firsttoken_sizing.notebook.values import count, number, percent, prices, several, text, texts
 from firsttoken_sizing.profile import Profile

@@ -113,9 +113,11 @@ def place(value: object) -> Place:
     return value
 
 
-def measured_word(word: str, value: object) -> str | int:
+def measured_word(word: str, value: object) -> str | float:
     """A word of `read_benchmarks`: the counts are whole, and the engine is one that is sized."""
-    if word.endswith("_parallel"):
+    if word == "gpu_memory_percent":
+        return percent(word, value)
+    if word.endswith(("_parallel", "_size", "_tokens", "_bits")):
         return count(word, value)
     said = text(word, value)
     if word == "engine" and not (said and any(is_called(engine, said) for engine in Engine)):

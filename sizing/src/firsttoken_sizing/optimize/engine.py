@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.declared import DeclaredSettings
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.engines.spec import EngineSettings, Release, Setup
 from firsttoken_sizing.errors import InvalidInput

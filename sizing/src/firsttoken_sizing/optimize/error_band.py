@@ -12,9 +12,11 @@ import math
 from dataclasses import replace
 
 from firsttoken_sizing.band import Band
+from firsttoken_sizing.declared import AS_INSTALLED
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound
 from firsttoken_sizing.optimize.load_model import LoadModel
-from firsttoken_sizing.optimize.optimizations import is_as_installed
+from firsttoken_sizing.optimize.measured_with import is_alike
+from firsttoken_sizing.optimize.optimizations import is_plain
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.closed_loop import throughput
@@ -140,4 +142,5 @@ def _is_like_measured(question: Question, candidate: Candidate) -> bool:
     speed = speed_key(key).precision
     known = any(k.precision == speed for k in question.knowledge.configurations(request.engine))
     one_server = key.pipeline_parallel == 1 and key.tensor_parallel <= request.hardware.gpus_per_server
-    return known and one_server and is_as_installed(question, candidate)
+    usual = is_plain(question, candidate) and is_alike(question, key.precision, AS_INSTALLED)
+    return known and one_server and usual

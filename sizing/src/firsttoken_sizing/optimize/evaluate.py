@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from firsttoken_sizing.engines.declared import AS_INSTALLED
 from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for
@@ -16,15 +15,16 @@ from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Eva
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
 from firsttoken_sizing.optimize.infeasible import infeasible_by_memory
-from firsttoken_sizing.optimize.optimizations import has_other_memory, is_as_installed, optimized, weight_share
+from firsttoken_sizing.optimize.measured_with import holding, left_out, matching, telling_steps
+from firsttoken_sizing.optimize.optimizations import is_plain, optimized, weight_share
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.performance import curve, measured, poisson, static_batch
+from firsttoken_sizing.performance import curve, poisson, static_batch
 from firsttoken_sizing.performance.closed_loop import CLIENTS
 from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.performance.pipeline import Placement, pipelined
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.performance.work import work_of
-from firsttoken_sizing.profile import ConfigurationKey, Load, Point
+from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, speed_key, step_for
 from firsttoken_sizing.workload import Arrivals, Batching
@@ -47,8 +47,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     )
     if infeasible := infeasible_by_memory(candidate, memory, sum(question.longest)):
         return infeasible
-    if not has_other_memory(question, key.precision):
-        memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
+    memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
     fitted = _step(question, key)
     release = request.engine.spec.release(fitted.release)
     scheduler = scheduler_for(release, candidate.batching, request.declared_settings)
@@ -56,9 +55,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     fitted = optimized(question, candidate, fitted, scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
     step = replace(fitted.model, max_batch=min(most, slots))
-    points = _points(question, candidate)
-    if request.declared_settings != AS_INSTALLED:
-        points = tuple(p for p in points if (p.concurrency or 0.0) <= step.max_batch)
+    points = _points(question, candidate, step.max_batch)
     return CandidateBound(
         candidate=candidate,
         memory=memory,
@@ -81,19 +78,15 @@ def evaluate(question: Question, bound: CandidateBound) -> Evaluation | Infeasib
 
 
 def points_left_out(question: Question) -> int:
-    """Measured points of this workload that the declared settings of the engine put aside."""
-    declared = question.request.declared_settings
-    if declared == AS_INSTALLED:
-        return 0
-    as_installed = replace(question, request=replace(question.request, declared_settings=AS_INSTALLED))
-    most = declared.max_batch or math.inf
-    left_out = {
-        (speed_key(candidate.key), point)
+    """Measured points of this workload that were measured with other settings of the engine than it has."""
+    most = question.request.declared_settings.max_batch or math.inf
+    found = {
+        (speed_key(candidate.key), *of_settings)
         for candidate in question.candidates
-        for point in _points(as_installed, candidate)
-        if not is_as_installed(question, candidate) or (point.concurrency or 0.0) > most
+        if is_plain(question, candidate)
+        for of_settings in left_out(question, candidate, most)
     }
-    return len(left_out)
+    return len(found)
 
 
 def table_of(evaluation: Evaluation, question: Question, replicas: int) -> CapacityTable:
@@ -122,19 +115,18 @@ def _most(question: Question, candidate: Candidate, step: StepModel, scheduler: 
     return poisson.saturation_rate(step, question.lengths, scheduler)
 
 
-def _points(question: Question, candidate: Candidate) -> tuple[Point, ...]:
-    """The points that were measured under this workload.
+def _points(question: Question, candidate: Candidate, most: int) -> tuple[Point, ...]:
+    """The points that were measured under this workload with these settings, of which `most` requests run at once.
 
-    Benchmarks are run with the engine as it is installed, without cached prompts, and at fixed lengths: a spread is not
-    in their latencies. The closed loop reads the mean lengths whatever the spread, as the course does.
+    Benchmarks are run without cached prompts, and at fixed lengths: a spread is not in their latencies. The closed loop
+    reads the mean lengths whatever the spread, as the course does.
     """
     workload, lengths = question.request.workload, question.lengths
-    if workload.cached_input_percent or not is_as_installed(question, candidate):
+    if workload.cached_input_percent or not is_plain(question, candidate):
         return ()
     if question.arrivals is Arrivals.POISSON and not lengths.is_fixed:
         return ()
-    load = Load.CLOSED_LOOP if question.arrivals is Arrivals.CLOSED_LOOP else Load.POISSON
-    return measured.matching_points(question.profiles, candidate.key, load, lengths.input_tokens, lengths.output_tokens)
+    return matching(question, candidate.key, holding(question, candidate, most))
 
 
 def _step(question: Question, key: ConfigurationKey) -> FittedStep:
@@ -147,7 +139,7 @@ def _step(question: Question, key: ConfigurationKey) -> FittedStep:
             gpu=gpu,
             key=key,
             engine=request.engine,
-            profiles=question.profiles,
+            profiles=telling_steps(question, key),
             lengths=(lengths.input_tokens, lengths.output_tokens),
             release=question.engine_release,
             knowledge=question.knowledge,

@@ -15,6 +15,7 @@ from firsttoken_sizing.band import Band
 from firsttoken_sizing.optimize.error_band import measured_band, measured_times, quantity_of, tightened, times_band
 from firsttoken_sizing.optimize.evaluation import CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.infeasible import infeasible_by_latency
+from firsttoken_sizing.optimize.measured_with import with_its_memory
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import closed_loop, measured
@@ -96,7 +97,8 @@ def measured_concurrency(question: Question, key: ConfigurationKey) -> int | Non
     by Little's law over the decode time, `X * ITL * (OSL - 1)`.
     """
     lengths = question.lengths
-    same = measured.same_lengths(question.profiles, key, Load.CLOSED_LOOP, lengths.input_tokens, lengths.output_tokens)
+    profiles = with_its_memory(question, key.precision)
+    same = measured.same_lengths(profiles, key, Load.CLOSED_LOOP, lengths.input_tokens, lengths.output_tokens)
     running: list[float] = []
     for profile in same:
         samples = usable_samples((profile,))

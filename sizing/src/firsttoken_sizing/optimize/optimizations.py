@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.evaluation import Candidate
+from firsttoken_sizing.optimize.measured_with import is_cache_known
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step import FittedStep, Origin
@@ -19,26 +20,11 @@ from firsttoken_sizing.step.prior import work_of
 from firsttoken_sizing.workload import Batching, Sparsity
 
 
-def is_as_installed(question: Question, candidate: Candidate) -> bool:
-    """Tell whether a candidate is what benchmarks are run with: the plain model, on the engine as it is installed.
-
-    A smaller batch or share of memory leaves the points below it what they are.
-    """
+def is_plain(question: Question, candidate: Candidate) -> bool:
+    """Tell whether a candidate is what benchmarks are of: the plain model, batched as the engine does it by itself."""
     request = question.request
     plain = request.sparsity is None and request.speculative_decoding is None
-    budget, installed = request.declared_settings.tokens_per_step, request.engine.spec.release().scheduler
-    usual = budget in (None, installed.tokens_per_step) and not _has_other_cache(question, candidate.key.precision)
-    return plain and usual and candidate.batching is request.engine.spec.batching
-
-
-def has_other_memory(question: Question, precision: str) -> bool:
-    """Tell whether the KV cache has another size than in benchmarks: what was measured running at once says nothing."""
-    return question.request.declared_settings.memory_share is not None or _has_other_cache(question, precision)
-
-
-def _has_other_cache(question: Question, precision: str) -> bool:
-    bits = question.request.declared_settings.kv_cache_bits
-    return bits not in (None, question.request.engine.spec.kv_cache_bits(question.model, precision))
+    return plain and candidate.batching is request.engine.spec.batching
 
 
 def weight_share(request: SizingRequest, precision: str) -> float:
@@ -66,7 +52,7 @@ def optimized(question: Question, candidate: Candidate, fitted: FittedStep, sche
         step = chunked_prefill(step, scheduler.tokens_per_step)
         effects.append("chunked prefill")
     # NB: the keys and values are read no faster for it: converting them takes time that was not measured.
-    if _has_other_cache(question, key.precision):
+    if not is_cache_known(question, key, fitted):
         effects.append("another format of the KV cache")
     if not effects:
         return fitted

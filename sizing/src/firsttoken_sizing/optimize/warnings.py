@@ -171,9 +171,9 @@ def _engine(question: Question, evaluation: Evaluation) -> Iterator[str]:
 def _settings(question: Question, evaluation: Evaluation) -> Iterator[str]:
     if left_out := points_left_out(question):
         yield (
-            f"MeasuredAsInstalled: {left_out} measured points not used, because benchmarks are taken to be of the"
-            " engine as it is installed and sizing.engineSettings says otherwise; if they were measured with these very"
-            " settings, size without sizing.engineSettings to stand on them"
+            f"OtherSettings: {left_out} measured points not used, because they were measured with other settings of"
+            " the engine than sizing.engineSettings; a benchmark that does not say its engineSettings is taken to be of"
+            " the engine as it is installed"
         )
 
 

@@ -6,6 +6,7 @@ waited for memory, whose running batch is not known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -47,8 +48,9 @@ def usable_samples(profiles: Iterable[Profile]) -> tuple[Sample, ...]:
             continue
         alone = [p.ttft.mean for p in profile.points if p.concurrency == 1 and p.ttft.mean is not None]
         largest_step = _LARGEST_STEP_TOKENS / profile.input_tokens
+        most = math.inf if profile.settings.max_batch is None else profile.settings.max_batch
         for point in profile.points:
-            if point.concurrency is None or point.requests_per_second <= 0:
+            if point.concurrency is None or point.concurrency > most or point.requests_per_second <= 0:
                 continue
             if point.completed(profile.output_tokens).is_overload:
                 continue

@@ -1,4 +1,4 @@
-"""Settings of an engine that a team declares in place of those that it has as it is installed."""
+"""Settings of an engine in place of those that it has as it is installed: as a team declares them, or a benchmark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSettings:
-    """Declared values; None: as the engine is installed."""
+    """Values in place of the engine's own; None: as it is installed."""
 
     max_batch: int | None = None
     """Sequences that run at once."""
