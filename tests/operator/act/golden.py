@@ -32,7 +32,8 @@ def rendering(path: Path) -> Rendering:
     declared = example(path)
     key = size(sizing_request(declared, {}, ())).configuration
     assert key is not None
-    return Rendering(declared, key, {}, {"release": "prometheus"}, 15, resolve_gpu(key.gpu).node_labels)
+    products = resolve_gpu(key.gpu).node_labels
+    return Rendering(declared, key, {}, {"release": "prometheus"}, 15, products, spans_servers=True)
 
 
 def golden(path: Path) -> Path:

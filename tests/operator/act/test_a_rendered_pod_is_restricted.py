@@ -57,7 +57,7 @@ def assert_restricted(spec: dict[str, Any]) -> None:
     known = next(each for each in CONTAINERS if (each.name, each.command) == _started(container))
     given = [word.partition("=")[0] for word in container.get("args", ()) if word.startswith("-")]
     assert {*given} <= {*known.flags, *known.settable}
-    assert all("hostPort" not in port for port in container["ports"])
+    assert all("hostPort" not in port for port in container.get("ports", ()))
 
 
 def _started(container: dict[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -27,7 +27,7 @@ RENDERED = replace(
     resource(target(4), metrics(20.0), claims=Claims("a", is_rendered=True)),
     rollout=RolloutTerms(RolloutPolicy.MANUAL),
 )
-WAITS = replace(RENDERED, pending_rollout="revision bcdf differs in spec.containers[0].image")
+WAITS = replace(RENDERED, pending_rollout="until it is released; revision bcdf differs in spec.containers[0].image")
 
 
 def decision(about: ResourceSnapshot) -> Decision:
@@ -51,7 +51,9 @@ def test_an_event_tells_of_each_revision_once() -> None:
     quiet, _ = shown(replace(RENDERED, pending_rollout=""))
     first, (told,) = shown(WAITS, quiet.conditions)
     second, _ = shown(WAITS, first.conditions, LATER)
-    other, _ = shown(replace(WAITS, pending_rollout="revision ghjk differs in spec"), second.conditions, LATER)
+    other, _ = shown(
+        replace(WAITS, pending_rollout="until it is released; revision ghjk differs in spec"), second.conditions, LATER
+    )
 
     assert events(quiet, first) == [told.message]
     assert events(first, second) == []

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from firsttoken_operator.act.manifests import manifests
+from firsttoken_operator.act.manifests import WORKLOADS, manifests, pods_of
 from firsttoken_operator.runtimes import CONTAINERS
 from tests.fixtures.definitions import POD_MONITORS
 from tests.operator.act.golden import EXAMPLES, golden, rendering, text
 from tools.cluster import Cluster
+from tools.cluster.definitions import LEADER_WORKER_SET, definition_of
 
 NAMES = [path.stem for path in EXAMPLES]
 
@@ -34,10 +35,28 @@ def test_an_example_becomes_what_was_read(path: Path) -> None:
     assert golden(path).read_text() == text(manifests(rendering(path))), "run: python -m tests.operator.act.golden"
 
 
+def test_every_kind_of_workload_has_an_example() -> None:
+    shown = {manifests(rendering(path))[-1]["kind"] for path in EXAMPLES}
+
+    assert shown == {kind.kind for kind in WORKLOADS}
+
+
+def templates(workload: dict[str, Any]) -> list[dict[str, Any]]:
+    """Templates of the pods of a workload: one, or those of leader and workers."""
+    pods = pods_of(workload)
+    return [pods] if "spec" in pods else [pods["leaderTemplate"], pods["workerTemplate"]]
+
+
+def _pod(template: dict[str, Any]) -> dict[str, Any]:
+    metadata = template["metadata"] | {"name": "one", "namespace": "team"}
+    return {"apiVersion": "v1", "kind": "Pod"} | template | {"metadata": metadata}
+
+
 @pytest.fixture(scope="module")
 def hardened(control_plane: Path) -> Iterator[Cluster]:
     with Cluster(nodes=1) as running:
         running.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
+        running.kubectl("apply", "--server-side", "-f", definition_of(LEADER_WORKER_SET))
         running.wait_until_established()
         running.kubectl("create", "namespace", "team")
         running.kubectl("label", "namespace", "team", "pod-security.kubernetes.io/enforce=restricted")
@@ -48,11 +67,9 @@ def hardened(control_plane: Path) -> Iterator[Cluster]:
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
 def test_the_api_server_takes_each_object_and_its_pods(hardened: Cluster, path: Path) -> None:
     made = list(yaml.safe_load_all(golden(path).read_text()))
-    template = next(each for each in made if each["kind"] == "Deployment")["spec"]["template"]
-    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"} | template
-    pod["metadata"] = template["metadata"] | {"name": "one", "namespace": "team"}
+    pods = [_pod(template) for template in templates(made[-1])]
     # NB: strict: a field that the API does not know is an error, and not dropped.
-    for manifest in (*made, pod):
+    for manifest in (*made, *pods):
         told = hardened.kubectl(
             "create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-",
             stdin=json.dumps(manifest), check=False,

@@ -73,13 +73,12 @@ def said(about: ResourceSnapshot) -> dict[ConditionType, Judgement]:
 
 
 def test_what_waits_says_for_what_and_the_deployment_stays_ready() -> None:
-    about = replace(declared(RolloutPolicy.WHEN_IDLE), pending_rollout="revision bcdf differs in spec")
+    until = "until no request is served; revision bcdf differs in spec"
+    about = replace(declared(RolloutPolicy.WHEN_IDLE), pending_rollout=until)
     found = said(about)[ConditionType.ROLLOUT_PENDING]
 
     assert (found.holds, found.reason) == (True, Reason.ROLLOUT_PENDING)
-    assert found.message == (
-        "WhenIdle: the pods stay as they are until no request is served; revision bcdf differs in spec"
-    )
+    assert found.message == f"WhenIdle: the pods stay as they are {until}"
     assert said(about)[ConditionType.READY].holds
 
 

@@ -473,3 +473,27 @@ def test_advice_about_it_needs_no_ownership() -> None:
     store.feed("NIMService", None, nim_service(None, scale={"enabled": True}))
 
     assert only(store).conflict == ""
+
+
+@pytest.mark.parametrize(("owner", "scaled"), [("uid-nim-rendered", "LeaderWorkerSet"), ("another", "Deployment")])
+def test_what_was_rendered_is_scaled_whichever_kind_it_is_of(owner: str, scaled: str) -> None:
+    resource = inference_deployment("nim", uid="uid-nim-rendered")
+    del resource["spec"]["targetRef"]
+    resource["spec"]["runtime"] = {"type": "VLLM", "image": "vllm/vllm-openai:v0.33.0"}
+    groups = leader_worker_set(3)
+    groups["metadata"] = metadata("nim", owner=("InferenceDeployment", "nim", owner))
+    store = Store(KINDS)
+    for kind, body in (
+        ("InferenceDeployment", resource),
+        ("LeaderWorkerSet", groups),
+        ("Pod", pod("a", labels=LEADER)),
+    ):
+        store.feed(kind, None, body)
+    seen = only(store)
+
+    assert seen.claims.kind.kind == scaled
+    if scaled == "Deployment":
+        assert isinstance(seen.target, TargetMissing)
+        return
+    assert isinstance(seen.target, Target)
+    assert (seen.target.replicas, seen.target.gpus_per_replica, seen.conflict) == (3, 12, "")

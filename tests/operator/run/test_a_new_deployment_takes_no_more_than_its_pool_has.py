@@ -24,6 +24,7 @@ from firsttoken_operator.domain import (
     TargetMissing,
     Unsized,
 )
+from firsttoken_operator.domain.gpu_pools import Server
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import rendering
 from firsttoken_operator.run.rendering import RENDERINGS_A_TICK, Rendered
@@ -152,6 +153,41 @@ async def test_a_replica_that_one_server_of_its_pool_cannot_hold_is_refused() ->
     assert told.reason is Reason.INVALID_SPEC
     assert told.message.startswith("hardware.pipelineParallel: a replica of 8 GPUs is more than one server has (4)")
     assert renderer.asked == []
+
+
+@pytest.mark.parametrize(("free", "groups"), [((8, 8, 8, 8), 2), ((8, 8, 8, 7), 1), ((8, 7, 7, 7), 0), ((8, 8), 1)])
+async def test_as_many_groups_are_made_as_have_whole_servers(free: tuple[int, ...], groups: int) -> None:
+    renderer = Recorded()
+    rendered = Rendered(
+        renderer,  # type: ignore[arg-type]
+        monitor_labels={},
+        scrape_interval_seconds=15,
+        spans_servers=True,
+    )
+    store, snapshot = fleet("a")
+    document = infd("a", runtime={"type": "VLLM", "image": "vllm/vllm-openai:v0.33.0", "checkpoint": "a/checkpoint"})
+    del document["spec"]["targetRef"]
+    document["metadata"] |= {"uid": "a", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    store.feed("InferenceDeployment", "MODIFIED", document)
+    servers = tuple(Server(f"gpu-{number}", 8, 8 - gpus) for number, gpus in enumerate(free))
+    pool = PoolSnapshot("h100", sum(free), sum(free), False, 20, 600, servers=servers)
+    large = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=8, pipeline_parallel=2))
+    several = replace(snapshot.resources[0], sized=large, policy=replace(POLICY, min_replicas=2, max_replicas=2))
+    told = await rendered.reconcile(replace(snapshot, resources=(several,), pools={"h100": pool}), store, ())
+
+    assert renderer.asked == ([("a", groups)] if groups else [])
+    assert groups or [result.reason for result in told.values()] == [Reason.POOL_FRAGMENTED]
+
+
+async def test_what_waits_though_pods_may_roll_is_asked_once() -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    renderer.answer = RenderResult(Reason.ROLLOUT_PENDING, "until the Deployment is deleted")
+    for _ in range(3):
+        assert await rendered.reconcile(there(snapshot), store, ()) == {}
+
+    assert renderer.asked == [("a", 6)]
+    assert rendered.explain(there(snapshot).resources[0]).pending_rollout == "until the Deployment is deleted"
 
 
 async def test_what_had_no_turn_has_not_failed_and_stays_what_it_was() -> None:

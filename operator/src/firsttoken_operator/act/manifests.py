@@ -1,5 +1,7 @@
 """Manifests that `spec.runtime` becomes: Deployment, Service, PodMonitor and PodDisruptionBudget. Pure.
 
+A replica that takes several servers is a group of pods, one on each: a LeaderWorkerSet in the place of the Deployment.
+
 **`replicas` is in none of these manifests.** Who owns that field, and how it gets its first value, is in `render`. What
 is in a pod is in `pods`.
 """
@@ -22,6 +24,9 @@ from firsttoken_operator.act.pods import (
 )
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.inference_deployment import KIND
+from firsttoken_operator.domain import DEPLOYMENT
+from firsttoken_operator.domain.target_kinds import LEADER, LEADER_WORKER_SET
+from firsttoken_sizing.errors import InvalidInput
 
 RESOURCE_LABEL = "firsttoken.dev/inference-deployment"
 """Ties pods, Service and series to the resource; it is also the selector, which can never change."""
@@ -31,18 +36,29 @@ SCALE_LABEL = "firsttoken.dev/scale"
 MONITORING_API = "monitoring.coreos.com/v1"
 DEADLINE_STEP_SECONDS = 600
 """Steps of the deadline of a rollout: what is learned of starts changes all the time, and a Deployment shall not."""
+WORKLOADS = (DEPLOYMENT, LEADER_WORKER_SET)
+"""Kinds of which a rendering has one: its pods are the replicas, or groups of them are."""
 KINDS = (
     ("v1", "Service"),
     ("policy/v1", "PodDisruptionBudget"),
     (MONITORING_API, "PodMonitor"),
-    ("apps/v1", "Deployment"),
+    *((kind.api_version, kind.kind) for kind in WORKLOADS),
 )
 """Kinds that are rendered, in the order in which they are made: nothing leads to a pod before the Service is there."""
+LONGEST_GROUP_NAME = 48
+"""Characters of the name of a LeaderWorkerSet at most: the label of a worker has it, a number and a hash, in 63."""
 
 
 def manifests(rendering: Rendering) -> tuple[Json, ...]:
     """All of them, in the order of `KINDS`. Raises `InvalidInput` for what the server cannot run."""
-    return service(rendering), disruption_budget(rendering), pod_monitor(rendering), deployment(rendering)
+    workload = deployment if rendering.servers == 1 else leader_worker_set
+    return service(rendering), disruption_budget(rendering), pod_monitor(rendering), workload(rendering)
+
+
+def pods_of(workload: Json) -> Json:
+    """The part of a Deployment or a LeaderWorkerSet that says what its pods are."""
+    spec = workload["spec"]
+    return spec["template" if workload["kind"] == DEPLOYMENT.kind else "leaderWorkerTemplate"]  # type: ignore[no-any-return]
 
 
 def revision_of(workload: Json) -> str:
@@ -50,7 +66,7 @@ def revision_of(workload: Json) -> str:
 
     NB: in letters only: a number that moves inside a condition's message is no news.
     """
-    digest = hashlib.sha256(json.dumps(workload["spec"]["template"], sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(pods_of(workload), sort_keys=True).encode()).hexdigest()
     return digest[:10].translate(str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst"))
 
 
@@ -64,21 +80,55 @@ def deployment(rendering: Rendering) -> Json:
         "selector": {"matchLabels": _selector(rendering)},
         "template": pod_template(rendering, _labels(rendering)),
     }
-    return _manifest("apps/v1", "Deployment", rendering, spec, {SCALE_LABEL: "true"})
+    return _manifest(DEPLOYMENT.api_version, DEPLOYMENT.kind, rendering, spec, {SCALE_LABEL: "true"})
+
+
+def leader_worker_set(rendering: Rendering) -> Json:
+    """The LeaderWorkerSet, without `replicas`: a group of pods on as many servers is one replica.
+
+    Raises `InvalidInput` for what the server cannot run.
+    """
+    if len(name := rendering.resource.metadata.name) > LONGEST_GROUP_NAME:
+        problem = f"{name} has more than {LONGEST_GROUP_NAME} characters, and its replicas take several servers"
+        raise InvalidInput("metadata.name", problem, "declare it under a shorter name")
+    labels = _labels(rendering)
+    spec = {
+        # The leader is ready when its workers have loaded their part: it must not wait for it to start them.
+        "startupPolicy": "LeaderCreated",
+        # NB: the subdomain that all groups could share is the Service of this name, which balances and names no pod.
+        "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
+        # There is no spare GPU for a surge group.
+        "rolloutStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
+        },
+        "leaderWorkerTemplate": {
+            "size": rendering.servers,
+            # A process that ends takes with it what all the others compute.
+            "restartPolicy": "RecreateGroupOnPodRestart",
+            "leaderTemplate": pod_template(rendering, labels),
+            "workerTemplate": pod_template(rendering, labels, is_worker=True),
+        },
+    }
+    return _manifest(LEADER_WORKER_SET.api_version, LEADER_WORKER_SET.kind, rendering, spec, {SCALE_LABEL: "true"})
 
 
 def service(rendering: Rendering) -> Json:
-    """The Service in front of the pods."""
+    """The Service in front of the pods that answer."""
     ports = {API_PORT_NAME: rendering.runtime.port, **rendering.container.further_ports}
     spec = {
-        "selector": _selector(rendering),
+        "selector": _answering(rendering),
         "ports": [{"name": n, "port": port, "targetPort": n, "protocol": "TCP"} for n, port in ports.items()],
     }
     return _manifest("v1", "Service", rendering, spec)
 
 
 def disruption_budget(rendering: Rendering) -> Json:
-    """The PodDisruptionBudget: nodes are drained one replica at a time. A pod that is not ready holds up no drain."""
+    """The PodDisruptionBudget: nodes are drained one replica at a time. A pod that is not ready holds up no drain.
+
+    Of a group it counts every pod: whichever is evicted, the whole group ends, and until its leader is ready again no
+    pod of another one may be.
+    """
     spec = {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
@@ -97,7 +147,7 @@ def pod_monitor(rendering: Rendering) -> Json:
         "honorLabels": False,
     }
     spec = {
-        "selector": {"matchLabels": _selector(rendering)},
+        "selector": {"matchLabels": _answering(rendering)},
         "podTargetLabels": [RESOURCE_LABEL],
         "podMetricsEndpoints": [endpoint],
     }
@@ -143,6 +193,11 @@ def _labels(rendering: Rendering) -> dict[str, str]:
         "app.kubernetes.io/component": "inference",
         MANAGED_BY_LABEL: MANAGER,
     }
+
+
+def _answering(rendering: Rendering) -> dict[str, str]:
+    """Labels of the pods that answer requests and have metrics: of a group its leader."""
+    return _selector(rendering) if rendering.servers == 1 else {**_selector(rendering), **LEADER}
 
 
 def _selector(rendering: Rendering) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
@@ -40,7 +40,7 @@ class Rendering:
     `node_selector`: the resource's own, else the pool's; where both are empty, nodes with one of `gpu_products` as
     their label are taken. `monitor_labels`: what the cluster's Prometheus selects PodMonitors by, to scrape them at
     `scrape_interval_seconds`. `p99_start_seconds`: what starts of its pods took; None: none was seen.
-    `gpus_per_server`: those of one node, into which a replica has to fit.
+    `gpus_per_server`: those of one node. `spans_servers`: replicas of more GPUs may be rendered, as LeaderWorkerSet.
     """
 
     resource: InferenceDeployment
@@ -53,6 +53,7 @@ class Rendering:
     gpus_per_server: int = GPUS_PER_SERVER
     pool_tolerations: tuple[Toleration, ...] = ()
     """Taints of the pool's nodes that its pods tolerate, beside those that the resource names."""
+    spans_servers: bool = False
 
     @property
     def runtime(self) -> Runtime:
@@ -66,18 +67,42 @@ class Rendering:
         """Spec of the container that its image needs."""
         return self.runtime.release.container
 
-
-def pod_template(rendering: Rendering, labels: Mapping[str, str]) -> Json:
-    """The template of the pods. Raises `InvalidInput` for what the server cannot run, or one node cannot hold."""
-    if (gpus := rendering.configuration.gpus_per_replica) > rendering.gpus_per_server:
-        problem = f"a replica of {gpus} GPUs is more than one server has ({rendering.gpus_per_server})"
+    @property
+    def servers(self) -> int:
+        """Servers that a replica takes. Raises `InvalidInput` where it cannot be run on so many."""
+        key, size = self.configuration, self.gpus_per_server
+        if (gpus := key.gpus_per_replica) <= size:
+            return 1
+        problem = f"a replica of {gpus} GPUs is more than one server has ({size})"
         fix = "declare a tensorParallel and a pipelineParallel that fit, larger GPUs, or a smaller precision"
+        since, version = self.container.spans_since, self.runtime.server_version or self.runtime.release.since
+        if since is None:
+            problem += f", and {self.runtime.type} is started on one server only"
+        elif version < since:
+            known = ".".join(str(number) for number in since)
+            problem += f", and {self.runtime.type} is started on several from version {known} on"
+            fix += f"; or name a version in runtime.image or runtime.version: {known} or later"
+        elif not self.spans_servers:
+            problem += ", and LeaderWorkerSet is not allowed here"
+            fix += "; or have the administrator install it and add it to scale.kinds of the chart"
+        elif gpus % size or (size % key.tensor_parallel and key.tensor_parallel % size):
+            problem += f", and {key.tensor_parallel} x {key.pipeline_parallel} of them fill no whole servers evenly"
+        else:
+            return gpus // size
         raise InvalidInput("hardware.pipelineParallel", problem, fix)
-    start = rendering.container.start(served_replica(rendering.resource, rendering.runtime, rendering.configuration))
+
+
+def pod_template(rendering: Rendering, labels: Mapping[str, str], *, is_worker: bool = False) -> Json:
+    """The template of the pods: one for each server of a replica, of which the workers answer nothing themselves.
+
+    Raises `InvalidInput` for what the server cannot run, or its servers cannot hold.
+    """
+    replica = served_replica(rendering.resource, rendering.runtime, rendering.configuration)
+    start = rendering.container.start(replace(replica, servers=rendering.servers, is_worker=is_worker))
     metadata: Json = {"labels": dict(labels)}
     if start.files:
         metadata["annotations"] = {CONFIGURATION_ANNOTATION + name: text for name, text in start.files.items()}
-    return {"metadata": metadata, "spec": _pod(rendering, start)}
+    return {"metadata": metadata, "spec": _pod(rendering, start, is_worker=is_worker)}
 
 
 def has_metrics_port(runtime: Runtime) -> bool:
@@ -85,7 +110,7 @@ def has_metrics_port(runtime: Runtime) -> bool:
     return metrics_port(runtime) != runtime.port
 
 
-def _pod(rendering: Rendering, start: Start) -> Json:
+def _pod(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
     runtime, user = rendering.runtime, rendering.container.user
     shared_memory = {"medium": "Memory", "sizeLimit": runtime.resources.shared_memory}
     tolerated = dict.fromkeys((*runtime.tolerations, *rendering.pool_tolerations))
@@ -102,7 +127,7 @@ def _pod(rendering: Rendering, start: Start) -> Json:
             {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
             *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in tolerated),
         ],
-        "containers": [_container(rendering, start)],
+        "containers": [_container(rendering, start, is_worker=is_worker)],
         "volumes": [
             {"name": "dshm", "emptyDir": shared_memory},
             {"name": "model-store", **_cache(runtime)},
@@ -153,13 +178,10 @@ def _files(start: Start) -> list[Json]:
     return [{"name": "configuration", "downwardAPI": {"items": items}}]
 
 
-def _container(rendering: Rendering, start: Start) -> Json:
+def _container(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
     runtime, container = rendering.runtime, rendering.container
-    ports = {API_PORT_NAME: runtime.port, **container.further_ports}
-    if has_metrics_port(runtime):
-        ports[METRICS_PORT_NAME] = metrics_port(runtime)
     # An extended resource has one number: its request is its limit.
-    limits: dict[str, Any] = {GPU_RESOURCE: str(rendering.configuration.gpus_per_replica)}
+    limits: dict[str, Any] = {GPU_RESOURCE: str(rendering.configuration.gpus_per_replica // rendering.servers)}
     requests: dict[str, Any] = {}
     for name, amount in (("cpu", runtime.resources.cpu), ("memory", runtime.resources.memory)):
         if amount is not None:
@@ -170,28 +192,43 @@ def _container(rendering: Rendering, start: Start) -> Json:
     ]
     if start.files:
         mounts.append({"name": "configuration", "mountPath": CONFIGURATION_PATH})
-    first_probe = _probe(container.ready_path, timeout_seconds=container.answer_seconds or 1)
-    probe_seconds = container.answer_seconds or 5
     made: Json = {
         "name": container.name,
         "image": runtime.image,
-        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
+        **({} if is_worker else _ports(rendering)),
         "env": _environment(rendering, start),
         "resources": {"limits": limits} | ({"requests": requests} if requests else {}),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "startupProbe": first_probe
+        **({} if is_worker else _probes(rendering)),
+        # A worker computes for its leader until that has ended its answers.
+        "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds(runtime, drains=start.drains and not is_worker)}}},
+        "volumeMounts": mounts,
+    }
+    if start.command:
+        made |= {"command": list(start.command), "args": list(start.arguments)}
+    return made
+
+
+def _ports(rendering: Rendering) -> Json:
+    runtime = rendering.runtime
+    ports = {API_PORT_NAME: runtime.port, **rendering.container.further_ports}
+    if has_metrics_port(runtime):
+        ports[METRICS_PORT_NAME] = metrics_port(runtime)
+    return {"ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()]}
+
+
+def _probes(rendering: Rendering) -> Json:
+    runtime, container = rendering.runtime, rendering.container
+    probe_seconds = container.answer_seconds or 5
+    return {
+        "startupProbe": _probe(container.ready_path, timeout_seconds=container.answer_seconds or 1)
         | {
             "initialDelaySeconds": STARTUP_DELAY_SECONDS,
             "failureThreshold": math.ceil(runtime.startup_timeout_seconds / PROBE_PERIOD_SECONDS),
         },
         "readinessProbe": _probe(container.ready_path, timeout_seconds=probe_seconds) | {"failureThreshold": 3},
         "livenessProbe": _probe(container.live_path, timeout_seconds=probe_seconds) | {"failureThreshold": 6},
-        "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds(runtime, drains=start.drains)}}},
-        "volumeMounts": mounts,
     }
-    if start.command:
-        made |= {"command": list(start.command), "args": list(start.arguments)}
-    return made
 
 
 def _environment(rendering: Rendering, start: Start) -> list[Json]:

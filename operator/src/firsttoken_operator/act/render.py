@@ -21,17 +21,26 @@ from typing import Any
 from firsttoken_operator.act.backlog import Key, Priority
 from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, NoTurn, Rejected, Withheld
 from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
-from firsttoken_operator.act.manifests import KINDS, MANAGED_BY_LABEL, MANAGER, MONITORING_API, manifests
+from firsttoken_operator.act.manifests import (
+    KINDS,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    MONITORING_API,
+    WORKLOADS,
+    manifests,
+)
 from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.preconditions import changed_since, live_mode
 from firsttoken_operator.act.queue import WriteQueue
-from firsttoken_operator.act.rollouts import pending_text, rollout_of
+from firsttoken_operator.act.rollouts import exchange_text, pending_text, rollout_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ScalingMode
+from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET
 
-HELD_KINDS = ("Deployment", "PodMonitor")
+WORKLOAD_KINDS = frozenset(kind.kind for kind in WORKLOADS)
+HELD_KINDS = WORKLOAD_KINDS | {"PodMonitor"}
 """Kinds that stay as they are while a rollout waits: the pods, and how those that run are scraped."""
-REQUESTS = 14
+REQUESTS = 16
 """Requests of one rendering at most."""
 LISTS_AT_ONCE = 8
 ABSENT = ""
@@ -64,12 +73,23 @@ class NameTaken(Conflict):
 
 
 class Renderer:
-    """Applies the manifests of one resource at a time. `namespaces`: where, empty: everywhere."""
+    """Applies the manifests of one resource at a time.
 
-    def __init__(self, cluster: KubernetesCluster, writes: WriteQueue, namespaces: Sequence[str] = ()) -> None:
+    `namespaces`: where, empty: everywhere. `spans_servers`: LeaderWorkerSets, too, for which it has the rights then.
+    """
+
+    def __init__(
+        self,
+        cluster: KubernetesCluster,
+        writes: WriteQueue,
+        namespaces: Sequence[str] = (),
+        *,
+        spans_servers: bool = False,
+    ) -> None:
         self._cluster = cluster
         self._writes = writes
         self._namespaces = namespaces or ("",)
+        self._spans_servers = spans_servers
 
     async def states(self, rendering: Iterable[Rendering]) -> dict[str, States]:
         """The objects of each rendering as they are now, by uid of its resource; one that is not there is `ABSENT`.
@@ -98,10 +118,11 @@ class Renderer:
     async def render(
         self, rendering: Rendering, replicas: int, *, is_known: bool = False, may_roll: bool = True
     ) -> RenderResult | None:
-        """Bring the objects to what the resource says; `replicas` is used only where the Deployment is created.
+        """Bring the objects to what the resource says; `replicas` is used only where the workload is created.
 
-        `may_roll`: pods that run may be replaced. Where they may not and would be, the Deployment and what its pods are
-        scraped by stay as they are: RolloutPending.
+        `may_roll`: pods that run may be replaced. Where they may not and would be, the workload and what its pods are
+        scraped by stay as they are: RolloutPending. So does everything where a workload of another kind is to take the
+        place of the one that runs.
 
         `is_known`: the same was applied before, so that only what differs from it is applied again. Otherwise a field
         may have to go, which only an apply does. Never raises `ClusterError`: an outcome is a value. None: it was not
@@ -133,7 +154,10 @@ class Renderer:
         if changed or live_mode(live_resource) is ScalingMode.PAUSED:
             return RenderResult(Reason.WRITE_CONFLICT, changed or "scaling.mode is Paused now")
         kinds = await self._kinds()
-        wanted = [each for each in manifests(rendering) if (each["apiVersion"], each["kind"]) in kinds]
+        made = manifests(rendering)
+        wanted = [each for each in made if (each["apiVersion"], each["kind"]) in kinds]
+        if (workload := made[-1]) not in wanted:
+            return RenderResult(Reason.WRITE_FAILED, f"this cluster has no {workload['kind']}; install its controller")
         live = {}
         for manifest in wanted:
             found = await self._find(ObjectRef.of(manifest))
@@ -141,10 +165,13 @@ class Renderer:
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
                 raise NameTaken(text)
             live[manifest["kind"]] = found
-        workload, places = wanted[-1], []
+        states, other = await self._others(rendering, workload, kinds)
+        if other is not None:
+            states |= {ObjectRef.of(manifest): _state_of(live[manifest["kind"]]) for manifest in wanted}
+            return RenderResult(Reason.ROLLOUT_PENDING, exchange_text(rendering, workload, other), states=states)
+        places, written = [], []
         if (runs := live[workload["kind"]]) is not None and not may_roll:
             places = await rollout_of(self._cluster, workload, runs)
-        states, written = {}, []
         for manifest in wanted:
             now = live[manifest["kind"]]
             if places and now is not None and manifest["kind"] in HELD_KINDS:
@@ -152,7 +179,7 @@ class Renderer:
             elif now is None or not is_known or differs(manifest, now):
                 written.append(manifest["kind"])
                 now = await self._write(manifest, now, replicas)
-            states[ObjectRef.of(manifest)] = _state(now["metadata"])
+            states[ObjectRef.of(manifest)] = _state_of(now)
         if places:
             return RenderResult(Reason.ROLLOUT_PENDING, pending_text(rendering, workload, places), states=states)
         if is_known:
@@ -160,15 +187,26 @@ class Renderer:
                 f"{' and '.join(written)} {metadata.name} put back: deleted or changed by another writer, or new here"
             )
         else:
-            verb = (
-                "updated; its replicas stay as they are" if live["Deployment"] else f"created with {replicas} replicas"
-            )
-            text = f"Deployment {metadata.name} {verb}"
-        return RenderResult(Reason.RENDERED, text, live["Deployment"] is None, states, bool(written))
+            verb = "updated; its replicas stay as they are" if runs else f"created with {replicas} replicas"
+            text = f"{workload['kind']} {metadata.name} {verb}"
+        return RenderResult(Reason.RENDERED, text, runs is None, states, bool(written))
+
+    async def _others(
+        self, rendering: Rendering, workload: dict[str, Any], kinds: Sequence[tuple[str, str]]
+    ) -> tuple[dict[ObjectRef, str], dict[str, Any] | None]:
+        """States of the workloads of other kinds that this resource may have, and the one that it has."""
+        metadata, states, runs = rendering.resource.metadata, dict[ObjectRef, str](), None
+        for kind in kinds:
+            if kind[1] in WORKLOAD_KINDS and kind[1] != workload["kind"]:
+                found = await self._find(ref := ObjectRef(*kind, metadata.namespace, metadata.name))
+                is_ours = found is not None and _is_owned_by(found, metadata.uid)
+                states[ref] = _state_of(found if is_ours else None)
+                runs = found if is_ours else runs
+        return states, runs
 
     async def _write(self, manifest: dict[str, Any], live: dict[str, Any] | None, replicas: int) -> dict[str, Any]:
         """Apply one manifest; the object as it is then."""
-        ref, is_workload = ObjectRef.of(manifest), manifest["kind"] == "Deployment"
+        ref, is_workload = ObjectRef.of(manifest), manifest["kind"] in WORKLOAD_KINDS
         if live is None and is_workload:
             made = await self._cluster.apply(manifest | {"spec": manifest["spec"] | {"replicas": replicas}})
             await self._cluster.hold_replicas(ref, replicas, uid=made["metadata"]["uid"])
@@ -185,9 +223,16 @@ class Renderer:
         return await self._cluster.apply(manifest | {"metadata": manifest["metadata"] | {"uid": uid}})
 
     async def _kinds(self) -> list[tuple[str, str]]:
-        """The kinds that this cluster has."""
-        has_monitors = await self._cluster.serves(MONITORING_API, "PodMonitor")
-        return [kind for kind in KINDS if has_monitors or kind[0] != MONITORING_API]
+        """The kinds that this cluster has and that are rendered here."""
+        optional = {
+            (MONITORING_API, "PodMonitor"): True,
+            (LEADER_WORKER_SET.api_version, LEADER_WORKER_SET.kind): self._spans_servers,
+        }
+        return [
+            kind
+            for kind in KINDS
+            if optional.get(kind, True) and (kind not in optional or await self._cluster.serves(*kind))
+        ]
 
     async def _find(self, ref: ObjectRef) -> dict[str, Any] | None:
         try:
@@ -215,6 +260,10 @@ def _state(metadata: Mapping[str, Any]) -> str:
     version = metadata.get("generation") or metadata["resourceVersion"]
     owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
     return json.dumps([metadata["uid"], version, owners, metadata.get("labels")], sort_keys=True)
+
+
+def _state_of(live: dict[str, Any] | None) -> str:
+    return ABSENT if live is None else _state(live["metadata"])
 
 
 def _is_owned_by(live: dict[str, Any], uid: str) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster
-from firsttoken_operator.act.manifests import revision_of
+from firsttoken_operator.act.manifests import pods_of, revision_of
 from firsttoken_operator.act.pods import Json, Rendering
 from firsttoken_operator.api.runtime import RELEASED_ROLLOUT
+from firsttoken_operator.domain import RolloutPolicy
 
 _SHOWN = 3
 """Places of a difference that are named."""
@@ -22,16 +23,31 @@ async def rollout_of(cluster: KubernetesCluster, manifest: Json, live: Json) -> 
     """Places in the template of the pods that an apply of this manifest would change; none: no pod is replaced."""
     metadata = manifest["metadata"] | {"uid": live["metadata"]["uid"]}
     would_be = await cluster.apply(manifest | {"metadata": metadata}, dry_run=True)
-    return list(changes(live["spec"]["template"], would_be["spec"]["template"]))
+    return list(changes(pods_of(live), pods_of(would_be)))
 
 
 def pending_text(rendering: Rendering, manifest: Json, places: list[str]) -> str:
-    """Say which revision waits, in what it differs and how it is released."""
+    """Say until when the pods stay as they are, which revision waits, in what it differs and how it is released."""
+    until = "no request is served" if rendering.runtime.rollout_policy is RolloutPolicy.WHEN_IDLE else "it is released"
     metadata, revision = rendering.resource.metadata, revision_of(manifest)
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return (
-        f"revision {revision} differs in {', '.join(places[:_SHOWN])}{more}; to release it: kubectl -n"
+        f"until {until}; revision {revision} differs in {', '.join(places[:_SHOWN])}{more}; to release it: kubectl -n"
         f" {metadata.namespace} annotate infd {metadata.name} {RELEASED_ROLLOUT}={revision} --overwrite"
+    )
+
+
+def exchange_text(rendering: Rendering, manifest: Json, live: Json) -> str:
+    """Say why the pods stay as they are where one kind of workload would take the place of another, and what to do.
+
+    Both at once would hold the GPUs twice: the one that is there is deleted by who can spare it, and its pods count in
+    the pool until they are gone.
+    """
+    metadata, servers = rendering.resource.metadata, rendering.servers
+    each = "one server" if servers == 1 else f"{servers} servers"
+    return (
+        f"until the {live['kind']} is deleted, because replicas of {each} run as a {manifest['kind']}; to release it:"
+        f" kubectl -n {metadata.namespace} delete {live['kind'].lower()} {metadata.name}"
     )
 
 

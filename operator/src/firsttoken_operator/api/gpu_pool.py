@@ -183,7 +183,7 @@ class GPUPoolSpec(ApiModel):
         "Cloud: GPUs that may be added on top of baseGPUs.", unit="GPUs", absent="none is added"
     )
     gpus_per_server: Int = described(
-        "GPUs of one server; a replica stays on one server.", default=8, unit="GPUs", ge=1, le=128
+        "GPUs of one server; a replica that needs more takes whole servers.", default=8, unit="GPUs", ge=1, le=128
     )
     pricing: PricingSpec | None = optional("What a GPU costs.", absent="sizes are compared by GPU count")
     scale_down_limit_percent: Int = described(

@@ -156,7 +156,10 @@ ServerFlag = Annotated[str, Field(max_length=512, pattern=forms.FLAG)]
 
 
 class Runtime(ApiModel):
-    """The engine that firsttoken renders: a Deployment, a Service, a PodMonitor and a PodDisruptionBudget."""
+    """The engine that firsttoken renders: a Deployment, a Service, a PodMonitor and a PodDisruptionBudget.
+
+    Where a replica takes several servers, a LeaderWorkerSet is in the place of the Deployment.
+    """
 
     RULES = (
         Rule(

@@ -93,7 +93,8 @@ def _ready(resource: ResourceSnapshot, decision: Decision) -> Said:
     if resource.conflict:
         return False, Reason.CONFLICT, resource.conflict
     if resource.unrendered is not None:
-        text = f"the Deployment is not what spec.runtime says, which is tried again: {resource.unrendered.message}"
+        kind = resource.claims.kind.kind
+        text = f"the {kind} is not what spec.runtime says, which is tried again: {resource.unrendered.message}"
         return False, resource.unrendered.reason, text
     rests = _rests(resource, decision)
     if rests and decision.outcome is Outcome.HELD:

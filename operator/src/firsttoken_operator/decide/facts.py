@@ -103,8 +103,9 @@ def _fitting(resource: ResourceSnapshot) -> Sized | Unsized:
     wanted, found = sized.configuration.gpus_per_replica, target.gpus_per_replica
     if wanted == found:
         return sized
-    # A Deployment that is rendered gets the new number with the next rendering, which does not wait for this to fit.
-    is_rendered = resource.claims.is_rendered
-    way_out = "the Deployment is to be updated first" if is_rendered else "set hardware.tensorParallel to what they run"
+    # What is rendered gets the new number with the next rendering, which does not wait for this to fit.
+    claims = resource.claims
+    updated = f"the {claims.kind.kind} is to be updated first"
+    way_out = updated if claims.is_rendered else "set hardware.tensorParallel to what they run"
     text = f"sized for {wanted} GPUs a replica, the pods of {target.name} have {found}; {way_out}"
     return Unsized(Reason.TENSOR_PARALLEL_MISMATCH, text, withheld=sized)

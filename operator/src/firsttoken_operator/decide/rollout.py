@@ -27,11 +27,6 @@ def rollout_pending(resource: ResourceSnapshot) -> Said | None:
     if resource.pending_rollout is None:
         return None
     if not resource.pending_rollout:
-        return False, Reason.RENDERED, "the Deployment is as spec.runtime says"
-    policy = resource.rollout.policy
-    until = "no request is served" if policy is RolloutPolicy.WHEN_IDLE else "it is released"
-    return (
-        True,
-        Reason.ROLLOUT_PENDING,
-        f"{policy}: the pods stay as they are until {until}; {resource.pending_rollout}",
-    )
+        return False, Reason.RENDERED, f"the {resource.claims.kind.kind} is as spec.runtime says"
+    text = f"{resource.rollout.policy}: the pods stay as they are {resource.pending_rollout}"
+    return True, Reason.ROLLOUT_PENDING, text

@@ -68,6 +68,10 @@ STATEFUL_SET = TargetKind("StatefulSet", "apps", "v1", "statefulsets", is_one_un
 LEADER_WORKER_SET = TargetKind(
     "LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", is_one_unset=True
 )
+GROUP_LABEL, MEMBER_LABEL = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/worker-index"
+"""Labels that a LeaderWorkerSet gives its pods: its own name, and the number of a pod in its group."""
+LEADER = {MEMBER_LABEL: "0"}
+"""Label of the pod of a group that answers."""
 NIM_SERVICE = TargetKind(
     "NIMService", "apps.nvidia.com", "v1alpha1", "nimservices", patched=(SPEC_REPLICAS,), is_one_unset=True
 )

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, Claims, Hindrances, Reason, Target, TargetKind, TargetMissing
-from firsttoken_operator.domain.target_kinds import NAMED
+from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET, NAMED
 from firsttoken_operator.observe.projections import REPLICA_SET, PodView
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.workloads import WorkloadView
 
 
 def target_name(resource: InferenceDeployment) -> str:
-    """Name of what is scaled: the object referred to, else the rendered Deployment, named as the resource."""
+    """Name of what is scaled: the object referred to, else the rendered workload, named as the resource."""
     reference = resource.spec.target_ref
     return resource.metadata.name if reference is None else reference.name
 
@@ -100,15 +100,23 @@ def _kind(store: Store, resource: InferenceDeployment) -> TargetKind | None:
     """Kind of the target; None: it is not one that the administrator allows."""
     reference = resource.spec.target_ref
     if reference is None:
-        return DEPLOYMENT
+        return LEADER_WORKER_SET if _has_groups(store, resource) else DEPLOYMENT
     kind = store.kinds.get(reference.kind)
     # NB: of a group every version is the same object.
     return kind if kind is not None and kind.group == reference.api_version.rpartition("/")[0] else None
 
 
+def _has_groups(store: Store, resource: InferenceDeployment) -> bool:
+    """Tell whether the replicas that were rendered for it are groups of pods."""
+    if LEADER_WORKER_SET.kind not in store.kinds:
+        return False
+    view = store.workload(resource.metadata.namespace, resource.metadata.name, LEADER_WORKER_SET.kind)
+    return view is not None and view.owner is not None and view.owner.uid == resource.metadata.uid
+
+
 def _refusal(store: Store, resource: InferenceDeployment) -> str:
     reference = resource.spec.target_ref
-    assert reference is not None, "a rendered Deployment is always allowed"
+    assert reference is not None, "what is rendered is always allowed"
     allowed = ", ".join(kind.named for kind in store.kinds.values())
     return (
         f"{reference.kind} ({reference.api_version}) is not among the kinds that are scaled here: {allowed}; the "

@@ -15,7 +15,9 @@ from typing import Any
 from firsttoken_operator.api.toleration import Toleration, TolerationOperator
 from firsttoken_operator.domain import DEPLOYMENT, Owner, TargetKind
 from firsttoken_operator.domain.target_kinds import (
+    GROUP_LABEL,
     INFERENCE_SERVICE,
+    LEADER,
     LEADER_WORKER_SET,
     MAXIMUM,
     MINIMUM,
@@ -137,11 +139,11 @@ def _leader_worker_set_facts(_: TargetKind, body: Body) -> Facts:
     leader = group.get("leaderTemplate") or worker
     workers = count(group.get("size", 1)) - 1
     facts, name = _template_facts(leader), body["metadata"].get("name", "")
-    of_set = {"leaderworkerset.sigs.k8s.io/name": name}
+    of_set = {GROUP_LABEL: name}
     progress = conditions_of(body.get("status") or {}).get("UpdateInProgress") or {}
     return facts | {
         "gpus_per_replica": facts["gpus_per_replica"] + max(0, workers) * gpus_of(worker.get("spec") or {}),
-        "selector": selector_of(of_set | {"leaderworkerset.sigs.k8s.io/worker-index": "0"}),
+        "selector": selector_of(of_set | LEADER),
         "members": selector_of(of_set),
         "is_updating": progress.get("status") == "True",
     }

@@ -34,6 +34,7 @@ from firsttoken_operator.act.publish import Publisher
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.act.scale import ScaleWriter
+from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run import kopf_wiring
 from firsttoken_operator.run.election import REQUEST_SECONDS, Elector
@@ -153,10 +154,12 @@ def _parts(
         deadline_seconds=write_deadline_seconds(timing.tick_seconds),
     )
     recorder = EventRecorder(cluster, writes)
+    spans_servers = LEADER_WORKER_SET in settings.target_kinds
     rendered = Rendered(
-        Renderer(cluster, writes, settings.render_namespaces or settings.namespaces),
+        Renderer(cluster, writes, settings.render_namespaces or settings.namespaces, spans_servers=spans_servers),
         monitor_labels=settings.pod_monitor_labels,
         scrape_interval_seconds=timing.scrape_interval_seconds,
+        spans_servers=spans_servers,
     )
     measuring = Measuring(settings)
     return Parts(

@@ -46,6 +46,8 @@ STATES_SECONDS = 5.0
 class _Applied:
     wanted: str
     states: States
+    may_roll: bool = False
+    """Pods might have been replaced; what waits all the same waits for something else."""
 
     def is_as_found(self, now: States) -> bool:
         """Tell whether the objects, as far as they are known now, are as they were."""
@@ -73,12 +75,21 @@ class _Due:
 
 
 class Rendered:
-    """Objects that this process has rendered, by uid of the resource."""
+    """Objects that this process has rendered, by uid of the resource.
+
+    `spans_servers`: replicas may take several servers, as groups of a LeaderWorkerSet.
+    """
 
     def __init__(
-        self, renderer: Renderer, *, monitor_labels: Mapping[str, str], scrape_interval_seconds: float
+        self,
+        renderer: Renderer,
+        *,
+        monitor_labels: Mapping[str, str],
+        scrape_interval_seconds: float,
+        spans_servers: bool = False,
     ) -> None:
         self._renderer = renderer
+        self._spans_servers = spans_servers
         self._monitor_labels = dict(monitor_labels)
         self._scrape_interval_seconds = scrape_interval_seconds
         self._applied: dict[str, _Applied] = {}
@@ -88,7 +99,7 @@ class Rendered:
         self._tried: dict[str, int] = {}
         """Tick of the last attempt."""
         self._made_gpus: dict[str, int] = {}
-        """GPUs of Deployments that the watch does not show yet."""
+        """GPUs of workloads that the watch does not show yet."""
         self._tick = 0
 
     def explain(self, resource: ResourceSnapshot) -> ResourceSnapshot:
@@ -170,6 +181,7 @@ class Rendered:
             p99_start_seconds=target.p99_start_seconds if isinstance(target, Target) else None,
             gpus_per_server=declared.spec.gpus_per_server if declared else GPUS_PER_SERVER,
             pool_tolerations=declared.spec.tolerations if declared else (),
+            spans_servers=self._spans_servers,
         )
         made = manifests(rendering)
         released = may_roll(admitted.resource, revision_of(made[-1]))
@@ -199,7 +211,8 @@ class Rendered:
         held = self._held.get(wanted.uid)
         if held is not None:
             # Asked again once it is released, or anything is not as it was found.
-            is_same = held.wanted == wanted.text and held.is_as_found(now) and not wanted.may_roll
+            is_released = wanted.may_roll and not held.may_roll
+            is_same = held.wanted == wanted.text and held.is_as_found(now) and not is_released
             return None if is_same and not wanted.admitted.is_new else _Due(wanted, is_known=False)
         before = self._applied.get(wanted.uid)
         is_known = before is not None and before.wanted == wanted.text and not wanted.admitted.is_new
@@ -217,7 +230,7 @@ class Rendered:
             return self._problems.get(wanted.uid)  # Not tried: what was true stays so.
         self._held.pop(wanted.uid, None)
         if result.reason is Reason.ROLLOUT_PENDING:
-            self._held[wanted.uid] = _Applied(wanted.text, result.states)
+            self._held[wanted.uid] = _Applied(wanted.text, result.states, wanted.may_roll)
         if result.reason is not Reason.RENDERED:
             return result
         self._applied[wanted.uid] = _Applied(wanted.text, result.states)

@@ -9,9 +9,18 @@ from __future__ import annotations
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
 from firsttoken_operator.runtimes.settings import Given, Options, whole
-from firsttoken_operator.runtimes.spec import ContainerSpec, RuntimeSpec, ServedReplica, ServerRelease, Start
+from firsttoken_operator.runtimes.spec import (
+    LEADER_ADDRESS,
+    SERVER_NUMBER,
+    ContainerSpec,
+    RuntimeSpec,
+    ServedReplica,
+    ServerRelease,
+    Start,
+)
 from firsttoken_sizing.engines import Engine
 
+_SINCE = (0, 4)
 _BOUNDS_SECONDS = (
     *(0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0, 400.0),
 )
@@ -24,6 +33,7 @@ _TENSOR, _PIPELINE, _LENGTH, _BATCH = "--tp-size", "--pp-size", "--context-lengt
 _CHUNK, _STEP, _MEMORY = "--chunked-prefill-size", "--max-prefill-tokens", "--mem-fraction-static"
 _KV_TYPE, _TYPE, _QUANTIZATION = "--kv-cache-dtype", "--dtype", "--quantization"
 _METRICS, _BUCKETS = "--enable-metrics", "--bucket-time-to-first-token"
+_SERVERS, _NUMBER, _LEADER, _LEADER_PORT = "--nnodes", "--node-rank", "--dist-init-addr", 20000
 _DRAFTS, _DRAFT_TOKENS = "--speculative-algorithm", "--speculative-num-draft-tokens"
 
 
@@ -60,6 +70,9 @@ def _start(served: ServedReplica) -> Start:
         flags.append(f"{_QUANTIZATION}={conversion}")
     elif served.weights.precision in _TYPES:
         flags.append(f"{_TYPE}={_TYPES[served.weights.precision]}")
+    if served.servers > 1:
+        leader = f"{_LEADER}={LEADER_ADDRESS}:{_LEADER_PORT}"
+        flags += [f"{_SERVERS}={served.servers}", f"{_NUMBER}={SERVER_NUMBER}", leader]
     bounds = with_limit(_BOUNDS_SECONDS, served.ttft_limit_seconds)
     if bounds != _BOUNDS_SECONDS:
         flags += [_BUCKETS, *(f"{bound:g}" for bound in bounds)]
@@ -106,10 +119,12 @@ CONTAINER = ContainerSpec(
     flags=(
         *(_MODEL, _MODEL_NAME, _HOST, _PORT, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _CHUNK, _STEP, _MEMORY),
         *(_KV_TYPE, _TYPE, _QUANTIZATION, _METRICS, _BUCKETS, _DRAFTS, _DRAFT_TOKENS),
+        *(_SERVERS, _NUMBER, _LEADER),
     ),
     settable=(
         *("--tool-call-parser", "--reasoning-parser", "--attention-backend", "--load-format", "--random-seed"),
         "--enable-cache-report",
     ),
+    spans_since=_SINCE,
 )
-SPEC = RuntimeSpec("SGLang", (ServerRelease((0, 4), (Engine.SGLANG,), CONTAINER),))
+SPEC = RuntimeSpec("SGLang", (ServerRelease(_SINCE, (Engine.SGLANG,), CONTAINER),))

@@ -17,6 +17,9 @@ from firsttoken_sizing.profile import ConfigurationKey
 
 CONFIGURATION_PATH = "/etc/firsttoken"
 """Directory of the files of a start."""
+LEADER_ADDRESS, SERVER_NUMBER = "$(LWS_LEADER_ADDRESS)", "$(LWS_WORKER_INDEX)"
+"""Name of the first server of a replica, and the number of this one from 0, which the kubelet puts into an argument: a
+LeaderWorkerSet adds both variables to each of its pods."""
 
 Version = tuple[int, ...]
 """Version of a server, as many numbers as are known."""
@@ -48,6 +51,10 @@ class ServedReplica:
     """Tokens that n-grams propose at a time; 0: no speculative decoding."""
     is_as_installed: bool = True
     """False where settings of the engine were declared."""
+    servers: int = 1
+    """Servers that the replica takes, with as many of its GPUs on each."""
+    is_worker: bool = False
+    """True of every server but the first one, which answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,8 @@ class ContainerSpec:
     """Flags that a user could give once: resources that have them go on, and no other takes them."""
     options: Options | None = None
     """Words by which the settings of a start are read; None: they stand in files, or another release has them."""
+    spans_since: Version | None = None
+    """First version of which one replica is started over several servers; None: none is."""
 
     @property
     def setting_pattern(self) -> str:

