@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,28 @@ import pytest
 import yaml
 
 from firsttoken_operator.act.events import COMPONENT
-from firsttoken_operator.act.manifests import deployment, disruption_budget, manifests, pod_monitor, service
+from firsttoken_operator.act.manifests import (
+    deployment,
+    disruption_budget,
+    leader_worker_set,
+    manifests,
+    pod_monitor,
+    service,
+)
 from firsttoken_operator.act.pods import Rendering
+from firsttoken_operator.act.render import WORKLOAD_KINDS
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.docs.pages import ROOT
 from tests.fixtures.definitions import POD_MONITORS
 from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
-from tests.operator.act.golden import EXAMPLES, golden
+from tests.operator.act.golden import EXAMPLES, golden, templates
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.run.process import installed
 from tools.cluster import Cluster, wait_until
+from tools.cluster.definitions import LEADER_WORKER_SET, definition_of
 
 pytestmark = pytest.mark.cluster
 
@@ -33,6 +43,7 @@ KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "
 OPEN = {"firsttoken.dev/scale": "true"}
 TENANT = "tenant@team.example"
 MOST_PULL_SECRETS: int = Runtime.model_json_schema()["properties"]["imagePullSecrets"]["maxItems"]
+GROUPS = "scale.kinds={LeaderWorkerSet}"
 Json = dict[str, Any]
 Attempt = subprocess.CompletedProcess[str]
 
@@ -84,10 +95,19 @@ def rendering(name: str = "chat", namespace: str = "team", *, uid: str = "1-1", 
     return Rendering(InferenceDeployment.model_validate(document), KEY, {}, {}, 15)
 
 
+def groups(name: str = "chat", namespace: str = "team", **runtime: Any) -> Json:
+    """A LeaderWorkerSet whose replicas take two servers."""
+    server = {"type": "VLLM", "image": "nvcr.io/nim/vllm:v0.33.0", "checkpoint": "a/checkpoint"}
+    over = replace(KEY, tensor_parallel=8, pipeline_parallel=2)
+    made = rendering(name, namespace, **(server | runtime))
+    return leader_worker_set(replace(made, configuration=over, spans_servers=True))
+
+
 @pytest.fixture(scope="module")
 def operator(control_plane: Path) -> Iterator[Operator]:
-    with installed(nodes=1) as (cluster, account):
+    with installed(GROUPS, nodes=1) as (cluster, account):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
+        cluster.kubectl("apply", "--server-side", "-f", definition_of(LEADER_WORKER_SET))
         cluster.wait_until_established()
         for name, label in (("team", "firsttoken.dev/render=true"), ("wide", "firsttoken.dev/scale=true")):
             cluster.kubectl("create", "namespace", name)
@@ -111,6 +131,7 @@ def operator(control_plane: Path) -> Iterator[Operator]:
         # The API server reads a new policy, and its parameters, within a second or so.
         wait_until(lambda: made.scale("coredns", "kube-system").returncode != 0, 20, "the policies in force")
         wait_until(lambda: made.apply(deployment(rendering("probe", "closed"))).returncode != 0, 20, "all of them")
+        wait_until(lambda: made.apply(groups("probe", "closed")).returncode != 0, 20, "those of groups")
         yield made
 
 
@@ -181,9 +202,10 @@ def test_what_each_server_is_told_is_taken(operator: Operator, path: Path) -> No
     created = operator.cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(declared)).stdout
     for manifest in yaml.safe_load_all(golden(path).read_text()):
         manifest["metadata"]["ownerReferences"][0]["uid"] = json.loads(created)["metadata"]["uid"]
-        if manifest["kind"] == "Deployment":
+        if manifest["kind"] in WORKLOAD_KINDS:
             # Images are the administrator's choice.
-            manifest["spec"]["template"]["spec"]["containers"][0]["image"] = "nvcr.io/nim/any:1"
+            for template in templates(manifest):
+                template["spec"]["containers"][0]["image"] = "nvcr.io/nim/any:1"
         allowed(operator.apply(manifest))
 
 
@@ -296,6 +318,29 @@ def test_a_pod_beyond_what_is_allowed_is_refused(operator: Operator, harm: str) 
     change(pod, pod["containers"][0])
 
     refused(operator.apply(manifest), message)
+
+
+@pytest.mark.parametrize("harm", ["privileged", "command", "host network", "secret volume", "image", "runtime class"])
+@pytest.mark.parametrize("of", [0, 1], ids=["leader", "worker"])
+def test_neither_pod_of_a_group_may_do_more(operator: Operator, of: int, harm: str) -> None:
+    change, message = HARMS[harm]
+    manifest = groups()
+    pod = templates(manifest)[of]["spec"]
+    change(pod, pod["containers"][0])
+
+    refused(operator.apply(manifest), message)
+
+
+def test_a_group_is_its_owners_and_has_no_claims_of_its_own(operator: Operator) -> None:
+    orphan, claiming = groups(), groups()
+    del orphan["metadata"]["ownerReferences"]
+    claim = {"metadata": {"name": "dshm"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claiming["spec"]["leaderWorkerTemplate"]["volumeClaimTemplates"] = [claim]
+
+    refused(operator.apply(orphan), "only objects that an InferenceDeployment of the same name owns")
+    refused(operator.apply(claiming), "without claims and parts of their own")
+    secret = groups(authSecret={"name": "another-tenants", "key": "password"})
+    refused(operator.apply(secret), "Secret another-tenants is not open to rendering: label it")
 
 
 @pytest.mark.parametrize(
@@ -517,7 +562,7 @@ def test_the_policies_are_well_typed(operator: Operator) -> None:
 
 
 def _policies() -> list[Json]:
-    return of_kind(render("render.enabled=true"), "ValidatingAdmissionPolicy")
+    return of_kind(render("render.enabled=true", GROUPS), "ValidatingAdmissionPolicy")
 
 
 def _checked(cluster: Cluster) -> dict[str, Json]:

@@ -113,6 +113,20 @@ def test_another_kind_that_is_scaled_adds_the_right_to_watch_it_and_to_write_its
     assert f"{NAMESPACE}.firsttoken-scale-{kind.plural}.{kind.group}" in policies
 
 
+def test_groups_are_rendered_where_they_may_be_scaled_and_confined_as_deployments_are() -> None:
+    kinds = "scale.kinds={LeaderWorkerSet}"
+    manifests = render(RENDERED, kinds)
+    added = rights(bound_roles(manifests)) - rights(bound_roles(render(kinds))) - RENDERING
+    policies = {policy["metadata"]["name"] for policy in of_kind(manifests, "ValidatingAdmissionPolicy")}
+    alone = {policy["metadata"]["name"] for policy in of_kind(render(RENDERED), "ValidatingAdmissionPolicy")}
+
+    assert added == {("leaderworkerset.x-k8s.io", "leaderworkersets", verb) for verb in ("get", "create", "patch")}
+    assert policies - alone == {f"{NAMESPACE}.firsttoken-scale-leaderworkersets"} | {
+        f"{NAMESPACE}.firsttoken-render-{each}{named}"
+        for each in ("leaders", "workers") for named in ("", "-secrets", "-claims")
+    }  # fmt: skip
+
+
 def test_a_kind_of_ones_own_is_granted_as_it_is_served() -> None:
     values = ("apiVersion=example.com/v1", "kind=Server", "plural=servers")
     granted = rights(bound_roles(render(*(f"scale.kinds[0].{value}" for value in values))))

@@ -224,6 +224,12 @@ and caches are told apart by these. */ -}}
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, create, patch]
+{{- if has "LeaderWorkerSet" .Values.scale.kinds }}
+# Replicas that take several servers.
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
+  verbs: [get, create, patch]
+{{- end }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, create, patch]

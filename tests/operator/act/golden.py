@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from firsttoken_operator.act.manifests import manifests
+from firsttoken_operator.act.manifests import manifests, pods_of
 from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import load_documents
@@ -34,6 +34,12 @@ def rendering(path: Path) -> Rendering:
     assert key is not None
     products = resolve_gpu(key.gpu).node_labels
     return Rendering(declared, key, {}, {"release": "prometheus"}, 15, products, spans_servers=True)
+
+
+def templates(workload: dict[str, Any]) -> list[dict[str, Any]]:
+    """Templates of the pods of a workload: one, or those of leader and workers."""
+    pods = pods_of(workload)
+    return [pods] if "spec" in pods else [pods["leaderTemplate"], pods["workerTemplate"]]
 
 
 def golden(path: Path) -> Path:

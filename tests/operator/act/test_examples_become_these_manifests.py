@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from firsttoken_operator.act.manifests import WORKLOADS, manifests, pods_of
+from firsttoken_operator.act.manifests import WORKLOADS, manifests
 from firsttoken_operator.runtimes import CONTAINERS
 from tests.fixtures.definitions import POD_MONITORS
-from tests.operator.act.golden import EXAMPLES, golden, rendering, text
+from tests.operator.act.golden import EXAMPLES, golden, rendering, templates, text
 from tools.cluster import Cluster
 from tools.cluster.definitions import LEADER_WORKER_SET, definition_of
 
@@ -39,12 +39,6 @@ def test_every_kind_of_workload_has_an_example() -> None:
     shown = {manifests(rendering(path))[-1]["kind"] for path in EXAMPLES}
 
     assert shown == {kind.kind for kind in WORKLOADS}
-
-
-def templates(workload: dict[str, Any]) -> list[dict[str, Any]]:
-    """Templates of the pods of a workload: one, or those of leader and workers."""
-    pods = pods_of(workload)
-    return [pods] if "spec" in pods else [pods["leaderTemplate"], pods["workerTemplate"]]
 
 
 def _pod(template: dict[str, Any]) -> dict[str, Any]:
