@@ -87,6 +87,10 @@ def test_a_rendered_release_has_a_row_with_its_probes_and_its_example() -> None:
         assert row[2].split(", ") == [container.ready_path, container.live_path]
         assert path in EXAMPLES
         assert rendering(path).container is container
+        version = re.search(r"from (\d+)\.(\d+) on", row[6])
+        known = tuple(int(number) for number in version.groups()) if version else since
+        assert container.spans_since == (None if row[6] == "no" else known)
+        assert set(re.findall(r"--[a-z-]+", row[6])) <= set(container.flags)
 
 
 @pytest.mark.parametrize("row", table(PAGE, "## What is rendered"), ids=lambda row: f"{row[0]} {row[1]}")
