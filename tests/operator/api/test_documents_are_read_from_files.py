@@ -25,6 +25,7 @@ def test_all_examples_can_be_read_together():
     documents = load_documents(ROOT / "examples")
 
     assert sorted(d.metadata.name for d in documents.deployments) == [
+        "analyst-vllm",
         "assistant",
         "assistant-nim2",
         "assistant-sglang",
@@ -36,6 +37,7 @@ def test_all_examples_can_be_read_together():
         "claims-assistant",
         "data-generation",
         "own-model",
+        "reasoning-sglang",
         "report-writer",
         "summarization",
         "support-chat",
