@@ -117,6 +117,14 @@ def test_what_runs_takes_no_more_gpus_a_replica_of_a_pool_of_unknown_size() -> N
     assert found.reason is Reason.POOL_INVENTORY_UNKNOWN
 
 
+def test_groups_that_wait_for_their_deployment_to_be_deleted_need_none() -> None:
+    groups = replace(SIZED, configuration=replace(SIZED.configuration, tensor_parallel=8, pipeline_parallel=2))
+    full = replace(POOL, budget_gpus=0)
+
+    assert isinstance(one(replace(RUNNING, sized=groups), full), Admission)
+    assert isinstance(one(replace(RUNNING, sized=groups), replace(full, gpus_per_server=16)), Waiting)
+
+
 def test_fewer_gpus_a_replica_need_none() -> None:
     larger_pods = replace(RUNNING, target=target(3, gpus_per_replica=2))
 

@@ -14,8 +14,10 @@ from firsttoken_operator.decide.arbitrate import priority_order
 from firsttoken_operator.decide.bounds import initial_replicas
 from firsttoken_operator.decide.ledger import Ledger
 from firsttoken_operator.domain import (
+    DEPLOYMENT,
     Decision,
     FleetSnapshot,
+    PoolSnapshot,
     Reason,
     ResourceSnapshot,
     ScalingMode,
@@ -87,7 +89,7 @@ def _admit_one(
         # Without its pool it would be sized and placed in another way, and a running fleet rolled for nothing.
         why = Reason.POOL_NOT_FOUND if pool is None else Reason.INVALID_SPEC
         return Waiting(resource, False, why, f"pool {name} cannot be read; what runs stays as it is")
-    more = 0 if name is None else _more_gpus(resource.target, replicas, gpus)
+    more = 0 if name is None else _more_gpus(resource.target, replicas, gpus, pool)
     ledger = ledgers.get(name or "") or Ledger(None, (), ())
     if name is None or more <= 0 or (is_guest and ledger.closed is not None):
         return Admission(resource, sized, is_new, replicas)
@@ -121,10 +123,15 @@ def _admit_one(
     return Waiting(resource, is_new, why_not, f"{text}; {words}" if words else text)
 
 
-def _more_gpus(target: Target | TargetMissing, replicas: int, gpus_per_replica: int) -> int:
+def _more_gpus(
+    target: Target | TargetMissing, replicas: int, gpus_per_replica: int, pool: PoolSnapshot | None
+) -> int:
     """GPUs that rendering takes on top of what is charged: of the first replicas, or of larger ones."""
     if isinstance(target, TargetMissing):
         return replicas * gpus_per_replica - target.made_gpus
+    if pool is not None and target.kind is DEPLOYMENT and gpus_per_replica > pool.gpus_per_server:
+        # Groups of pods take the place of no Deployment: they are made when it is gone, and are new then.
+        return 0
     return target.held * (gpus_per_replica - target.gpus_per_replica)
 
 
