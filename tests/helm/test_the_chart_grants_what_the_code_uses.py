@@ -121,7 +121,7 @@ def test_groups_are_rendered_where_they_may_be_scaled_and_confined_as_deployment
     alone = {policy["metadata"]["name"] for policy in of_kind(render(RENDERED), "ValidatingAdmissionPolicy")}
 
     assert added == {("leaderworkerset.x-k8s.io", "leaderworkersets", verb) for verb in ("get", "create", "patch")}
-    assert policies - alone == {f"{NAMESPACE}.firsttoken-scale-leaderworkersets"} | {
+    assert policies - alone == {f"{NAMESPACE}.firsttoken-scale-leaderworkersets.leaderworkerset.x-k8s.io"} | {
         f"{NAMESPACE}.firsttoken-render-{each}{named}"
         for each in ("leaders", "workers") for named in ("", "-secrets", "-claims")
     }  # fmt: skip

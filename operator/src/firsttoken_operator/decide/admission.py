@@ -123,9 +123,7 @@ def _admit_one(
     return Waiting(resource, is_new, why_not, f"{text}; {words}" if words else text)
 
 
-def _more_gpus(
-    target: Target | TargetMissing, replicas: int, gpus_per_replica: int, pool: PoolSnapshot | None
-) -> int:
+def _more_gpus(target: Target | TargetMissing, replicas: int, gpus_per_replica: int, pool: PoolSnapshot | None) -> int:
     """GPUs that rendering takes on top of what is charged: of the first replicas, or of larger ones."""
     if isinstance(target, TargetMissing):
         return replicas * gpus_per_replica - target.made_gpus
