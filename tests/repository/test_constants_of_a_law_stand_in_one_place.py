@@ -90,7 +90,7 @@ REVIEWED = {
         step/waves _KEY_VALUE_BYTES
         """,
     "what is searched, refused, or said": """
-        performance/disaggregated _MOST_WORKERS
+        performance/disaggregated_search _MOST_WORKERS
         optimize/alternatives _SAME_COST _TIMES_PERCENT
         optimize/candidates _TENSOR_PARALLEL_CHOICES _PIPELINES_IN_A_SERVER _PIPELINES_OVER_SERVERS
         optimize/checks _MOST_GPUS_OF_A_REPLICA _RATES _MOST_REQUESTS _MOST_HOURS _MOST_MILLISECONDS _LARGEST_PRICE
@@ -133,7 +133,8 @@ NUMBERS = {
     "how exactly a thing is computed, not what": """
         observe/ttft 1e-9
         act/scorecard_status 1e-6 1e4
-        performance/disaggregated 16 5 1e-12
+        performance/disaggregated 1e-12
+        performance/disaggregated_search 16 5
         performance/measured 6
         performance/prefill 4
         performance/routing 1e-300 1e-12

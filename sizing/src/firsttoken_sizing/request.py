@@ -139,6 +139,34 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerPool:
+    """One of two pools: so many workers of one configuration."""
+
+    configuration: ConfigurationKey
+    workers: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all its workers."""
+        return self.workers * self.configuration.gpus_per_replica
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatePools(Latencies):
+    """Prefill and decode on workers of their own, for the declared peak. The latencies are those of both together."""
+
+    prefill: WorkerPool
+    decode: WorkerPool
+    transfer_milliseconds: float
+    """Time of the KV cache of a prompt from one pool to the other."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of both pools."""
+        return self.prefill.gpus + self.decode.gpus
+
+
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """A configuration that was considered and lost."""
 
@@ -149,8 +177,9 @@ class Alternative:
     reason: str
     batching: Batching | None = None
     """None where prefill and decode have pools of their own."""
-    prefill_gpus: int | None = None
-    """GPUs of the prefill pool, where prefill and decode are apart; the rest of `gpus` decodes."""
+    pools: SeparatePools | None = None
+    """Prefill and decode apart, where that takes fewer GPUs than the answer; `configuration` is then the decode
+    worker's."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -202,6 +231,11 @@ class Sizing(Answer, Latencies):
     """Answer to a declared offline job."""
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def separate_pools(self) -> SeparatePools | None:
+        """Prefill and decode apart, with the parallelism of each pool, where that takes fewer GPUs than this answer."""
+        return next((a.pools for a in self.alternatives if a.pools), None)
 
     @property
     def error_band_percent(self) -> float:

@@ -10,6 +10,7 @@ from firsttoken_sizing import Arrivals, Basis, Hardware, Limit, Percentile, Sizi
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.spec import CURRENT
 from firsttoken_sizing.engines.tensorrt_llm import RELEASE_2024
+from firsttoken_sizing.report.document import sizing_json
 from firsttoken_sizing.workload import Batching
 from tests.fixtures.worked_examples import H100, call_center, call_center_profile
 
@@ -88,12 +89,23 @@ def test_points_of_another_engine_are_not_used_and_that_is_said() -> None:
 
 @pytest.mark.slow
 def test_separate_pools_are_compared_where_prompts_stall_tokens() -> None:
-    def pools(sla: Sla) -> list[int]:
-        sizing: Sizing = size(replace(call_center(arrivals=Arrivals.POISSON), sla=sla))
-        return [a.gpus or 0 for a in sizing.alternatives if a.prefill_gpus is not None]
+    def sized(sla: Sla) -> Sizing:
+        return size(replace(call_center(arrivals=Arrivals.POISSON), sla=sla))
 
     limit = Limit(300, Percentile.P95)
+    apart = sized(Sla(time_to_first_token=limit, inter_token_latency=Limit(12, Percentile.P95)))
 
-    (apart,) = pools(Sla(time_to_first_token=limit, inter_token_latency=Limit(12, Percentile.P95)))
-    assert 10 < apart < 60
-    assert pools(Sla(time_to_first_token=limit)) == []
+    pools = apart.separate_pools
+    assert pools is not None
+    assert 10 < pools.gpus == pools.prefill.gpus + pools.decode.gpus < apart.gpus
+    (line,) = (a for a in apart.alternatives if a.pools)
+    assert line.gpus == pools.gpus
+    assert line.configuration == pools.decode.configuration
+    document = sizing_json(apart)["disaggregated"]
+    assert document["prefill"]["workers"] * document["decodeWorkersPerPrefillWorker"] == pytest.approx(
+        document["decode"]["workers"], abs=1e-3
+    )
+    assert document["itlMilliseconds"]["p95"] <= 12
+    without = sized(Sla(time_to_first_token=limit))
+    assert without.separate_pools is None
+    assert sizing_json(without)["disaggregated"] is None

@@ -12,79 +12,102 @@ from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import poisson
-from firsttoken_sizing.performance.disaggregated import (
-    Disaggregated,
-    Pool,
-    kv_transfer_seconds,
-    predict_disaggregated,
-    size_disaggregated,
-)
+from firsttoken_sizing.performance.disaggregated import Worker, kv_transfer_seconds, predict_disaggregated
+from firsttoken_sizing.performance.disaggregated_search import Disaggregated, size_disaggregated
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.limits import meets
-from firsttoken_sizing.profile import Point
+from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.simulation import Settings, drawn_requests, poisson_arrivals, simulate
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.workload import Limit, Percentile, Sla, Workload
 
 STEP = StepModel(13e-3, 2e-5, 2e-8, 7e-5, 2e-10, max_batch=256)
 LENGTHS = Lengths(2000, 2000, 200)
-POOL = Pool(STEP, gpus_per_worker=4)
 ONE_PROMPT = Scheduler(tokens_per_step=2048)
+TP4 = Worker(ConfigurationKey("llama3-70b", "H100-SXM-80GB", "FP8", 4), STEP, ONE_PROMPT)
+TP2 = Worker(
+    ConfigurationKey("llama3-70b", "H100-SXM-80GB", "FP8", 2), StepModel(20e-3, 3e-5, 4e-8, 1.25e-4, 4e-10), ONE_PROMPT
+)
+"""Half the GPUs, less than twice as slow: it decodes with fewer GPUs, and is late with prompts."""
 
 
 def sla(ttft_ms: float, itl_ms: float) -> Sla:
     return Sla(time_to_first_token=Limit(ttft_ms, Percentile.P95), inter_token_latency=Limit(itl_ms, Percentile.MEAN))
 
 
-def sized(
-    limits: Sla, rate: float = 40, lengths: Lengths = LENGTHS, scheduler: Scheduler = ONE_PROMPT
-) -> Disaggregated:
-    found = size_disaggregated(
-        POOL, lengths, rate, lambda p: meets(p, limits) is True, transfer_seconds=0.01, scheduler=scheduler
+def search(
+    limits: Sla,
+    rate: float = 40,
+    lengths: Lengths = LENGTHS,
+    workers: tuple[Worker, ...] = (TP4,),
+    fewer_than: int | None = None,
+) -> Disaggregated | None:
+    return size_disaggregated(
+        workers,
+        lengths,
+        rate,
+        lambda p: meets(p, limits) is True,
+        transfer_seconds=lambda *_: 0.01,
+        fewer_than=fewer_than,
     )
+
+
+def sized(
+    limits: Sla, rate: float = 40, lengths: Lengths = LENGTHS, workers: tuple[Worker, ...] = (TP4,)
+) -> Disaggregated:
+    found = search(limits, rate, lengths, workers)
     assert found is not None
     return found
 
 
 def predicted(prefill: int, decode: int, rate: float = 20, transfer: float = 0.0) -> Point:
     return predict_disaggregated(
-        POOL,
-        LENGTHS,
-        rate,
-        prefill_workers=prefill,
-        decode_workers=decode,
-        transfer_seconds=transfer,
-        scheduler=ONE_PROMPT,
+        TP4, TP4, LENGTHS, rate, prefill_workers=prefill, decode_workers=decode, transfer_seconds=transfer
+    )
+
+
+def transfer_of_70b(prefill: int = 4, decode: int = 4, *, same_server: bool = False, kv_width: float = 1.0) -> float:
+    return kv_transfer_seconds(
+        resolve_model("llama3-70b"),
+        resolve_gpu("H100-SXM-80GB"),
+        input_tokens=2000,
+        prefill_tensor_parallel=prefill,
+        decode_tensor_parallel=decode,
+        gpus_per_server=8,
+        same_server=same_server,
+        kv_width=kv_width,
     )
 
 
 def test_the_kv_cache_of_a_prompt_goes_over_every_network_adapter() -> None:
     """Llama 3 70B: 327,680 bytes a token; with TP 4 each GPU sends a quarter at 0.94 * 50 GB/s."""
-    seconds = kv_transfer_seconds(
-        resolve_model("llama3-70b"),
-        resolve_gpu("H100-SXM-80GB"),
-        input_tokens=2000,
-        tensor_parallel=4,
-        gpus_per_server=8,
-    )
+    assert transfer_of_70b() == pytest.approx(2000 * 327_680 / 4 / 47e9, rel=0.02)
+    assert transfer_of_70b(kv_width=0.5) == pytest.approx(transfer_of_70b() / 2, rel=0.02)
 
-    assert seconds == pytest.approx(2000 * 327_680 / 4 / 47e9, rel=0.02)
+
+def test_the_pool_with_fewer_gpus_a_worker_bounds_the_transfer() -> None:
+    assert transfer_of_70b(prefill=8, decode=2) == transfer_of_70b(prefill=2, decode=2)
+    assert transfer_of_70b(prefill=2, decode=8) == pytest.approx(transfer_of_70b(prefill=2, decode=2))
+    assert transfer_of_70b(prefill=8, decode=8) < transfer_of_70b(prefill=8, decode=4) < transfer_of_70b(8, 2)
+
+
+def test_every_gpu_that_decodes_gets_the_whole_latent_cache_of_mla() -> None:
+    def seconds(prefill: int, decode: int) -> float:
+        return kv_transfer_seconds(
+            resolve_model("deepseek-ai/DeepSeek-R1"),
+            resolve_gpu("H200-SXM-141GB"),
+            input_tokens=20_000,
+            prefill_tensor_parallel=prefill,
+            decode_tensor_parallel=decode,
+            gpus_per_server=8,
+        )
+
+    assert seconds(8, 8) == seconds(8, 4)
+    assert seconds(4, 8) == pytest.approx(2 * seconds(8, 8), rel=0.02)
 
 
 def test_inside_a_server_the_transfer_is_faster() -> None:
-    over = {
-        same: kv_transfer_seconds(
-            resolve_model("llama3-70b"),
-            resolve_gpu("H100-SXM-80GB"),
-            input_tokens=2000,
-            tensor_parallel=4,
-            gpus_per_server=8,
-            same_server=same,
-        )
-        for same in (True, False)
-    }
-
-    assert over[True] < over[False] / 3
+    assert transfer_of_70b(same_server=True) < transfer_of_70b() / 3
 
 
 def test_the_transfer_adds_to_ttft_and_not_to_itl() -> None:
@@ -101,9 +124,7 @@ def test_the_prefill_pool_waits_as_the_simulation_does() -> None:
     outcome = simulate(
         STEP, drawn_requests(lengths, poisson_arrivals(rate, 40_000, rng), rng), Settings(scheduler=ONE_PROMPT)
     )
-    decode = predict_disaggregated(
-        POOL, lengths, rate, prefill_workers=1, decode_workers=100, transfer_seconds=0, scheduler=ONE_PROMPT
-    )
+    decode = predict_disaggregated(TP4, TP4, lengths, rate, prefill_workers=1, decode_workers=100, transfer_seconds=0)
 
     assert decode.ttft.mean == pytest.approx(1000 * outcome.ttft_s.mean(), rel=0.1)
     assert decode.ttft.p95 == pytest.approx(1000 * np.quantile(outcome.ttft_s, 0.95), rel=0.1)
@@ -129,21 +150,13 @@ def test_the_answer_keeps_the_sla_and_a_worker_less_breaks_it() -> None:
     found = sized(limits)
 
     def kept(prefill: int, decode: int) -> bool:
-        point = predict_disaggregated(
-            POOL,
-            LENGTHS,
-            40,
-            prefill_workers=prefill,
-            decode_workers=decode,
-            transfer_seconds=0.01,
-            scheduler=ONE_PROMPT,
-        )
-        return meets(point, limits) is True
+        return meets(predicted(prefill, decode, rate=40, transfer=0.01), limits) is True
 
     most_prefill = 1 / (STEP.base_seconds + STEP.prefill_seconds(2000.0))
     most_decode = poisson.saturation_rate(STEP, replace(LENGTHS, uncached_input_tokens=1.0))
     assert kept(found.prefill_workers, found.decode_workers)
     assert found.gpus == 4 * (found.prefill_workers + found.decode_workers)
+    assert found.point == predicted(found.prefill_workers, found.decode_workers, rate=40, transfer=0.01)
     for prefill, decode in (
         (found.prefill_workers - 1, found.decode_workers),
         (found.prefill_workers, found.decode_workers - 1),
@@ -166,17 +179,36 @@ def test_more_load_never_needs_fewer_gpus() -> None:
 
 
 def test_a_prompt_that_alone_takes_too_long_has_no_size() -> None:
-    assert (
-        size_disaggregated(
-            POOL,
-            LENGTHS,
-            10,
-            lambda p: meets(p, sla(100, 50)) is True,
-            transfer_seconds=0.01,
-            scheduler=ONE_PROMPT,
-        )
-        is None
-    )
+    assert search(sla(100, 50), rate=10) is None
+
+
+def test_each_pool_has_the_parallelism_that_suits_it() -> None:
+    """A prompt alone takes 0.27 s with TP2, so the limit on TTFT leaves TP4; tokens come in time with either."""
+    limits = sla(260, 60)
+    mixed = sized(limits, workers=(TP4, TP2))
+
+    assert (mixed.prefill, mixed.decode) == (TP4, TP2)
+    assert mixed.gpus == 4 * mixed.prefill_workers + 2 * mixed.decode_workers < sized(limits).gpus
+    assert search(limits, workers=(TP2,)) is None
+
+
+def test_more_kinds_of_workers_never_need_more_gpus() -> None:
+    for limits in (sla(260, 60), sla(600, 30), sla(2000, 100)):
+        both = sized(limits, workers=(TP4, TP2)).gpus
+        alone = [found.gpus for kind in (TP4, TP2) if (found := search(limits, workers=(kind,)))]
+
+        assert both <= min(alone)
+        assert both == sized(limits, workers=(TP2, TP4)).gpus
+
+
+def test_only_answers_with_fewer_gpus_are_looked_for() -> None:
+    limits = sla(600, 30)
+    fewest = sized(limits).gpus
+
+    assert search(limits, fewer_than=fewest) is None
+    found = search(limits, fewer_than=fewest + 1)
+    assert found is not None
+    assert found.gpus == fewest
 
 
 def test_cached_prompts_need_fewer_prefill_workers_and_no_fewer_decode_workers() -> None:

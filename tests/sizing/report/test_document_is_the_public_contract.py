@@ -37,6 +37,7 @@ CONTRACT = {
     "engineSettings",
     "cost",
     "warnings",
+    "disaggregated",
     "alternatives",
 }
 

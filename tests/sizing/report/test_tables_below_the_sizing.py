@@ -12,6 +12,8 @@ from rich.console import Console
 from firsttoken_sizing import (
     Arrivals,
     Hardware,
+    Limit,
+    Percentile,
     Pricing,
     Sizing,
     SizingRequest,
@@ -43,6 +45,30 @@ def many_gpus() -> SizingRequest:
         pricing={},
         hardware=Hardware(gpus=("L40S", "A100-PCIe-80GB", H100)),
     )
+
+
+@pytest.mark.slow
+def test_pools_of_their_own_stand_beside_the_replicas_where_they_save_gpus() -> None:
+    question = replace(call_center(arrivals=Arrivals.POISSON), profiles=())
+    tight = replace(question, sla=replace(question.sla, inter_token_latency=Limit(12, Percentile.P95)))
+    sizing = size(tight)
+
+    pools = sizing.separate_pools
+    assert pools is not None
+    prefill, decode = pools.prefill, pools.decode
+    shown = (
+        f"{prefill.workers} x TP{prefill.configuration.tensor_parallel}"
+        f" + {decode.workers} x TP{decode.configuration.tensor_parallel}: {pools.gpus} GPUs"
+    )
+    assert shown in rendered(sizing)
+
+    loose = size(replace(question, sla=replace(question.sla, inter_token_latency=Limit(100, Percentile.P95))))
+
+    assert loose.separate_pools is None
+    shown = rendered(loose, width=200)
+    assert "prefill + decode" not in shown
+    (line,) = (line for line in shown.splitlines() if "prefill/decode" in line)
+    assert f"no parallelism of the two takes fewer than {loose.gpus} GPUs" in line
 
 
 def test_cost_is_in_the_document_with_its_assumptions() -> None:

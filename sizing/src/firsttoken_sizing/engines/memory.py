@@ -41,6 +41,11 @@ class Memory:
     kv_cache_bits: int = 16
     """Bits of each number in the KV cache."""
 
+    @property
+    def kv_width(self) -> float:
+        """Width of the numbers in the KV cache over the 16 bits that a model's bytes are counted with."""
+        return self.kv_cache_bits / (_BITS * KV_BYTES_PER_ELEMENT)
+
 
 def replica_memory(
     model: Model,

@@ -9,7 +9,7 @@ from firsttoken_sizing.engines.memory import Memory
 from firsttoken_sizing.optimize.places import PlacedSizing
 from firsttoken_sizing.profile import STATISTICS, ConfigurationKey, Latency
 from firsttoken_sizing.report.prediction import predictions
-from firsttoken_sizing.request import Alternative, Cost, Job, Sizing
+from firsttoken_sizing.request import Alternative, Cost, Job, SeparatePools, Sizing, WorkerPool
 
 _DIGITS = 6
 _OF_A_SIZE = (
@@ -75,6 +75,7 @@ def sizing_json(sizing: Sizing, other_arrivals: Sizing | str | None = None) -> d
         "cost": cost_json(sizing.cost),
         "job": _job(sizing.job),
         "warnings": list(sizing.warnings),
+        "disaggregated": _separate(sizing.separate_pools, sizing.peak_requests_per_second),
         "alternatives": [_alternative(a) for a in sizing.alternatives],
     }
     return _sized(sizing, document)
@@ -221,7 +222,34 @@ def _alternative(alternative: Alternative) -> dict[str, Any]:
         "gpus": alternative.gpus,
         "reason": alternative.reason,
         "batching": alternative.batching.value if alternative.batching else None,
-        "prefillGPUs": alternative.prefill_gpus,
+        "prefillGPUs": alternative.pools.prefill.gpus if alternative.pools else None,
+    }
+
+
+def _separate(pools: SeparatePools | None, rate: float) -> dict[str, Any] | None:
+    """Prefill and decode apart, at the declared peak; null where that saves no GPU, or was not looked for."""
+    if pools is None:
+        return None
+    return {
+        "gpus": pools.gpus,
+        "prefill": _pool(pools.prefill, rate),
+        "decode": _pool(pools.decode, rate),
+        "decodeWorkersPerPrefillWorker": rounded(pools.decode.workers / pools.prefill.workers),
+        "kvTransferMilliseconds": rounded(pools.transfer_milliseconds),
+        "ttftMilliseconds": latency_json(pools.ttft),
+        "itlMilliseconds": latency_json(pools.itl),
+        "endToEndMilliseconds": latency_json(pools.end_to_end),
+    }
+
+
+def _pool(pool: WorkerPool, rate: float) -> dict[str, Any]:
+    key = pool.configuration
+    return {
+        "workers": pool.workers,
+        "tensorParallel": key.tensor_parallel,
+        "pipelineParallel": key.pipeline_parallel,
+        "gpus": pool.gpus,
+        "requestsPerSecondPerWorker": rounded(rate / pool.workers),
     }
 
 

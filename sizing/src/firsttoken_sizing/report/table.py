@@ -20,13 +20,14 @@ from firsttoken_sizing.report.cells import (
     configuration_name,
     limited,
     number,
+    parallelism,
     replicas_range,
     word,
 )
 from firsttoken_sizing.report.prediction import predictions
 from firsttoken_sizing.report.slow_few import Shown, remarks
 from firsttoken_sizing.report.tables import alternatives_table, cost_table, job_table
-from firsttoken_sizing.request import Sizing
+from firsttoken_sizing.request import SeparatePools, Sizing
 from firsttoken_sizing.workload import Limit, Percentile, Sla
 
 
@@ -78,6 +79,8 @@ def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
     yield "replicas", [replicas_range(s) if s.feasible else "none" for s in sizings]
     for label, name in (("GPUs", "gpus"), ("servers", "servers")):
         yield label, [str(getattr(s, name)) if s.feasible else "none" for s in sizings]
+    if any(s.separate_pools for s in sizings):
+        yield "prefill + decode apart", [_apart(s.separate_pools) for s in sizings]
     yield "replicas at the average", [number(s.replicas_for_average) for s in sizings]
     yield "peak requests/s", [number(s.peak_requests_per_second or None) for s in sizings]
     for label, name in (
@@ -96,6 +99,14 @@ def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
     yield "bound by", [s.binding_constraint for s in sizings]
     yield "KV cache GiB a GPU", [number(s.memory.kv_cache_gib) if s.memory else UNKNOWN for s in sizings]
     yield "at once: fit / measured", [_at_once(s.memory) for s in sizings]
+
+
+def _apart(pools: SeparatePools | None) -> str:
+    """Workers of both pools, each with its parallelism."""
+    if pools is None:
+        return "no gain"
+    each = (f"{pool.workers} x {parallelism(pool.configuration)}" for pool in (pools.prefill, pools.decode))
+    return f"{' + '.join(each)}: {pools.gpus} GPUs"
 
 
 def _at_once(memory: Memory | None) -> str:

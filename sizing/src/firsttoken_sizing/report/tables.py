@@ -94,8 +94,8 @@ def _groups(alternatives: Iterable[Alternative]) -> list[list[Alternative]]:
     """Alternatives of one GPU and precision that lost for the same kind of reason, in their order."""
     found: dict[tuple[str, str, str], list[Alternative]] = {}
     for a in alternatives:
-        # The cause of an infeasible one stands before the colon; what was pruned because it costs more has none.
-        kind = a.reason.partition(":")[0] if not a.feasible else ""
+        # The cause of an infeasible one stands before the colon, and that pools are apart; what was pruned has none.
+        kind = "" if a.feasible and a.batching else a.reason.partition(":")[0]
         found.setdefault((a.configuration.gpu, a.configuration.precision, kind), []).append(a)
     return list(found.values())
 
@@ -111,10 +111,9 @@ def _name(alternative: Alternative) -> str:
 
 
 def _batching(alternative: Alternative) -> str:
-    if alternative.prefill_gpus is not None:
+    if alternative.batching is None:
         return " prefill/decode"
-    plain = alternative.batching in (None, Batching.IN_FLIGHT)
-    return "" if plain or alternative.batching is None else f" {alternative.batching.value}"
+    return "" if alternative.batching is Batching.IN_FLIGHT else f" {alternative.batching.value}"
 
 
 def _amount(value: float) -> str:
