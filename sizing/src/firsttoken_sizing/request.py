@@ -224,6 +224,8 @@ class Sizing(Answer, Latencies):
     """Largest rate inside the SLA, as a share of the largest stable one."""
     memory: Memory | None = None
     batching: Batching | None = None
+    cached_input_percent: float = 0.0
+    """Share of a prompt that is in the cache of the replica it is sent to."""
     engine_settings: dict[str, str | int | float] = field(default_factory=dict)
     """Settings that the answer assumes of the engine, under the engine's own option names."""
     cost: Cost | None = None

@@ -50,6 +50,13 @@ class Routing(StrEnum):
     RANDOM = "Random"
     ROUND_ROBIN = "RoundRobin"
     LEAST_LOADED = "LeastLoaded"
+    PREFIX_AWARE = "PrefixAware"
+    """To a replica that has the beginning of the prompt in its cache."""
+
+    @property
+    def evens_out(self) -> bool:
+        """Tell whether the arrivals at a replica are evener than its own share of random ones."""
+        return self in (Routing.ROUND_ROBIN, Routing.LEAST_LOADED)
 
 
 class Batching(StrEnum):
@@ -108,10 +115,10 @@ class Sla:
 class Workload:
     """Declared traffic of one deployment (all replicas together).
 
-    `cached_input_percent` saves prefill work, not KV space. Rates are requests a second; `None` means not declared.
-    Exactly one of `peak_requests_per_second`, `concurrent_requests` and `offline` is set once the custom resource was
-    resolved. Lengths are spread as their P99 says (log-normal), or as `..._quantiles` do: pairs of a share (0..1) and
-    tokens, both rising.
+    `cached_input_percent`, the share of a prompt that begins as an earlier one did, saves prefill work, not KV space.
+    Rates are requests a second; `None` means not declared. Exactly one of `peak_requests_per_second`,
+    `concurrent_requests` and `offline` is set once the custom resource was resolved. Lengths are spread as their P99
+    says (log-normal), or as `..._quantiles` do: pairs of a share (0..1) and tokens, both rising.
     """
 
     input_tokens: float
@@ -121,6 +128,11 @@ class Workload:
     input_token_quantiles: tuple[tuple[float, float], ...] = ()
     output_token_quantiles: tuple[tuple[float, float], ...] = ()
     cached_input_percent: float = 0.0
+    prefixes_in_use: int | None = None
+    """Different beginnings of prompts that come again, at a time; None: every replica has all of them in its cache."""
+    requests_per_prefix: float | None = None
+    """Mean number of requests that begin alike before no more come, as the turns of a conversation do; those that begin
+    like no other count. None: they come without end."""
     average_requests_per_second: float | None = None
     peak_requests_per_second: float | None = None
     concurrent_requests: int | None = None

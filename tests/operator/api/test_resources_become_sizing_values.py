@@ -27,6 +27,7 @@ from firsttoken_sizing.workload import (
     OfflineJob,
     Percentile,
     Pricing,
+    Routing,
     Sla,
     Sparsity,
     SpeculativeDecoding,
@@ -131,6 +132,19 @@ def test_every_form_of_the_peak_is_resolved(form, peak, concurrent):
 
     assert result.peak_requests_per_second == (None if peak is None else pytest.approx(peak))
     assert result.concurrent_requests == concurrent
+
+
+def test_what_is_in_use_of_the_prefix_cache_is_passed_on():
+    traffic = {**GOOD[DEPLOYMENT]["spec"]["traffic"], "cachedInputPercent": 40}
+    plain = deployment(spec__traffic=traffic)
+    declared = deployment(
+        spec__traffic={**traffic, "prefixesInUse": 500, "requestsPerPrefix": "2.5", "routing": "PrefixAware"}
+    )
+
+    assert workload(plain.spec.traffic).prefixes_in_use is workload(plain.spec.traffic).requests_per_prefix is None
+    asked = workload(declared.spec.traffic)
+    assert (asked.prefixes_in_use, asked.requests_per_prefix) == (500, 2.5)
+    assert asked.routing is Routing.PREFIX_AWARE
 
 
 def test_a_job_with_a_deadline_has_no_peak():

@@ -75,7 +75,7 @@ def sample_traffic(peak_requests_per_second: float, declared: Lengths, shaping: 
 def _recorded(file: Path, declared: Lengths, shaping: Shaping) -> Traffic:
     if shaping.rate_scale > 1:
         raise InvalidInput("--rate-scale", f"{shaping.rate_scale:g} adds to recorded requests", "use at most 1")
-    cached = 100 * declared.cached_input_tokens / declared.input_tokens
+    cached = declared.cached_input_percent
     requests = read_trace(file, cached_input_percent=cached, field=FIELD)
     kept = np.random.default_rng(shaping.seed).random(len(requests)) < shaping.rate_scale
     fits = np.ones(len(requests), np.bool_)

@@ -123,6 +123,8 @@ def workload(traffic: Traffic) -> Workload:
         input_token_quantiles=_quantiles(traffic.input_token_quantiles),
         output_token_quantiles=_quantiles(traffic.output_token_quantiles),
         cached_input_percent=traffic.cached_input_percent,
+        prefixes_in_use=traffic.prefixes_in_use,
+        requests_per_prefix=number(traffic.requests_per_prefix),
         average_requests_per_second=average,
         peak_requests_per_second=_peak(traffic, average),
         concurrent_requests=traffic.concurrent_requests,

@@ -123,6 +123,31 @@ class Traffic(ApiModel):
         above_zero("average_requests_per_second", RATE_FIX, at_most=MAX_REQUESTS_PER_SECOND),
         above_zero("peak_requests_per_second", RATE_FIX, at_most=MAX_REQUESTS_PER_SECOND),
         Rule(
+            cel="!has(self.prefixesInUse) || (has(self.cachedInputPercent) && self.cachedInputPercent > 0)",
+            problem="prefixesInUse is of prompts that begin alike, and cachedInputPercent says that none do",
+            fix="declare how much of a prompt earlier ones began with, or remove prefixesInUse",
+            holds=lambda t: t.prefixes_in_use is None or t.cached_input_percent > 0,
+            field="cachedInputPercent",
+        ),
+        Rule(
+            cel="!has(self.requestsPerPrefix) || has(self.prefixesInUse)",
+            problem="requestsPerPrefix is of prefixes that are not declared",
+            fix="set prefixesInUse, or remove requestsPerPrefix",
+            holds=lambda t: t.requests_per_prefix is None or t.prefixes_in_use is not None,
+            field="prefixesInUse",
+            required=True,
+        ),
+        Rule(
+            cel=(
+                "!has(self.requestsPerPrefix) || (quantity(string(self.requestsPerPrefix)).isGreaterThan(quantity('1'))"
+                " && !quantity(string(self.requestsPerPrefix)).isGreaterThan(quantity('1000000')))"
+            ),
+            problem="requestsPerPrefix must be above 1, and at most 1000000",
+            fix="write how many requests begin alike on average, such as '2.5'",
+            holds=lambda t: t.requests_per_prefix is None or 1 < decimal(t.requests_per_prefix) <= 1_000_000,
+            field="requestsPerPrefix",
+        ),
+        Rule(
             cel=(
                 "!has(self.peakRequestsPerSecond) || !has(self.averageRequestsPerSecond) || "
                 "!quantity(string(self.peakRequestsPerSecond))"
@@ -231,6 +256,20 @@ class Traffic(ApiModel):
         unit="percent",
         ge=0,
         le=99,
+    )
+    prefixes_in_use: Int | None = optional(
+        "Different beginnings of prompts that callers use at a time: system prompts, documents, open conversations. "
+        "The cache then holds what its size and the routing leave of cachedInputPercent.",
+        unit="prefixes",
+        absent="every replica has all of them in its cache",
+        ge=1,
+        le=10_000_000_000,
+    )
+    requests_per_prefix: Rate | None = optional(
+        "Mean number of requests that begin alike before no more come, as the turns of a conversation do; those that "
+        "begin like no other count. Quote decimals.",
+        unit="requests",
+        absent="they come without end",
     )
     routing: Routing = described(
         "What stands in front of the replicas. Random is the conservative choice.", default=Routing.RANDOM

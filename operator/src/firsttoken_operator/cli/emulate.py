@@ -111,7 +111,7 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
         family=RUNTIMES[runtime],
         settings=settings,
         max_model_tokens=(question.architecture or resolve_model(question.model)).max_context_tokens,
-        cached_input_percent=question.workload.cached_input_percent,
+        cached_input_percent=subject.lengths.cached_input_percent,
     )
 
 

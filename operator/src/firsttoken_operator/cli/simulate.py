@@ -172,7 +172,7 @@ def _replay(
     args: argparse.Namespace, request: SizingRequest, subject: Subject, settings: Settings
 ) -> tuple[Outcome, Settings, tuple[float, float]]:
     """The requests of a trace, of which `--seconds` is the beginning; all of them are measured."""
-    cached = request.workload.cached_input_percent
+    cached = subject.lengths.cached_input_percent
     requests = read_trace(args.trace, cached_input_percent=cached, field="--trace", until_s=args.seconds)
     longest = int((requests.input_tokens + requests.output_tokens).max())
     if settings.kv_cache_tokens is not None and longest > settings.kv_cache_tokens:

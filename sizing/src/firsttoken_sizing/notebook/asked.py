@@ -87,6 +87,8 @@ class Asked(Needed, Parallelism, Limits, total=False):
     input_tokens_p99: float
     output_tokens_p99: float
     cached_input_percent: float
+    prefixes_in_use: int
+    requests_per_prefix: float
     routing: str
     mode: str
     precision: str
@@ -228,6 +230,8 @@ def _workload(asked: Mapping[str, Any]) -> Workload:
         input_tokens_p99=asked.get("input_tokens_p99"),
         output_tokens_p99=asked.get("output_tokens_p99"),
         cached_input_percent=asked.get("cached_input_percent", 0.0),
+        prefixes_in_use=asked.get("prefixes_in_use"),
+        requests_per_prefix=asked.get("requests_per_prefix"),
         average_requests_per_second=asked.get("average_requests_per_second"),
         peak_requests_per_second=asked.get("requests_per_second"),
         concurrent_requests=asked.get("concurrent_requests"),

@@ -29,7 +29,7 @@ def alternatives(question: Question, outcome: SearchResult) -> tuple[Alternative
         )
         for p in plans[1:]
     )
-    pools = disaggregated(question, plans[0])
+    pools = disaggregated(plans[0].question, plans[0])
     return (
         *lost,
         *([pools] if pools else []),

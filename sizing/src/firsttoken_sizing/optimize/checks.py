@@ -28,6 +28,7 @@ _MOST_REQUESTS = 1e15
 _MOST_HOURS = 1e6
 _MOST_MILLISECONDS = 1e12
 _MOST_DRAFTS = 16
+_FEWEST_ALIKE = 1.001
 _LARGEST_PRICE = 1e15
 _SHORTEST_AMORTIZATION_YEARS = 1 / 12
 
@@ -50,6 +51,7 @@ def _check_traffic(workload: Workload) -> None:
         raise InvalidInput(
             "traffic.cachedInputPercent", f"{workload.cached_input_percent:g} is outside 0 to 99", "use 0 to 99"
         )
+    _check_prefixes(workload)
     declared = [workload.peak_requests_per_second, workload.concurrent_requests, workload.offline]
     if sum(v is not None for v in declared) != 1:
         raise InvalidInput(
@@ -70,6 +72,24 @@ def _check_traffic(workload: Workload) -> None:
         )
     if workload.concurrent_requests is not None:
         _positive("traffic.concurrentRequests", workload.concurrent_requests, 1, _MOST_REQUESTS)
+
+
+def _check_prefixes(workload: Workload) -> None:
+    in_use, each = workload.prefixes_in_use, workload.requests_per_prefix
+    if in_use is not None:
+        _positive("traffic.prefixesInUse", in_use, 1, _MOST_REQUESTS)
+        if not workload.cached_input_percent:
+            raise InvalidInput(
+                "traffic.cachedInputPercent",
+                "is 0, and traffic.prefixesInUse is of prompts that begin alike",
+                "declare how much of a prompt earlier ones began with, or remove prefixesInUse",
+            )
+    if each is not None:
+        _positive("traffic.requestsPerPrefix", each, _FEWEST_ALIKE, _MOST_REQUESTS)
+        if in_use is None:
+            raise InvalidInput(
+                "traffic.prefixesInUse", "missing beside traffic.requestsPerPrefix", "declare how many are in use"
+            )
 
 
 def _check_length(side: str, mean: float, p99: float | None, quantiles: tuple[tuple[float, float], ...]) -> None:

@@ -17,7 +17,7 @@ from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import Point
-from firsttoken_sizing.workload import Arrivals, Batching, Routing
+from firsttoken_sizing.workload import Arrivals, Batching
 
 _BELOW = 1 - 1e-6
 
@@ -30,7 +30,7 @@ def shares_arrivals(question: Question, evaluation: Evaluation) -> bool:
     """
     return (
         question.arrivals is Arrivals.POISSON
-        and question.request.workload.routing is not Routing.RANDOM
+        and question.request.workload.routing.evens_out
         and evaluation.bound.candidate.batching is not Batching.STATIC
         and not evaluation.from_points
     )

@@ -32,6 +32,8 @@ class Plan:
     replicas: int
     bill: Bill
     peak_requests_per_second: float
+    question: Question
+    """The question that it answers, with the hits in the prefix cache that this candidate has."""
     job: OfflinePlan | None = None
     """Plan of a declared offline job."""
 
@@ -62,7 +64,7 @@ def plan(evaluation: Evaluation, question: Question) -> Plan | InfeasibleCandida
             evaluation = in_fleet(question, evaluation, replicas, peak)
         else:
             replicas = whole_replicas(peak / capacity)
-    return Plan(evaluation, replicas, bill(evaluation.key, replicas, request), peak, job)
+    return Plan(evaluation, replicas, bill(evaluation.key, replicas, request), peak, question, job)
 
 
 def replicas_between(best: Plan) -> tuple[int, int]:

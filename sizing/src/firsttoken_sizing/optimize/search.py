@@ -22,6 +22,7 @@ from firsttoken_sizing.optimize.plan import (
     prefer,
     trust,
 )
+from firsttoken_sizing.optimize.prefix_hits import with_hits
 from firsttoken_sizing.optimize.pruning import Pruned, least_cost_of_capacity, pruned
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.step import Origin
@@ -54,8 +55,10 @@ def search(question: Question) -> SearchResult:
             if loser is not None:
                 outcome.pruned.append(loser)
                 continue
-        result = evaluate(question, bound)
-        sized = result if isinstance(result, InfeasibleCandidate) else plan(result, question)
+        # Pruning asked with all hits, which are the most that the candidate can have.
+        asked, own = with_hits(question, bound)
+        result = evaluate(asked, own)
+        sized = result if isinstance(result, InfeasibleCandidate) else plan(result, asked)
         if isinstance(sized, InfeasibleCandidate):
             outcome.infeasible.append(sized)
         else:

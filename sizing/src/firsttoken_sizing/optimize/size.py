@@ -33,7 +33,7 @@ def size(request: SizingRequest, knowledge: Knowledge | None = None) -> Sizing:
         return _infeasible(question, Infeasible.CONTEXT_WINDOW_EXCEEDED, sentence)
     outcome = search(question)
     if outcome.plans:
-        return _feasible(question, outcome.plans[0], alternatives(question, outcome))
+        return _feasible(outcome.plans[0], alternatives(question, outcome))
     nearest = min(outcome.infeasible, key=lambda c: c.shortfall)
     return _infeasible(question, nearest.cause, nearest.sentence, nearest, infeasible_alternatives(outcome.infeasible))
 
@@ -49,8 +49,9 @@ def _context_exceeded(question: Question) -> str | None:
     )
 
 
-def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -> Sizing:
-    request, evaluation = question.request, best.evaluation
+def _feasible(best: Plan, others: tuple[Alternative, ...]) -> Sizing:
+    question, evaluation = best.question, best.evaluation
+    request = question.request
     point, workload = evaluation.point, request.workload
     table = table_of(evaluation, question, best.replicas)
     average = workload.average_requests_per_second
@@ -98,6 +99,7 @@ def _feasible(question: Question, best: Plan, others: tuple[Alternative, ...]) -
         utilization_cap_percent=min(100.0, 100 * evaluation.capacity / evaluation.saturation_requests_per_second),
         memory=evaluation.bound.memory,
         batching=evaluation.bound.candidate.batching,
+        cached_input_percent=question.lengths.cached_input_percent,
         engine_settings=engine_settings(
             request.engine,
             evaluation,

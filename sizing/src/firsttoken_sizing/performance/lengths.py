@@ -75,6 +75,11 @@ class Lengths:
         return self.input_tokens - self.uncached_input_tokens
 
     @property
+    def cached_input_percent(self) -> float:
+        """Share of a prompt whose keys and values are there already."""
+        return 100 * self.cached_input_tokens / self.input_tokens
+
+    @property
     def decode_steps(self) -> float:
         """Steps after the one that prefills (and makes the first token)."""
         return max(0.0, self.output_tokens - 1)

@@ -5,6 +5,9 @@ whole allowance. `RoundRobin` sends every N-th request to a replica, so that its
 Poisson ones. `LeastLoaded` (fewest requests in the replica) keeps the replicas equally full: what fluctuates is the
 total, of which each has its N-th part. It evens out how many requests a replica has, less so when their prompts come.
 
+`PrefixAware` sends requests to the cache that has their beginning (`prefix_cache`), and is taken as `Random` otherwise:
+what it evens out is not known.
+
 NB: requests of exactly equal lengths start and end in one step; their replica then has the fewest and gets the next
 ones all at once. Behind `LeastLoaded` the simulation then shows a TTFT several times as long as behind `Random`, from 4
 replicas on; with output lengths whose P99 is 10 % above the mean that is gone. The model is of the latter.
@@ -54,7 +57,7 @@ class Splitter:
     @property
     def pooled(self) -> int:
         """Replicas that share their arrivals; 1 where each is alone."""
-        return 1 if self.routing is Routing.RANDOM else max(1, self.replicas)
+        return max(1, self.replicas) if self.routing.evens_out else 1
 
     @property
     def turn(self) -> int:

@@ -19,6 +19,7 @@ from firsttoken_sizing.optimize.error_band import measured_times, times_band
 from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.load_model import InFlightRequests, LoadModel, Rate, load_model_of
+from firsttoken_sizing.optimize.prefix_hits import with_hits
 from firsttoken_sizing.optimize.question import Question, check
 from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.parameters import PARAMETERS
@@ -173,13 +174,13 @@ def _drawn(question: Question, sizing: Sizing) -> tuple[Candidate, ...]:
 def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizing) -> Iterable[Curve | LeftOut]:
     """The curve of one candidate, and what is missing in it."""
     sla, key = question.request.sla, candidate.key
-    # Without limits the evaluation is that of the configuration itself, and a broken SLA hides no curve.
-    unlimited = replace(question, request=replace(question.request, sla=Sla(mode=sla.mode)))
-    bound = bound_of(unlimited, candidate)
+    bound = bound_of(question, candidate)
     if isinstance(bound, InfeasibleCandidate):
         yield _left_out(bound)
         return
-    found = evaluate(unlimited, bound)
+    question, bound = with_hits(question, bound)
+    # Without limits the evaluation is that of the configuration itself, and a broken SLA hides no curve.
+    found = evaluate(replace(question, request=replace(question.request, sla=Sla(mode=sla.mode))), bound)
     if isinstance(found, InfeasibleCandidate):
         yield _left_out(found)
         return

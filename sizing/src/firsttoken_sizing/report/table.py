@@ -89,6 +89,8 @@ def _rows(sizings: list[Sizing]) -> Iterable[tuple[str, list[str]]]:
         ("concurrency a replica", "concurrency_per_replica"),
     ):
         yield label, [number(getattr(s, name) if s.feasible else None) for s in sizings]
+    if sizings[0].request.workload.prefixes_in_use is not None:
+        yield "prompt in the cache %", [number(s.cached_input_percent if s.feasible else None) for s in sizings]
     for metric, name, limit in limited(sizings[0].request.sla):
         percentile = _percentile(limit)
         latencies: list[Latency] = [getattr(s, name) for s in sizings]

@@ -23,6 +23,8 @@ _ROUTING = {
     Routing.RANDOM: kernel.RANDOM,
     Routing.ROUND_ROBIN: kernel.ROUND_ROBIN,
     Routing.LEAST_LOADED: kernel.LEAST_LOADED,
+    # NB: hits are in the lengths of the requests; which replica has which beginning is not simulated.
+    Routing.PREFIX_AWARE: kernel.RANDOM,
 }
 
 
@@ -64,7 +66,7 @@ class Fleet:
         self.requests.input = requests.input_tokens
         self.requests.uncached = requests.uncached_input_tokens
         self.requests.output = requests.output_tokens
-        if settings.routing is Routing.RANDOM:
+        if not settings.routing.evens_out:
             rng = np.random.default_rng(settings.seed)
             # NB: the draw is taken modulo how many take requests, which may be fewer than all: a draw among all alone
             # would favor the first ones.

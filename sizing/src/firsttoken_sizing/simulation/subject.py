@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.optimize.evaluate import bound_of
 from firsttoken_sizing.optimize.evaluation import Candidate, InfeasibleCandidate
+from firsttoken_sizing.optimize.prefix_hits import with_hits
 from firsttoken_sizing.optimize.question import check
 from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import ConfigurationKey
@@ -41,6 +42,7 @@ def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching
     bound = bound_of(question, Candidate(key, batching))
     if isinstance(bound, InfeasibleCandidate):
         return f"{bound.cause.value}: {bound.sentence}"
+    question, bound = with_hits(question, bound)
     memory, lengths = bound.memory, question.lengths
     tokens = math.ceil(lengths.input_tokens + lengths.output_tokens)
     return Subject(

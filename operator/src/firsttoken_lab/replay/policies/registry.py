@@ -82,7 +82,7 @@ def engine_of(context: Context) -> Engine:
         subject.settings.kv_cache_tokens,
         context.mean_input_tokens,
         context.mean_output_tokens,
-        context.setting.request.workload.cached_input_percent / 100,
+        subject.lengths.cached_input_percent / 100,
     )
 
 
