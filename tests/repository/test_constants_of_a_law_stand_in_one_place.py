@@ -66,6 +66,7 @@ REVIEWED = {
         performance/offline _SEARCHED_BATCHES
         performance/poisson _SEED _CHAINS _BISECTIONS
         performance/population _SMALLEST_RATIO _SMALLEST_LOAD _TAIL _MOST_WAITING
+        performance/prefix_cache _HALVINGS
         performance/prefill _KEPT_STEPS _FEWEST_BURN_IN _MOST_BURN_IN _MOST_USE _FEWEST_SAMPLES _POOL _POOL_SEED _TINY
         performance/prefill _NEGLIGIBLE_USE _SEVERAL_PROMPTS
         performance/routing _GOLDEN _EVEN_BELOW _MOST_COUNTED _SAME_DECIMALS
@@ -74,6 +75,7 @@ REVIEWED = {
         performance/static_batch _REQUESTS _SEED _BISECTIONS
         optimize/fleet _BELOW
         optimize/load_model _LIGHT_LOAD _FULL _BEYOND _LOADS _RATES _HIGHEST_SHARE
+        optimize/prefix_hits _MOST_PASSES _CLOSE
         optimize/pruning _CAREFUL
         step/fit _MOST_ITERATIONS _LONGEST_MOVE _CONVERGED
         """,
@@ -94,7 +96,7 @@ REVIEWED = {
         optimize/alternatives _SAME_COST _TIMES_PERCENT
         optimize/candidates _TENSOR_PARALLEL_CHOICES _PIPELINES_IN_A_SERVER _PIPELINES_OVER_SERVERS
         optimize/checks _MOST_GPUS_OF_A_REPLICA _RATES _MOST_REQUESTS _MOST_HOURS _MOST_MILLISECONDS _LARGEST_PRICE
-        optimize/checks _SHORTEST_AMORTIZATION_YEARS _MOST_DRAFTS
+        optimize/checks _SHORTEST_AMORTIZATION_YEARS _MOST_DRAFTS _FEWEST_ALIKE
         optimize/infeasible _WITHOUT_WEIGHTS _WITHOUT_A_REQUEST
         optimize/warnings _NVLINK_WANTED_ABOVE_TENSOR_PARALLEL _NVLINK_WANTED_ABOVE_BILLION
         optimize/warnings _NEARLY_IDLE_PERCENT

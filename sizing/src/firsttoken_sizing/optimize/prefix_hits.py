@@ -1,4 +1,4 @@
-"""What a candidate finds in its prefix cache, where the traffic declares how many beginnings of prompts are in use.
+"""Prompts that a candidate has in its cache, where the traffic declares how many beginnings of them are in use.
 
 The share of hits, the replicas, and the room that running requests leave in the cache depend on each other: so the
 candidate is evaluated with all hits first, then with those that its own answer leaves, until they no longer change.
