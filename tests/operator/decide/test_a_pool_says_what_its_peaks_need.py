@@ -82,3 +82,12 @@ def test_what_is_short_now_is_said_first() -> None:
     unknown = replace(POOL, budget_gpus=None, inventory_gpus=None)
 
     assert available(member("a", 640), pool=unknown).reason is Reason.POOL_INVENTORY_UNKNOWN
+
+
+def test_small_replicas_beside_a_large_one_do_not_make_a_pool_short_that_holds_them_all() -> None:
+    # Twelve of sixteen GPUs. A large one that starts after small ones may find no server; at rest all have theirs.
+    pool = replace(POOL, budget_gpus=16, servers=servers(8, 8))
+    small = member("small", 8, policy=replace(POLICY, min_replicas=0))
+
+    assert available(member("large", 1, gpus=4, policy=replace(POLICY, min_replicas=0)), small, pool=pool).holds
+    assert not available(member("large", 3, gpus=4, policy=replace(POLICY, min_replicas=0)), small, pool=pool).holds

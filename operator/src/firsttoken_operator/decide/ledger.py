@@ -37,7 +37,7 @@ class Ledger:
     """Free GPUs of one pool, less what this transaction has given.
 
     `members` are in the pool; `guests` name no pool and run on its nodes, which charge their pods already. `pool` None:
-    there is none of that name.
+    there is none of that name. `at_rest`: what is given has its node, where it fits best, as once all have started.
     """
 
     def __init__(
@@ -46,8 +46,10 @@ class Ledger:
         members: Iterable[ResourceSnapshot],
         guests: Iterable[ResourceSnapshot],
         config: EstimatorConfig = DEFAULT,
+        *,
+        at_rest: bool = False,
     ) -> None:
-        self._pool = pool
+        self._pool, self._at_rest = pool, at_rest
         self._left, self._held = 0, Counter[str]()
         self._servers: Counter[int] | None = None
         """Number of servers by their free GPUs; None: they do not matter, or are not known."""
@@ -164,7 +166,7 @@ class Ledger:
         self._left -= gpus * replicas
         for _ in range(replicas if self._servers is not None and gpus else 0):
             self._place(gpus)
-            self._pending[gpus] += 1
+            self._pending[gpus] += not self._at_rest
 
     def withhold(self, gpus: int) -> None:
         """Keep room for one replica that waits for GPUs which are coming: less urgent ones may not take it."""
@@ -182,6 +184,7 @@ class Ledger:
         other.coming_gpus, other.gets_what_is_given_back = self.coming_gpus, self.gets_what_is_given_back
         other._kept_gpus, other._kept = self._kept_gpus, Counter(self._kept)
         other._pool, other.closed, other._left = self._pool, self.closed, self._left
+        other._at_rest = self._at_rest
         other._held, other._servers = Counter(self._held), None if self._servers is None else Counter(self._servers)
         other._unbound, other._pending = self._unbound, Counter(self._pending)
         return other

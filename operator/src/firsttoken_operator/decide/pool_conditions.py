@@ -83,7 +83,7 @@ def peaks(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]) -> list[Peak]
             resource.uid, resource.namespace, gpus, wanted[resource.uid] - least, resource.priority, least * gpus, order
         )
         claims += [c for c in (replace(rest, replicas=least, held_gpus=0, is_minimum=True), rest) if c.replicas]
-    granted = share(claims, Ledger(replace(pool, servers=bare), (), ()))
+    granted = share(claims, Ledger(replace(pool, servers=bare), (), (), at_rest=True))
     return [Peak(r, s, wanted[r.uid], granted[r.uid].replicas if wanted[r.uid] else 0) for r, s in sized]
 
 
