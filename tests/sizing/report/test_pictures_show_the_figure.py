@@ -167,3 +167,16 @@ def test_an_axis_holds_all_its_values_with_a_margin(values: tuple[float, ...], l
     assert low < high
     assert all(low < v < high for v in values if v > 0)
     assert low == 0 or log
+
+
+def test_stacked_curves_are_filled_steps_on_top_of_each_other_in_both_pictures() -> None:
+    lower, upper = (Series(name, name, (0.0, 1.0, 2.0), y, color) for name, y, color in (
+        ("lower", (1.0, 4.0, 1.0), 0), ("upper", (2.0, 2.0, 3.0), 1)))  # fmt: skip
+    panel = Panel(Axis("days"), Axis("GPUs"), (lower, upper), title="pool", stacked=True)
+    traces, _ = drawn(html_page(Figure("load", (panel,))))
+
+    assert panel.values(vertical=True) == (3.0, 6.0, 4.0)
+    assert {traces[name]["stackgroup"] for name in ("lower", "upper")} == {"stacked"}
+    assert {traces[name]["line"]["shape"] for name in ("lower", "upper")} == {"hv"}
+    beside = png_image(Figure("load", (replace(panel, stacked=False),)))
+    assert png_image(Figure("load", (panel,))) != beside

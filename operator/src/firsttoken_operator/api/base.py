@@ -155,3 +155,8 @@ class Metadata(ApiModel):
     resource_version: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Name in tables and pictures, with the namespace where there is one."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name

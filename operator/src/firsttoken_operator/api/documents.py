@@ -1,7 +1,7 @@
 """Reads custom resources from YAML without a cluster, and refuses what the API server would refuse.
 
-Objects of other kinds in the same file (a Namespace, the Deployment that targetRef names) are skipped, so that one file
-serves `kubectl apply` and `firsttoken size` alike.
+Objects of other kinds in the same file (the Deployment that targetRef names) are skipped, so that one file serves
+`kubectl apply` and `firsttoken size` alike; of a Namespace the labels are kept, by which a pool knows its tenants.
 """
 
 from __future__ import annotations
@@ -27,11 +27,23 @@ from firsttoken_operator.api.problems import problems_of, refusal_of, unknown_fi
 STDIN = Path("-")
 SUFFIXES = (".yaml", ".yml", ".json")
 CustomResource = InferenceDeployment | GPUPool | BenchmarkProfile
+_NAMESPACE = "Namespace"
 _MODELS: Mapping[str, type[CustomResource]] = {
     inference_deployment.KIND: InferenceDeployment,
     gpu_pool.KIND: GPUPool,
     benchmark_profile.KIND: BenchmarkProfile,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledNamespace:
+    """A Namespace of a file, of which the labels count."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+_Found = CustomResource | LabelledNamespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +53,8 @@ class Documents:
     deployments: tuple[InferenceDeployment, ...] = ()
     pools: Mapping[str, GPUPool] = field(default_factory=dict)
     benchmarks: tuple[BenchmarkProfile, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels of the Namespaces that are there as well, by name."""
 
 
 def load_documents(*paths: Path) -> Documents:
@@ -50,7 +64,7 @@ def load_documents(*paths: Path) -> Documents:
     Raises `UnreadableDocument` and `InvalidDocument` (one line: file, object, field, problem, fix), the latter also for
     two objects of the same name.
     """
-    found: list[tuple[str, CustomResource]] = []
+    found: list[tuple[str, _Found]] = []
     for path in paths:
         for file in _files(path):
             name = "<stdin>" if file == STDIN else str(file)
@@ -74,9 +88,11 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
-def _collected(found: list[tuple[str, CustomResource]]) -> Documents:
+def _collected(found: list[tuple[str, _Found]]) -> Documents:
     seen: dict[tuple[str, str, str], str] = {}
     for file, resource in found:
+        if isinstance(resource, LabelledNamespace):
+            continue
         name = resource.metadata.name
         # NB: a namespace in cluster-scoped metadata does not make a second object.
         namespace = resource.metadata.namespace if isinstance(resource, InferenceDeployment) else ""
@@ -91,10 +107,11 @@ def _collected(found: list[tuple[str, CustomResource]]) -> Documents:
         deployments=tuple(r for r in resources if isinstance(r, InferenceDeployment)),
         pools={r.metadata.name: r for r in resources if isinstance(r, GPUPool)},
         benchmarks=tuple(r for r in resources if isinstance(r, BenchmarkProfile)),
+        namespaces={r.name: r.labels for r in resources if isinstance(r, LabelledNamespace)},
     )
 
 
-def _resources(text: str, file: str) -> Iterator[CustomResource]:
+def _resources(text: str, file: str) -> Iterator[_Found]:
     for position, document in enumerate(_documents(text, file), start=1):
         if document is None:
             continue
@@ -109,7 +126,7 @@ def _resources(text: str, file: str) -> Iterator[CustomResource]:
                 yield resource
 
 
-def _resource(document: Mapping[str, Any], file: str) -> CustomResource | None:
+def _resource(document: Mapping[str, Any], file: str) -> _Found | None:
     kind, api_version = document.get("kind"), str(document.get("apiVersion", ""))
     ours = api_version.split("/")[0] == GROUP
     model = _MODELS.get(str(kind))
@@ -121,7 +138,7 @@ def _resource(document: Mapping[str, Any], file: str) -> CustomResource | None:
             raise InvalidDocument(
                 file, label, "kind", f"{kind} is not a kind of {GROUP}", f"use one of {', '.join(_MODELS)}"
             )
-        return None
+        return _namespace(metadata) if kind == _NAMESPACE else None
     if api_version != API_VERSION:
         raise InvalidDocument(file, label, "apiVersion", f"{api_version!r} is not supported", f"use {API_VERSION}")
     if not isinstance(name, str) or not name:
@@ -132,6 +149,14 @@ def _resource(document: Mapping[str, Any], file: str) -> CustomResource | None:
         return model.model_validate(document)
     except ValidationError as error:
         raise refusal_of(problems_of(error), file, label) from error
+
+
+def _namespace(metadata: object) -> LabelledNamespace | None:
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        return None
+    labels = metadata.get("labels")
+    found = labels.items() if isinstance(labels, dict) else ()
+    return LabelledNamespace(metadata["name"], {str(key): str(value) for key, value in found})
 
 
 _TIME_OF_DAY = ("tag:yaml.org,2002:str", re.compile(r"[0-9]+(:[0-9]+)+$"))

@@ -32,6 +32,7 @@ class Command:
 
 COMMANDS = {
     "size": Command("size", "size a deployment offline: replicas, GPUs, servers, latency and cost"),
+    "plan": Command("plan", "a folder of deployments against pools over a week: fits or not, who is short, cost"),
     "curve": Command("curve", "latency against throughput of every configuration; models side by side"),
     "import": Command("import_", "benchmark results to BenchmarkProfile YAML"),
     "models": Command("listing", "models that can be named, with what is known of them"),

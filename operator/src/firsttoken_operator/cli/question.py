@@ -117,8 +117,7 @@ def only_one(args: argparse.Namespace, deployments: Sequence[InferenceDeployment
 
 def title(deployment: InferenceDeployment) -> str:
     """Name of a deployment in tables and pictures."""
-    metadata = deployment.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return deployment.metadata.title
 
 
 def tell_if_slow(less: str, seconds: float = 0.0) -> None:

@@ -102,10 +102,14 @@ class Panel:
     limits: tuple[LimitLine, ...] = ()
     marks: tuple[Mark, ...] = ()
     title: str = ""
+    stacked: bool = False
+    """True where the curves lie on top of each other as steps, filled; they have the same `x`."""
 
     def values(self, vertical: bool) -> tuple[float, ...]:
         """Everything that has to be inside the x range (`vertical` False) or the y range (True)."""
         drawn = [v for s in self.series for v in (s.y if vertical else s.x)]
+        if vertical and self.stacked:
+            drawn = [sum(parts) for parts in zip(*(s.y for s in self.series), strict=True)]
         drawn += [m.y if vertical else m.x for m in self.marks]
         return (*drawn, *(limit.value for limit in self.limits if limit.vertical is not vertical))
 

@@ -63,7 +63,9 @@ def png_image(figure: Figure) -> bytes:
 def _draw(axes: Axes, panel: Panel) -> None:
     _scale(axes, panel.x, panel.values(vertical=False), vertical=False)
     _scale(axes, panel.y, panel.values(vertical=True), vertical=True)
-    for series in panel.series:
+    if panel.stacked:
+        _stack(axes, panel)
+    for series in () if panel.stacked else panel.series:
         color = COLORS[series.color % len(COLORS)]
         shape = _SHAPES[series.shape] if series.kept else ""
         axes.plot(
@@ -110,6 +112,15 @@ def _draw(axes: Axes, panel: Panel) -> None:
     if handles := axes.get_legend_handles_labels()[0]:
         columns = 1 + len(handles) // _MOST_LEGEND_LINES
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8, frameon=False, ncols=columns)
+
+
+def _stack(axes: Axes, panel: Panel) -> None:
+    below = [0.0] * len(panel.series[0].x) if panel.series else []
+    for series in panel.series:
+        above = [low + high for low, high in zip(below, series.y, strict=True)]
+        color = COLORS[series.color % len(COLORS)]
+        axes.fill_between(series.x, below, above, step="post", color=color, alpha=0.6, linewidth=0, label=series.name)
+        below = above
 
 
 def _scale(axes: Axes, axis: Axis, values: tuple[float, ...], *, vertical: bool) -> None:

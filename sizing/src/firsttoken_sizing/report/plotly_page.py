@@ -132,7 +132,8 @@ def library() -> str:
 def _traces(panel: Panel) -> Iterable[go.Scatter]:
     groups = [series.group for series in panel.series]
     for series in panel.series:
-        yield _curve(series, titled=groups.count(series.group) > 1 and bool(series.kept))
+        curve = _curve(series, titled=groups.count(series.group) > 1 and bool(series.kept))
+        yield curve.update(stackgroup="stacked", line_shape="hv", line_width=0.5) if panel.stacked else curve
     for limit in panel.limits:
         # NB: a line of its own and not `add_hline`, whose text lands off the page on a logarithmic axis.
         across = list(axis_range(panel.y if limit.vertical else panel.x, panel.values(vertical=limit.vertical)))
