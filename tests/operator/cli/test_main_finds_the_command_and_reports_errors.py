@@ -189,7 +189,9 @@ def test_o_is_a_format_and_out_is_a_file_in_every_command() -> None:
     of_command = {name: options(parser) for name, parser in commands.choices.items()}
 
     formats = {name: found["-o"].choices for name, found in of_command.items() if "-o" in found}
-    assert {"size", "curve", "simulate", "replay", "traffic", "models", "gpus", "top", "explain"} == set(formats)
+    assert {"size", "plan", "curve", "simulate", "replay", "traffic", "models", "gpus", "top", "explain"} == set(
+        formats
+    )
     assert all("json" in (choices or ()) for choices in formats.values())
     files = {name: found["--out"].type for name, found in of_command.items() if "--out" in found}
     assert set(files) == {"import", "completion", *formats}

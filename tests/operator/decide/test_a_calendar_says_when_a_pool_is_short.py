@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from firsttoken_operator.decide import Shortage, shortages
-from firsttoken_operator.domain import Opening, PoolSnapshot, ResourceSnapshot
+from firsttoken_operator.decide import Shortage, at_load, shortages
+from firsttoken_operator.domain import Opening, PoolSnapshot, Reason, ResourceSnapshot, Sized, Unsized
 from tests.operator.decide.builders import POLICY, SIZED, lost, resource
 from tests.operator.decide.test_a_pool_says_what_its_peaks_need import ABSENT, POOL
 from tests.operator.decide.test_gpus_are_shared_fairly import servers
@@ -73,3 +73,24 @@ def test_what_others_hold_and_servers_count() -> None:
 
 def test_a_shortage_says_its_times_in_seconds() -> None:
     assert shortages(POOL, (member("a", 65),), NOW, WEEK) == (Shortage(NOW, NOW + WEEK, 65, 1),)
+
+
+def test_a_pool_without_a_deployment_that_has_a_size_is_never_short() -> None:
+    assert found() == []
+    assert found(member("a", 90, sized=Unsized(Reason.INVALID_SPEC, "no size"))) == []
+
+
+@pytest.mark.parametrize(
+    ("requests_per_second", "replicas"), [(0.0, 0), (12.0, 3), (50.0, 10), (49.9, 10), (51.0, 11), (None, 10)]
+)
+def test_a_load_in_place_of_the_declared_peak_has_a_size_of_its_own(
+    requests_per_second: float | None, replicas: int
+) -> None:
+    # One replica carries 5; of the declared peak and no more the size is the declared one.
+    declared = member("a", 10)
+    declared = replace(declared, sized=replace(SIZED, replicas_for_declared_peak=10, peak_requests_per_second=50.0))
+    sized = at_load(declared, requests_per_second).sized
+
+    assert isinstance(sized, Sized)
+    assert sized.replicas_for_declared_peak == replicas
+    assert sized.peak_requests_per_second == (50.0 if requests_per_second is None else requests_per_second)

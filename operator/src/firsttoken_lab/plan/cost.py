@@ -24,9 +24,9 @@ class WeekCost:
 
     currency: str
     per_year: float
-    """Of the servers that are there and those to buy; of rented GPUs that follow the load, the base always paid."""
+    """Servers that are there and those to buy; or rented GPUs that follow the load, their base paid at all times."""
     per_year_static: float | None
-    """Of rented GPUs for the busiest slot, kept all year; None: they are bought."""
+    """Rented GPUs for the busiest slot, kept all year; None: they are bought."""
 
 
 @dataclass(frozen=True, slots=True)

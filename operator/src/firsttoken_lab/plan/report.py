@@ -247,7 +247,7 @@ def _hours(times: Sequence[ShortTime]) -> float:
 
 
 def _on_days(times: Iterable[ShortTime]) -> Iterable[tuple[str, int, str]]:
-    """When a pool is short, by how many GPUs, and who lacks them; days of which the same is true are said together."""
+    """Times in which a pool is short, by how many GPUs, and who lacks them; days that are alike are said together."""
     days: dict[tuple[str, str, int, str], list[str]] = {}
     for time in times:
         begins, ends = _clock(time.begins), _clock(time.ends)

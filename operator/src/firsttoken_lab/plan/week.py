@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,7 @@ from firsttoken_lab.plan.load import SLOT_SECONDS, SLOTS, Floats
 from firsttoken_lab.plan.members import Member
 from firsttoken_lab.plan.pools import PlannedPool
 from firsttoken_lab.replay.calendar import MONDAY_EPOCH_SECONDS
-from firsttoken_operator.decide import Peak, Shortage, peaks, shortages
+from firsttoken_operator.decide import Peak, Shortage, at_load, peaks, shortages
 from firsttoken_operator.domain import PoolSnapshot, ResourceSnapshot, Sized
 
 Whole = NDArray[np.int64]
@@ -97,14 +97,14 @@ def pool_week(pool: PlannedPool, members: Sequence[Member], loads: Mapping[str, 
     known: dict[tuple[int, ...], tuple[Peak, ...]] = {}
     slots: list[tuple[Peak, ...]] = []
     for slot in range(SLOTS):
-        resources = [_at(member.resource, _rate(loads[member.uid], slot)) for member in members]
+        resources = [at_load(member.resource, _rate(loads[member.uid], slot)) for member in members]
         key = tuple(r.sized.replicas_for_declared_peak for r in resources if isinstance(r.sized, Sized))
         # NB: what to expect of those that get less depends on the very rate, what all of them get on their sizes alone.
         if key not in known or _lacking(known[key]):
             known[key] = tuple(peaks(pool.snapshot, resources))
         slots.append(known[key])
     declared = [member.resource for member in members]
-    at_all_peaks = tuple(peaks(pool.snapshot, [_at(m.resource, _highest(m, loads[m.uid])) for m in members]))
+    at_all_peaks = tuple(peaks(pool.snapshot, [at_load(m.resource, _highest(m, loads[m.uid])) for m in members]))
     needs = np.array([[p.wanted_gpus for p in slot] for slot in slots], np.int64).reshape(SLOTS, len(members)).T
     epoch, week_seconds = MONDAY_EPOCH_SECONDS, float(SLOTS * SLOT_SECONDS)
     return PoolWeek(
@@ -123,7 +123,7 @@ def servers_for(pool: PlannedPool, states: Sequence[Sequence[Peak]]) -> int:
     """Fewest whole servers that hold each of several states, by the packing of the ledger."""
     servers = 0
     for state in sorted(states, key=lambda s: sum(p.wanted_gpus for p in s), reverse=True):
-        wanted = [_resource_of(peak) for peak in state]
+        wanted = [peak.resource for peak in state]
         servers = max(servers, -(-sum(p.wanted_gpus for p in state) // pool.gpus_per_server))
         while not _holds(pool.with_servers(servers), wanted):
             servers += 1
@@ -134,10 +134,6 @@ def _holds(pool: PoolSnapshot, wanted: Sequence[ResourceSnapshot]) -> bool:
     return not _lacking(peaks(pool, wanted))
 
 
-def _resource_of(peak: Peak) -> ResourceSnapshot:
-    return replace(peak.resource, sized=peak.sized)
-
-
 def _rate(rates: Floats | None, slot: int) -> float | None:
     return None if rates is None else float(rates[slot])
 
@@ -145,18 +141,6 @@ def _rate(rates: Floats | None, slot: int) -> float | None:
 def _highest(member: Member, rates: Floats | None) -> float | None:
     declared = member.sizing.peak_requests_per_second
     return None if rates is None else max(declared, float(rates.max()))
-
-
-def _at(resource: ResourceSnapshot, rate: float | None) -> ResourceSnapshot:
-    """The resource as if this were its declared peak, requests a second; None: as declared."""
-    sized = resource.sized
-    if rate is None or not isinstance(sized, Sized):
-        return resource
-    most, by_table = sized.replicas_for_declared_peak, sized.table.replicas_for(rate)
-    # NB: the size for the declared peak is the search's own, and the table rounds it.
-    is_above = rate > (sized.peak_requests_per_second or 0.0)
-    wanted = max(most, by_table) if is_above else min(most, by_table)
-    return replace(resource, sized=replace(sized, replicas_for_declared_peak=wanted, peak_requests_per_second=rate))
 
 
 def _short_times(slots: Sequence[tuple[Peak, ...]]) -> list[ShortTime]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from firsttoken_operator.decide.admission import Admission, Waiting, admit
 from firsttoken_operator.decide.arbitrate import arbitrate
 from firsttoken_operator.decide.bounds import Bounds, declared_bounds, initial_replicas
-from firsttoken_operator.decide.calendar import Shortage, shortages
+from firsttoken_operator.decide.calendar import Shortage, at_load, shortages
 from firsttoken_operator.decide.charges import charged_gpus, charged_together
 from firsttoken_operator.decide.conditions import (
     ABOUT_SIZING,
@@ -49,6 +49,7 @@ __all__ = [
     "Waiting",
     "admit",
     "adopting",
+    "at_load",
     "calibration_state",
     "charged_gpus",
     "charged_together",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firsttoken_operator.domain import Opening, PoolSnapshot, ResourceSnapshot, Sized
 
@@ -45,9 +45,9 @@ def shortages(
             continue
         for at, gpus in _needs(resource, resource.sized, epoch_seconds, until):
             changes[at].append((resource.uid, gpus))
-    found: list[Shortage] = []
     if not changes:
         return ()
+    found: list[Shortage] = []
     times = sorted(changes)
     for begins, ends in zip(times, [*times[1:], until], strict=True):
         for uid, gpus in changes[begins]:
@@ -78,3 +78,18 @@ def _replicas(resource: ResourceSnapshot, sized: Sized, openings: Iterable[Openi
         wanted = max(wanted, sized.table.replicas_for(rate))
     most, least = resource.policy.max_replicas, resource.policy.min_replicas
     return max(least, wanted if most is None else min(most, wanted))
+
+
+def at_load(resource: ResourceSnapshot, requests_per_second: float | None) -> ResourceSnapshot:
+    """The resource as if this load of all its replicas were its declared peak; None: as declared."""
+    sized = resource.sized
+    if requests_per_second is None or not isinstance(sized, Sized):
+        return resource
+    declared, by_table = sized.replicas_for_declared_peak, sized.table.replicas_for(requests_per_second)
+    # NB: the size for the declared peak is the search's own, which the table may miss by one.
+    is_above = requests_per_second > (sized.peak_requests_per_second or 0.0)
+    wanted = max(declared, by_table) if is_above else min(declared, by_table)
+    return replace(
+        resource,
+        sized=replace(sized, replicas_for_declared_peak=wanted, peak_requests_per_second=requests_per_second),
+    )
