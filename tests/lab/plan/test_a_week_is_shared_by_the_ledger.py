@@ -8,14 +8,18 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from firsttoken_lab.plan.cost import cheapest_servers
 from firsttoken_lab.plan.load import SLOTS, Floats
 from firsttoken_lab.plan.members import Member
 from firsttoken_lab.plan.pools import PlannedPool, planned_pool, undeclared_pool
-from firsttoken_lab.plan.week import PoolWeek, pool_week
+from firsttoken_lab.plan.week import PoolWeek, pool_week, servers_for
 from firsttoken_operator.api.documents import parse_documents
+from firsttoken_operator.decide import peaks
 from firsttoken_operator.observe.tenancy import Tenancy
+from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import POLICY
 from tests.operator.decide.test_a_pool_says_what_its_peaks_need import member as peak_member
 
@@ -146,3 +150,19 @@ def test_a_server_is_owned_if_its_gpus_are_busy_for_longer_than_the_break_even_s
     assert cheapest_servers(gpus, 8, 0.42 * 8, 1.0) == servers
     costs = [n * 0.42 * 8 + np.maximum(0, gpus - 8 * n).mean() for n in range(4)]
     assert int(np.argmin(costs)) == servers
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from((1, 2, 3, 4, 6, 8, 12, 16))), max_size=5))
+@settings(max_examples=examples(60), deadline=None)
+def test_the_servers_are_the_fewest_that_the_ledger_finds_enough(sizes: list[tuple[int, int]]) -> None:
+    members = [member(f"m{i}", replicas, gpus) for i, (replicas, gpus) in enumerate(sizes)]
+    of = on_prem(8)
+    state = peaks(of.snapshot, [m.resource for m in members])
+    found = servers_for(of, [state])
+
+    def hold(servers: int) -> bool:
+        return all(p.granted == p.wanted for p in peaks(of.with_servers(servers), [m.resource for m in members]))
+
+    assert hold(found)
+    assert not any(hold(servers) for servers in range(found))
+    assert -(-sum(n * gpus for n, gpus in sizes) // 8) <= found <= sum(n * -(-gpus // 8) for n, gpus in sizes)

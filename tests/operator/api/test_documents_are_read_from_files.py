@@ -21,6 +21,24 @@ def test_every_document_of_the_call_center_is_read():
     assert [len(b.spec.points) for b in documents.benchmarks] == [8]
 
 
+def test_the_fleet_of_the_examples_brings_the_labels_of_its_namespaces():
+    documents = load_documents(ROOT / "examples" / "fleet")
+
+    assert (len(documents.deployments), list(documents.pools)) == (10, ["datacenter", "rented"])
+    assert documents.namespaces == {
+        "shop": {"team": "products"},
+        "bank": {"team": "products"},
+        "lab": {"team": "research"},
+    }
+
+
+@pytest.mark.parametrize("metadata", ["{}", "{name: 3}", "[]", "{name: lab}", "{name: lab, labels: [a]}"])
+def test_a_namespace_without_labels_says_nothing(metadata: str):
+    found = parse_documents(f"apiVersion: v1\nkind: Namespace\nmetadata: {metadata}\n").namespaces
+
+    assert found == ({"lab": {}} if "lab" in metadata else {})
+
+
 def test_all_examples_can_be_read_together():
     documents = load_documents(ROOT / "examples")
 
