@@ -111,11 +111,15 @@ def test_a_quota_is_kept_also_where_gpus_are_free() -> None:
       {name: research, quotaGPUs: 4, namespaceSelector: {matchLabels: {team: research}}},
       {name: rest, namespaceSelector: {}}]}"""
     labelled = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab, labels: {team: research}}\n"
-    (lack,) = week(pool(spec, labelled), (member("a", 6, namespace="lab"), None)).short_times[0].lacks
+    of_lab = member("a", 6, namespace="lab")
+    (lack,) = week(pool(spec, labelled), (of_lab, None)).short_times[0].lacks
     elsewhere = week(pool(spec, labelled), (member("a", 6), None))
+
+    rented = week(pool(spec.replace("OnPrem", "Cloud").replace("peakGPUs: 32, ", ""), labelled), (of_lab, None))
 
     assert lack.gpus == 2
     assert elsewhere.fits
+    assert (rented.fits, rented.short_times[0].lacks[0].gpus) == (False, 2)
 
 
 def test_where_no_number_is_declared_it_says_what_is_needed_and_not_that_it_fits() -> None:
@@ -157,7 +161,7 @@ def test_a_server_is_owned_if_its_gpus_are_busy_for_longer_than_the_break_even_s
 def test_the_servers_are_the_fewest_that_the_ledger_finds_enough(sizes: list[tuple[int, int]]) -> None:
     members = [member(f"m{i}", replicas, gpus) for i, (replicas, gpus) in enumerate(sizes)]
     of = on_prem(8)
-    state = peaks(of.snapshot, [m.resource for m in members])
+    state = peaks(of.shared, [m.resource for m in members])
     found = servers_for(of, [state])
 
     def hold(servers: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from firsttoken_operator.api.convert import place
 from firsttoken_operator.api.gpu_pool import GPUPool, Location
+from firsttoken_operator.api.tenant_spec import MAX_GPUS
 from firsttoken_operator.domain import PoolSnapshot, Server, Tenant
 from firsttoken_operator.observe.tenancy import Tenancy
 from firsttoken_sizing.optimize.places import Place
@@ -38,6 +39,15 @@ class PlannedPool:
     def servers(self) -> int | None:
         """Servers of a pool that is there already; None: its number is not declared, or it is rented."""
         return len(self.snapshot.servers) if self.on_prem and self.snapshot.servers is not None else None
+
+    @property
+    def shared(self) -> PoolSnapshot:
+        """The pool as it is shared: where no number is declared, with as many GPUs as any pool can have.
+
+        Quotas count there as well, and `decide` shares nothing where nodes come as pods wait for them.
+        """
+        snapshot = self.snapshot
+        return replace(snapshot, budget_gpus=MAX_GPUS, is_elastic=False) if snapshot.is_elastic else snapshot
 
     def with_servers(self, number: int) -> PoolSnapshot:
         """The pool with so many whole servers, all of them for all that are in it."""

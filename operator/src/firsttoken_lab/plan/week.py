@@ -74,13 +74,13 @@ class PoolWeek:
 
     @property
     def fits(self) -> bool | None:
-        """Tell whether everything gets what it needs in the whole week; None: it is not declared what there is."""
-        return None if self.pool.gpus is None else not self.short_times
+        """Tell whether everything gets what it needs in the whole week; None: that depends on what there will be."""
+        return False if self.short_times else None if self.pool.gpus is None else True
 
     @property
     def fits_at_all_peaks(self) -> bool | None:
         """The same where all highest loads come at once."""
-        return None if self.pool.gpus is None else not _lacking(self.at_all_peaks)
+        return False if _lacking(self.at_all_peaks) else None if self.pool.gpus is None else True
 
     @property
     def servers_to_buy(self) -> int | None:
@@ -101,10 +101,10 @@ def pool_week(pool: PlannedPool, members: Sequence[Member], loads: Mapping[str, 
         key = tuple(r.sized.replicas_for_declared_peak for r in resources if isinstance(r.sized, Sized))
         # NB: what to expect of those that get less depends on the very rate, what all of them get on their sizes alone.
         if key not in known or _lacking(known[key]):
-            known[key] = tuple(peaks(pool.snapshot, resources))
+            known[key] = tuple(peaks(pool.shared, resources))
         slots.append(known[key])
     declared = [member.resource for member in members]
-    at_all_peaks = tuple(peaks(pool.snapshot, [at_load(m.resource, _highest(m, loads[m.uid])) for m in members]))
+    at_all_peaks = tuple(peaks(pool.shared, [at_load(m.resource, _highest(m, loads[m.uid])) for m in members]))
     needs = np.array([[p.wanted_gpus for p in slot] for slot in slots], np.int64).reshape(SLOTS, len(members)).T
     epoch, week_seconds = MONDAY_EPOCH_SECONDS, float(SLOTS * SLOT_SECONDS)
     return PoolWeek(
