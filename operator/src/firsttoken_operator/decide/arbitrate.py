@@ -122,25 +122,33 @@ def _bounded_by_hosts(
     """The increases of those whose pods run on nodes of another pool than they name, as far as that one gives them too.
 
     NB: no quota is left by naming another pool. They get what this tick leaves there, and no other gives way for them.
+    Those whose pods have no node yet and may come to such nodes keep to the quota there but for their first replica,
+    which shows where they run.
     """
     ups = [p for p in granted if isinstance(p, Proposal) and p.to_replicas > p.from_replicas]
     ledgers: dict[str, Ledger] = {}
-    for p in sorted((p for p in ups if p.resource.strays), key=lambda p: priority_order(p.resource)):
-        for name in sorted(p.resource.strays):
+    outside = (p for p in ups if p.resource.strays or p.resource.may_stray_to)
+    for p in sorted(outside, key=lambda p: priority_order(p.resource)):
+        for name in sorted(p.resource.strays | p.resource.may_stray_to):
             if name not in ledgers:
                 others = [each for each in ups if name in (each.resource.pool, each.resource.guest_of)]
                 ledgers[name] = _left_of(name, snapshot, [each for each in others if not _is_advice(each)], config)
             ledger = ledgers[name].copy() if _is_advice(p) else ledgers[name]
             if ledger.closed is None and p.case.target.gpus_per_replica and (claims := _claims(p)):
-                grant = share(claims, ledger)[p.resource.uid]
-                p = _grant(p, replace(grant, words=f"its pods run on nodes of pool {name}; {grant.words}".rstrip("; ")))
+                grant, run = share(claims, ledger)[p.resource.uid], "run"
+                if name not in p.resource.strays:
+                    if grant.refused not in (Reason.NOT_A_TENANT, Reason.QUOTA_EXCEEDED):
+                        continue  # Where there is no room for them they run elsewhere.
+                    grant, run = replace(grant, replicas=max(grant.replicas, 1 - p.case.target.asked)), "may run"
+                words = f"its pods {run} on nodes of pool {name}; {grant.words}".rstrip("; ")
+                p = _grant(p, replace(grant, words=words))
         yield p
 
 
 def _left_of(name: str, snapshot: FleetSnapshot, ups: Iterable[Proposal], config: EstimatorConfig) -> Ledger:
     """Ledger of a pool after increases that it has granted."""
     here = snapshot.resources
-    guests = (r for r in here if name == r.guest_of or name in r.strays)
+    guests = (r for r in here if name == r.guest_of or name in r.strays | r.may_stray_to)
     ledger = Ledger(snapshot.pools.get(name), (r for r in here if r.pool == name), guests, config)
     for p in ups:
         more = p.to_replicas - p.case.target.held

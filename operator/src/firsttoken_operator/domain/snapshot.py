@@ -297,6 +297,8 @@ class ResourceSnapshot:
     """True where it names no pool, and `pool` is the default one of its tenant, or was when that could be read last."""
     hosts: frozenset[str] = frozenset()
     """Pools on whose nodes its pods run; of one that names none, before any has a node, that on whose they would."""
+    may_stray_to: frozenset[str] = frozenset()
+    """Other pools than the one that it names, on whose nodes its pods may come to run: none of them has a node yet."""
     guest_of: str | None = None
     """Pool whose free GPUs its growth takes where it names none: judged of the hosts."""
     priority: int = 0

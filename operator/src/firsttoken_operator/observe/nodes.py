@@ -66,6 +66,10 @@ class NodeView:
     def _label(self) -> str:
         return next((self.labels[label] for label in GPU_PRODUCT_LABELS if label in self.labels), "")
 
+    def takes(self, tolerations: Iterable[Toleration]) -> bool:
+        """Tell whether a new pod with these tolerations may be scheduled here."""
+        return self.ready and not self.cordoned and all(_is_tolerated(taint, tolerations) for taint in self.taints)
+
     def exclusion(self, gpu: str, tolerations: Iterable[Toleration]) -> Exclusion | None:
         """Name what keeps pods for such a GPU (catalog name), with such tolerations, from it; None: nothing does."""
         # NB: without a label the selector of the pool is believed.

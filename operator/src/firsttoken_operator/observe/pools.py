@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
@@ -35,14 +35,27 @@ class Surroundings:
     """Tolerations of those pods, by the name of their pool."""
     used: Counter[str] = field(init=False)
     """GPUs that pods hold, by name of the node."""
+    pods_on: Mapping[str, list[PodView]] = field(init=False)
+    """Those pods, by name of the node."""
+    pods_by_uid: Mapping[str, PodView] = field(init=False)
+    namespaces: Set[str] = field(init=False)
+    """Namespaces that are known, or have such a pod."""
     unlabelled: Excluded = field(init=False)
     """Nodes with GPUs that are in no pool and do not say of which type these are."""
 
     def __post_init__(self) -> None:
-        used: Counter[str] = Counter()
+        # NB: read once here; each pool then looks at the pods of its own nodes and deployments only.
+        used, pods_on = Counter[str](), defaultdict[str, list[PodView]](list)
+        pods_by_uid, namespaces = dict[str, PodView](), set(self.tenancy.namespaces)
         for pod in self.gpu_pods:
             used[pod.node] += pod.gpus
+            pods_on[pod.node].append(pod)
+            pods_by_uid[pod.uid] = pod
+            namespaces.add(pod.namespace)
         object.__setattr__(self, "used", used)
+        object.__setattr__(self, "pods_on", dict(pods_on))
+        object.__setattr__(self, "pods_by_uid", pods_by_uid)
+        object.__setattr__(self, "namespaces", frozenset(namespaces))
         gpus = [n.gpus for n in self.nodes if n.gpus and not n.product and n.name not in self.pools_of_node]
         object.__setattr__(self, "unlabelled", Excluded(Exclusion.UNLABELLED, len(gpus), sum(gpus)))
 
@@ -135,6 +148,23 @@ def pool_to_run_on(
     return None
 
 
+def pools_to_stray_to(
+    named: str,
+    selector: Mapping[str, str],
+    tolerations: Iterable[Toleration],
+    nodes: Iterable[NodeView],
+    pools_of_node: Mapping[str, tuple[str, ...]],
+) -> frozenset[str]:
+    """Other pools than the one that is named, on whose nodes such pods may come to run as well.
+
+    A node of several pools is in the first of them by name; one that is in the named pool too is in that one.
+    """
+    tolerations = tuple(tolerations)
+    own = (node for node in nodes if named not in (names := pools_of_node.get(node.name, ())) and names)
+    fitting = (node for node in own if node.gpus and node.takes(tolerations) and _is_selected(node, selector))
+    return frozenset(pools_of_node[node.name][0] for node in fitting)
+
+
 def _exclusion(node: NodeView, pool: GPUPool, around: Surroundings) -> Exclusion | None:
     """Name what keeps the GPUs of one of its nodes from a pool; None: nothing does.
 
@@ -155,20 +185,21 @@ def _charged(pool: GPUPool, causes: Mapping[str, Exclusion | None], around: Surr
     """
     name, own = pool.metadata.name, around.own_pods.get(pool.metadata.name, frozenset())
     elsewhere, beside = Counter[str](), 0
-    for pod in around.gpu_pods:
-        if not pod.node:
-            continue
-        cause, is_own = causes.get(pod.node), pod.uid in own
-        if not is_own:
-            if pod.node not in causes or not (cause is None or cause in COMES_BACK):
-                continue
-            first, *others = around.pools_of_node[pod.node]
-            is_charged_there = any(pod.uid in around.own_pods.get(other, ()) for other in others)
-            if first != name or (is_charged_there and pool.spec.declared_gpus is not None):
-                continue
-            elsewhere[pod.namespace] += pod.gpus
-        if cause is not None or pod.node not in causes:
-            beside += pod.gpus
+    for node, cause in causes.items():
+        first, *others = around.pools_of_node[node]
+        is_charged_here = first == name and (cause is None or cause in COMES_BACK)
+        for pod in around.pods_on.get(node, ()):
+            if pod.uid not in own:
+                is_charged_there = any(pod.uid in around.own_pods.get(other, ()) for other in others)
+                if not is_charged_here or (is_charged_there and pool.spec.declared_gpus is not None):
+                    continue
+                elsewhere[pod.namespace] += pod.gpus
+            if cause is not None:
+                beside += pod.gpus
+    for uid in own:
+        away = around.pods_by_uid.get(uid)
+        if away is not None and away.node and away.node not in causes:
+            beside += away.gpus
     return dict(elsewhere), beside
 
 
@@ -179,8 +210,7 @@ def _counted(nodes: Iterable[NodeView], causes: Mapping[str, Exclusion | None]) 
 
 
 def _tenant_names(pool: str, around: Surroundings) -> dict[str, str]:
-    namespaces = around.tenancy.namespaces | {pod.namespace for pod in around.gpu_pods}
-    found = ((namespace, around.tenancy.tenant(pool, namespace)) for namespace in namespaces)
+    found = ((namespace, around.tenancy.tenant(pool, namespace)) for namespace in around.namespaces)
     return {namespace: tenant.name for namespace, tenant in found if tenant is not None}
 
 

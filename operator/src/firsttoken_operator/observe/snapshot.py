@@ -30,7 +30,13 @@ from firsttoken_operator.domain import (
 )
 from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.members import pods_by_pool, tolerations_by_pool
-from firsttoken_operator.observe.pools import Surroundings, pool_snapshot, pool_to_run_on, pools_of_nodes
+from firsttoken_operator.observe.pools import (
+    Surroundings,
+    pool_snapshot,
+    pool_to_run_on,
+    pools_of_nodes,
+    pools_to_stray_to,
+)
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import claims_on, target_of
@@ -135,6 +141,7 @@ class _Builder:
             pool=pool_name,
             in_default_pool=pool_name is not None and stored.parsed.spec.capacity.pool is None,
             hosts=self._hosts(stored, resource, target),
+            may_stray_to=self._may_stray_to(stored, pool_name, target),
             priority=resource.spec.capacity.priority,
             created=stored.created,
             claims=claims_on(self.store, resource),
@@ -168,3 +175,18 @@ class _Builder:
         selector = runtime.node_selector if runtime else view.node_selector if view else {}
         name = pool_to_run_on(selector, sized.configuration.gpu, self.store.nodes.values(), self.pools)
         return frozenset() if name is None else frozenset({name})
+
+    def _may_stray_to(
+        self, stored: Stored[InferenceDeployment], named: str | None, target: Target | TargetMissing
+    ) -> frozenset[str]:
+        """Pools on whose nodes pods may come to run that name another one and have no node yet.
+
+        NB: what the operator renders goes where its pool says.
+        """
+        if named is None or len(self.pools) < 2 or not isinstance(target, Target):
+            return frozenset()
+        view = self.store.workload(stored.namespace, target.name, target.kind.kind)
+        if view is None or any(pod.node for pod in self.store.members_of(target.uid)):
+            return frozenset()
+        nodes = self.store.nodes.values()
+        return pools_to_stray_to(named, view.node_selector, view.tolerations or (), nodes, self.pools_of_node)
