@@ -142,7 +142,14 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule(which=members, replicas=st.integers(0, 60))
     def a_foreign_write(self, which: int, replicas: int) -> None:
-        self.members[which].replicas = replicas
+        member, last = self.members[which], self.memory.clock_seconds
+        # What is taken back before a tick has seen it gone was never given.
+        undone = max(0, replicas - member.replicas) * member.gpus
+        self.given_back = [
+            (at, uid, max(0, gpus - undone) if (at, uid) == (last, member.target.uid) else gpus)
+            for at, uid, gpus in self.given_back
+        ]
+        member.replicas = replicas
 
     @rule(which=members)
     def another_target_of_the_same_name(self, which: int) -> None:
