@@ -119,6 +119,10 @@ class StepParameters:
     (128 + 64 + 128) / 2 (DeepSeek-V3)."""
     all_reduces_per_layer: int = 2
     """Exchanges of a tensor-parallel layer. Derived: one after attention, one after the feed-forward part."""
+    exchanges_around_experts: int = 1
+    """The same where every GPU does the attention of its own requests. Derived: tokens are gathered for the experts and
+    scattered again, which together move as much as one all-reduce; attention needs none. Groups wait for the slowest of
+    them, which is not in the model."""
     sparse_index_bits: int = 2
     """Position of a kept weight among its four. Derived (NVIDIA A100 architecture whitepaper, sparse tensor cores)."""
     sparse_product_share: float = 0.75

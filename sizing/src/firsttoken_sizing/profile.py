@@ -111,6 +111,14 @@ class ConfigurationKey:
     precision: str
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    attention_data_parallel: int = 1
+    """Groups of its tensor-parallel GPUs, each of which does the attention of its own requests and holds their KV
+    cache, while experts are spread over all of them. 1: all GPUs share every request."""
+
+    @property
+    def attention_ways(self) -> int:
+        """GPUs that share the attention of a request."""
+        return self.tensor_parallel // self.attention_data_parallel
 
     @property
     def gpus_per_replica(self) -> int:

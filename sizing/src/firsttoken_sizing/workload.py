@@ -148,6 +148,8 @@ class Hardware:
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
     gpus_per_server: int = 8
+    attention_data_parallel: int | None = None
+    """Groups of a replica's GPUs with an attention of their own; None: as many as are best."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,10 @@ def test_what_is_rendered_is_what_was_sized(container: ContainerSpec, declared: 
     [
         (("-tp=2",), "tensor parallelism: sized 1, started with 2 (hardware.tensorParallel)"),
         (("-pp=2",), "pipeline parallelism: sized 1, started with 2 (hardware.pipelineParallel)"),
+        (
+            ("--data-parallel-size=2",),
+            "groups of attention: sized 1, started with 2 (hardware.attentionDataParallel)",
+        ),
         (("--max-model-len=4096",), "tokens of a request: sized 7900, started with 4096 (traffic)"),
         (("--max-num-seqs=64",), "sequences at once: sized 256, started with 64 (sizing.engineSettings.maxBatchSize)"),
         (
@@ -192,6 +196,7 @@ any_settings = st.builds(
     engine=st.none() | st.sampled_from(Engine),
     tensor_parallel=counts,
     pipeline_parallel=counts,
+    data_parallel=counts,
     longest_tokens=counts,
     max_batch=counts,
     tokens_per_step=counts,

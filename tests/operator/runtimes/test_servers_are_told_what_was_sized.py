@@ -63,6 +63,36 @@ def test_a_server_is_told_the_parallelism_the_batch_the_lengths_and_the_cache(
     assert [word for word in told if word not in text] == []
 
 
+GROUPS = replace(KEY, pipeline_parallel=1, attention_data_parallel=4)
+
+
+@pytest.mark.parametrize(
+    ("container", "told"),
+    [
+        (nim2.CONTAINER, ("--tensor-parallel-size=1", "--data-parallel-size=4", "--enable-expert-parallel")),
+        (vllm.CONTAINER, ("--tensor-parallel-size=1", "--data-parallel-size=4", "--enable-expert-parallel",
+                          "--max-num-seqs=256", "--max-num-batched-tokens=8192")),
+        (sglang.CONTAINER, ("--tp-size=4", "--dp-size=4", "--enable-dp-attention", "--ep-size=4",
+                            "--max-running-requests=256")),
+        (trtllm_serve.CONTAINER, ("--tp_size=4", '"enable_attention_dp": true', '"moe_expert_parallel_size": 4',
+                                  "--max_batch_size=256")),
+        (triton.CONTAINER, ('"tensor_parallel_size": 4', '"enable_attention_dp": true',
+                            '"moe_expert_parallel_size": 4')),
+    ],
+    ids=["NIM 2.x", "vLLM", "SGLang", "trtllm-serve", "Triton"],
+)  # fmt: skip
+def test_a_server_is_told_its_groups_of_attention(container: ContainerSpec, told: tuple[str, ...]) -> None:
+    text = words(container, key=GROUPS)
+
+    assert [word for word in told if word not in text] == []
+    assert "data-parallel-size" not in words(vllm.CONTAINER)
+
+
+def test_nim_1_has_no_groups_of_attention() -> None:
+    with pytest.raises(InvalidInput, match=r"attentionDataParallel: NIM 1\.x has no attention data parallelism"):
+        nim1.CONTAINER.start(served(nim1.CONTAINER, key=GROUPS))
+
+
 def test_nim_1_picks_its_profile_for_the_parallelism() -> None:
     environment = nim1.CONTAINER.start(served(nim1.CONTAINER)).environment
 

@@ -148,3 +148,32 @@ def test_more_gpus_a_replica_never_hold_fewer_tokens(
     assert (
         0 <= few.max_concurrency * (input_tokens + output_tokens) <= few.kv_cache_tokens + input_tokens + output_tokens
     )
+
+
+def test_groups_of_attention_hold_the_cache_of_their_own_requests_and_all_weights_but_the_experts() -> None:
+    """Latent attention has one cache for all heads: GPUs that share a request all hold it."""
+    long: dict[str, object] = {"precision": "FP8", "input_tokens": 1024.0, "output_tokens": 32768.0}
+    shared = fit("deepseek-r1", "H200-SXM-141GB", tensor_parallel=8, **long)
+    apart = fit("deepseek-r1", "H200-SXM-141GB", tensor_parallel=8, attention_data_parallel=8, **long)
+    model = resolve_model("deepseek-r1")
+    experts = model.routed_expert_bytes("FP8")
+
+    assert apart.weights_gib == pytest.approx((experts / 8 + model.weight_bytes("FP8") - experts) / 2**30)
+    held = apart.kv_cache_gib / shared.kv_cache_gib
+    assert held < 1
+    assert apart.max_concurrency == pytest.approx(8 * held * shared.max_concurrency, abs=8)
+
+
+def test_key_and_value_heads_that_are_split_take_as_much_in_groups() -> None:
+    request = {"precision": "FP8", "input_tokens": 1024.0, "output_tokens": 1024.0, "tensor_parallel": 4}
+    shared = fit("qwen3-235b-a22b", "H200-SXM-141GB", **request)
+    apart = fit("qwen3-235b-a22b", "H200-SXM-141GB", attention_data_parallel=4, **request)
+
+    assert apart.max_concurrency / shared.max_concurrency == pytest.approx(
+        apart.kv_cache_gib / shared.kv_cache_gib, rel=0.01
+    )
+
+
+def test_groups_that_do_not_share_the_gpus_evenly_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"attentionDataParallel: 3 groups do not share 8 GPUs evenly"):
+        fit("deepseek-r1", "H200-SXM-141GB", tensor_parallel=8, attention_data_parallel=3)

@@ -102,6 +102,9 @@ class BenchmarkProfileSpec(ApiModel):
     precision: Precision = described("Number format of the weights.")
     tensor_parallel: Int = described("GPUs that share every layer of the replica.", default=1, unit="GPUs", ge=1, le=64)
     pipeline_parallel: Int = described("Stages of layers of the replica.", default=1, unit="stages", ge=1, le=64)
+    attention_data_parallel: Int = described(
+        "Groups of its GPUs that each did the attention of their own requests.", default=1, unit="groups", ge=1, le=64
+    )
     engine: ShortText = described("Engine that was measured, such as TensorRT-LLM.", default="")
     engine_version: ShortText = described("Its version.", default="")
     input_tokens: LengthInTokens = described("Mean input length.", unit="tokens")

@@ -65,6 +65,7 @@ def sizing_request(
         gpus=spec.hardware.gpus,
         tensor_parallel=spec.hardware.tensor_parallel,
         pipeline_parallel=spec.hardware.pipeline_parallel,
+        attention_data_parallel=spec.hardware.attention_data_parallel,
     )
     pricing: dict[str, Pricing] = {}
     if pool is not None:
@@ -276,6 +277,7 @@ def _pinned(deployment: InferenceDeployment) -> ConfigurationKey | None:
         resolve_gpu(fixed.gpu).name in {resolve_gpu(gpu).name for gpu in spec.hardware.gpus}
         and spec.hardware.tensor_parallel in (None, fixed.tensor_parallel)
         and spec.hardware.pipeline_parallel in (None, fixed.pipeline_parallel)
+        and spec.hardware.attention_data_parallel in (None, fixed.attention_data_parallel)
         and (spec.model.precision is None or spec.model.precision == fixed.precision)
         and (not spec.model.allowed_precisions or fixed.precision in spec.model.allowed_precisions)
     )
@@ -287,4 +289,5 @@ def _pinned(deployment: InferenceDeployment) -> ConfigurationKey | None:
         fixed.precision,
         fixed.tensor_parallel,
         fixed.pipeline_parallel,
+        fixed.attention_data_parallel,
     )

@@ -121,6 +121,14 @@ class HardwareSpec(ApiModel):
     pipeline_parallel: Int | None = optional(
         "Stages of layers that one replica is cut into.", unit="stages", absent="chosen by the sizing", ge=1, le=64
     )
+    attention_data_parallel: Int | None = optional(
+        "Groups of the GPUs of one replica, each of which does the attention of its own requests, while experts are"
+        " spread over all of them; with TensorRT-LLM 1 or tensorParallel.",
+        unit="groups",
+        absent="chosen by the sizing",
+        ge=1,
+        le=64,
+    )
 
 
 class Scaling(ApiModel):

@@ -26,7 +26,14 @@ def profile(benchmark: BenchmarkProfile) -> Profile:
     spec = benchmark.spec
     return Profile(
         name=benchmark.metadata.name,
-        key=ConfigurationKey(spec.model, spec.gpu, spec.precision.value, spec.tensor_parallel, spec.pipeline_parallel),
+        key=ConfigurationKey(
+            spec.model,
+            spec.gpu,
+            spec.precision.value,
+            spec.tensor_parallel,
+            spec.pipeline_parallel,
+            spec.attention_data_parallel,
+        ),
         input_tokens=spec.input_tokens,
         output_tokens=spec.output_tokens,
         load=spec.load,
@@ -65,6 +72,7 @@ def benchmark_document(measured: Profile) -> dict[str, Any]:
             "precision": key.precision,
             "tensorParallel": key.tensor_parallel,
             "pipelineParallel": key.pipeline_parallel,
+            **({"attentionDataParallel": groups} if (groups := key.attention_data_parallel) > 1 else {}),
             "inputTokens": _plain(measured.input_tokens),
             "outputTokens": _plain(measured.output_tokens),
             "load": measured.load.value,

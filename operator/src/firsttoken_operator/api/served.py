@@ -15,6 +15,7 @@ from firsttoken_sizing.declared import AS_INSTALLED
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import SlaMode
 
 ENDPOINT_REMOVAL_SECONDS = 10
 """The endpoint of a pod is removed while it is being stopped: so long it still gets requests."""
@@ -72,6 +73,7 @@ def _replica(
             engine,
             next(iter(spec.sizing.batching), None),
             prefix_caching=load.cached_input_percent > 0,
+            offline=spec.sla.mode is SlaMode.OFFLINE,
             declared=settings,
         ),
         drafts=drafts.draft_tokens if drafts else 0,

@@ -37,6 +37,9 @@ class Configuration(ApiModel):
     precision: ShortText = described("Number format of the weights.")
     tensor_parallel: Count = described("GPUs that share every layer.", default=1, unit="GPUs")
     pipeline_parallel: Count = described("Stages of layers.", default=1, unit="stages")
+    attention_data_parallel: Count = described(
+        "Groups of GPUs that each do the attention of their own requests.", default=1, unit="groups"
+    )
 
 
 class SizingStatus(ApiModel):

@@ -23,6 +23,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     declared.add_argument("--precision", metavar="NAME", help="such as FP8 or BF16")
     declared.add_argument("--tensor-parallel", type=int, metavar="GPUS", help="GPUs that share every layer")
     declared.add_argument("--pipeline-parallel", type=int, metavar="STAGES", help="stages of layers (default: 1)")
+    declared.add_argument(
+        "--attention-data-parallel",
+        type=int,
+        metavar="GROUPS",
+        help="groups of GPUs with an own attention (default: 1)",
+    )
     declared.add_argument("--engine", metavar="NAME", help="such as TensorRT-LLM or vLLM")
     declared.add_argument("--engine-version", metavar="VERSION", help="its version")
     settings = parser.add_argument_group("settings of the engine, where they were not those that it has as installed")

@@ -24,12 +24,20 @@ from firsttoken_sizing.errors import InvalidInput, UnreadableBenchmark
 _RESOURCES = (".yaml", ".yml")
 _RESULTS = (".json", ".csv")
 WORDS = (
-    *("model", "gpu", "precision", "tensor-parallel", "pipeline-parallel", "engine", "engine-version"),
+    *("model", "gpu", "precision", "tensor-parallel", "pipeline-parallel", "attention-data-parallel"),
+    *("engine", "engine-version"),
     *("max-batch-size", "max-batched-tokens", "kv-cache-type", "gpu-memory-percent"),
 )
 """Words for what was measured and with which settings of the engine, where the results do not say it."""
 _COUNT = re.compile("[1-9][0-9]{0,8}")
-_COUNTS = ("tensor-parallel", "pipeline-parallel", "max-batch-size", "max-batched-tokens", "gpu-memory-percent")
+_COUNTS = (
+    "tensor-parallel",
+    "pipeline-parallel",
+    "attention-data-parallel",
+    "max-batch-size",
+    "max-batched-tokens",
+    "gpu-memory-percent",
+)
 _KV_CACHE_BITS = {"FP8": SIXTEEN_BITS // 2}
 _EXAMPLE = "write such as gpu=H100-SXM-80GB,precision=FP8,tensor-parallel=1"
 

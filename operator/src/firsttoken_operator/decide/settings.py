@@ -28,6 +28,7 @@ _WORDS = {
     "engine": _Words("engine", "sizing.engine", is_general=True),
     "tensor_parallel": _Words("tensor parallelism", "hardware.tensorParallel", is_general=True),
     "pipeline_parallel": _Words("pipeline parallelism", "hardware.pipelineParallel", is_general=True),
+    "data_parallel": _Words("groups of attention", "hardware.attentionDataParallel"),
     "longest_tokens": _Words("tokens of a request", "traffic", is_general=True),
     "max_batch": _Words("sequences at once", "sizing.engineSettings.maxBatchSize"),
     "tokens_per_step": _Words("tokens of a step", "sizing.engineSettings.maxBatchedTokens"),

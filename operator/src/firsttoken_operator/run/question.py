@@ -31,6 +31,7 @@ from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, Unkn
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import SizingRequest
+from firsttoken_sizing.workload import SlaMode
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +163,7 @@ def _settings(request: SizingRequest, key: ConfigurationKey) -> SizedSettings:
         load=request.workload,
         declared=request.declared_settings,
         draft_tokens=drafts.draft_tokens if drafts else 0,
+        offline=request.sla.mode is SlaMode.OFFLINE,
     )
 
 

@@ -31,6 +31,9 @@ def _start(served: ServedReplica) -> Start:
             "NIM 1.x takes no settings of its engine: its profile has them",
             "remove it, or run NIM 2.x or another runtime.type",
         )
+    if served.key.attention_data_parallel > 1:
+        problem = "NIM 1.x has no attention data parallelism that could be set: its profile decides"
+        raise InvalidInput("hardware.attentionDataParallel", problem, "set 1, or run another runtime.type")
     # NB: how it ends is not documented.
     return Start(environment=environment(served), drains=True)
 

@@ -38,6 +38,7 @@ _OPTIONS = Options(
     starts=(("nim-serve",),),
     tensor_parallel=_either(vllm.OPTIONS.tensor_parallel, sglang.OPTIONS.tensor_parallel),
     pipeline_parallel=_either(vllm.OPTIONS.pipeline_parallel, sglang.OPTIONS.pipeline_parallel),
+    data_parallel=_either(vllm.OPTIONS.data_parallel, sglang.OPTIONS.data_parallel),
     longest_tokens=_either(vllm.OPTIONS.longest_tokens, sglang.OPTIONS.longest_tokens),
     max_batch=_either(vllm.OPTIONS.max_batch, sglang.OPTIONS.max_batch),
     tokens_per_step=_either(vllm.OPTIONS.tokens_per_step, sglang.OPTIONS.tokens_per_step),

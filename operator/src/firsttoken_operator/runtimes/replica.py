@@ -14,7 +14,7 @@ from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.memory import Memory, replica_memory
 from firsttoken_sizing.engines.spec import CURRENT, EngineSettings, Setup
-from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for
+from firsttoken_sizing.optimize.engine import most_sequences, ranks_of, scheduler_for
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching, Workload
 
@@ -30,16 +30,17 @@ def replica_settings(
     batching: Batching | None,
     *,
     prefix_caching: bool,
+    offline: bool = False,
     declared: DeclaredSettings = AS_INSTALLED,
 ) -> EngineSettings:
-    """Settings of the engine under its own names. `batching`: None: as it is installed."""
+    """Settings of the engine under its own names. `batching`: None: as it is installed; `offline`: no caller waits."""
     release, memory = engine.spec.release(CURRENT), _memory(model, key, engine, declared)
-    batching = batching or engine.spec.batching
+    batching, ranks = batching or engine.spec.batching, ranks_of(engine, key)
     setup = Setup(
         key=key,
         batching=batching,
-        scheduler=scheduler_for(release, batching, declared),
-        max_batch=most_sequences(engine, release, batching, declared),
+        scheduler=scheduler_for(release, batching, declared, ranks),
+        max_batch=most_sequences(engine, release, batching, declared, ranks=ranks, offline=offline),
         kv_cache_bits=memory.kv_cache_bits,
         memory_share=(memory.weights_gib + memory.kv_cache_gib) / memory.total_gib,
         prefix_caching=prefix_caching,
@@ -82,6 +83,7 @@ def _memory(model: Model, key: ConfigurationKey, engine: Engine, declared: Decla
         precision=key.precision,
         tensor_parallel=key.tensor_parallel,
         pipeline_parallel=key.pipeline_parallel,
+        attention_data_parallel=key.attention_data_parallel,
         input_tokens=model.max_context_tokens / 2,
         output_tokens=model.max_context_tokens / 2,
         engine=engine,

@@ -28,6 +28,8 @@ class StartSettings:
     engine: Engine | None = None
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    """Groups of GPUs with an attention of their own."""
     longest_tokens: int | None = None
     """Longest prompt and answer together: that is admitted, or that was sized for."""
     max_batch: int | None = None
@@ -79,6 +81,7 @@ class Options:
     """Last part of the names of images that run it without a command: their arguments are its options."""
     tensor_parallel: tuple[str, ...] = ()
     pipeline_parallel: tuple[str, ...] = ()
+    data_parallel: tuple[str, ...] = ()
     longest_tokens: tuple[str, ...] = ()
     max_batch: tuple[str, ...] = ()
     tokens_per_step: tuple[str, ...] = ()
@@ -99,6 +102,7 @@ class Options:
             engine=self.engine,
             tensor_parallel=_told(given, self.tensor_parallel, whole),
             pipeline_parallel=_told(given, self.pipeline_parallel, whole),
+            data_parallel=_told(given, self.data_parallel, whole),
             longest_tokens=_told(given, self.longest_tokens, whole),
             max_batch=_told(given, self.max_batch, whole),
             tokens_per_step=_told(given, self.tokens_per_step, whole),
@@ -118,7 +122,7 @@ class Options:
 
 
 _IN_ONE_OPTION = (
-    *("tensor_parallel", "pipeline_parallel", "longest_tokens", "max_batch", "tokens_per_step"),
+    *("tensor_parallel", "pipeline_parallel", "data_parallel", "longest_tokens", "max_batch", "tokens_per_step"),
     *("kv_cache_bits", "memory_share"),
 )
 LEFT = frozenset({"", "auto"})

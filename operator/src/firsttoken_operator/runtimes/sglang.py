@@ -30,6 +30,7 @@ _CONVERSIONS = {"FP8": "fp8"}
 _COMMAND = ("python3", "-m", "sglang.launch_server")
 _MODEL, _MODEL_NAME, _HOST, _PORT = "--model-path", "--served-model-name", "--host", "--port"
 _TENSOR, _PIPELINE, _LENGTH, _BATCH = "--tp-size", "--pp-size", "--context-length", "--max-running-requests"
+_GROUPS, _OWN_ATTENTION, _EXPERTS = "--dp-size", "--enable-dp-attention", "--ep-size"
 _CHUNK, _STEP, _MEMORY = "--chunked-prefill-size", "--max-prefill-tokens", "--mem-fraction-static"
 _KV_TYPE, _TYPE, _QUANTIZATION = "--kv-cache-dtype", "--dtype", "--quantization"
 _METRICS, _BUCKETS = "--enable-metrics", "--bucket-time-to-first-token"
@@ -43,6 +44,8 @@ def sized_flags(served: ServedReplica) -> list[str]:
     flags = [f"{_TENSOR}={served.key.tensor_parallel}"]
     if served.key.pipeline_parallel > 1:
         flags.append(f"{_PIPELINE}={served.key.pipeline_parallel}")
+    if served.key.attention_data_parallel > 1:
+        flags += [f"{_GROUPS}={told['dp_size']}", _OWN_ATTENTION, f"{_EXPERTS}={told['ep_size']}"]
     drafts = (f"{_DRAFTS}=NGRAM", f"{_DRAFT_TOKENS}={served.drafts}") if served.drafts else ()
     return [
         *flags,
@@ -92,6 +95,7 @@ OPTIONS = Options(
     engine=Engine.SGLANG,
     tensor_parallel=("tp_size", "tp", "tensor_parallel_size"),
     pipeline_parallel=("pp_size", "pp", "pipeline_parallel_size"),
+    data_parallel=("dp_size", "dp", "data_parallel_size"),
     longest_tokens=("context_length",),
     max_batch=("max_running_requests",),
     tokens_per_step=("chunked_prefill_size",),
@@ -120,6 +124,7 @@ CONTAINER = ContainerSpec(
         *(_MODEL, _MODEL_NAME, _HOST, _PORT, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _CHUNK, _STEP, _MEMORY),
         *(_KV_TYPE, _TYPE, _QUANTIZATION, _METRICS, _BUCKETS, _DRAFTS, _DRAFT_TOKENS),
         *(_SERVERS, _NUMBER, _LEADER),
+        *(_GROUPS, _OWN_ATTENTION, _EXPERTS),
     ),
     settable=(
         *("--tool-call-parser", "--reasoning-parser", "--attention-backend", "--load-format", "--random-seed"),

@@ -24,30 +24,40 @@ def sized_settings(
     load: Workload,
     declared: DeclaredSettings,
     draft_tokens: int,
+    offline: bool = False,
 ) -> SizedSettings:
     """Say what a replica was sized with, to be held against what its pods are started with.
 
     `batching`: None: as the engine is installed. `draft_tokens`: 0: nothing speculates.
     """
     told = replace(
-        _settings(model, key, engine, batching, declared),
-        tensor_parallel=key.tensor_parallel,
-        pipeline_parallel=key.pipeline_parallel,
+        _settings(model, key, engine, batching, declared, offline=offline),
         longest_tokens=math.ceil(needed_tokens(load)),
         speculates=draft_tokens > 0,
         draft_tokens=draft_tokens or None,
     )
-    return SizedSettings(told, as_installed=_settings(model, key, engine, batching, AS_INSTALLED))
+    installed = _settings(model, key, engine, batching, AS_INSTALLED)
+    groups = None if installed.data_parallel is None else 1
+    alone = replace(installed, tensor_parallel=1, pipeline_parallel=1, data_parallel=groups)
+    return SizedSettings(told, as_installed=alone)
 
 
 def _settings(
-    model: Model, key: ConfigurationKey, engine: Engine, batching: Batching | None, declared: DeclaredSettings
+    model: Model,
+    key: ConfigurationKey,
+    engine: Engine,
+    batching: Batching | None,
+    declared: DeclaredSettings,
+    *,
+    offline: bool = False,
 ) -> StartSettings:
-    """Settings of an engine that is told these and nothing else: on one GPU, without speculation."""
-    options = replica_settings(model, key, engine, batching, prefix_caching=False, declared=declared)
-    said = _options_of(engine).settings({name: str(value) for name, value in options.items()})
+    """Settings of an engine that is told these and nothing else, without speculation."""
+    options = replica_settings(model, key, engine, batching, prefix_caching=False, offline=offline, declared=declared)
+    words = _options_of(engine)
+    said = words.settings({name: str(value) for name, value in options.items()})
     bits = cache_bits_of(model, key, engine, declared)
-    return replace(said, tensor_parallel=1, pipeline_parallel=1, kv_cache_bits=bits, speculates=False)
+    groups = key.attention_data_parallel if words.data_parallel else None
+    return replace(said, data_parallel=groups, kv_cache_bits=bits, speculates=False)
 
 
 def _options_of(engine: Engine) -> Options:

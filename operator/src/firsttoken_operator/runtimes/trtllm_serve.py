@@ -43,6 +43,9 @@ def llm_options(served: ServedReplica) -> dict[str, object]:
         "kv_cache_config": cache,
         "enable_chunked_prefill": bool(told["enable_chunked_prefill"]),
     }
+    if told.get("enable_attention_dp"):
+        options["enable_attention_dp"] = True
+        options["moe_expert_parallel_size"] = told["moe_expert_parallel_size"]
     if policy := told.get("capacity_scheduler_policy"):
         options["scheduler_config"] = {"capacity_scheduler_policy": policy}
     if served.drafts:

@@ -38,6 +38,7 @@ _CONVERSIONS = {"FP8": "fp8"}
 _COMMAND = ("vllm", "serve")
 _MODEL_NAME, _PORT, _TYPE, _QUANTIZATION = "--served-model-name", "--port", "--dtype", "--quantization"
 _TENSOR, _PIPELINE, _LENGTH = "--tensor-parallel-size", "--pipeline-parallel-size", "--max-model-len"
+_GROUPS, _EXPERTS = "--data-parallel-size", "--enable-expert-parallel"
 _BATCH, _STEP, _MEMORY = "--max-num-seqs", "--max-num-batched-tokens", "--gpu-memory-utilization"
 _KV_TYPE, _CHUNKS, _NO_CHUNKS = "--kv-cache-dtype", "--enable-chunked-prefill", "--no-enable-chunked-prefill"
 _PREFIXES, _DRAIN, _BUCKETS = "--enable-prefix-caching", "--shutdown-timeout", "--custom-histogram-buckets"
@@ -52,9 +53,11 @@ def sized_flags(served: ServedReplica) -> list[str]:
     tokens = int(told["max_num_batched_tokens"])
     # NB: it refuses to start where a step could not hold the longest request that it must not cut.
     step = tokens if told["enable_chunked_prefill"] else max(tokens, served.longest_tokens)
-    flags = [f"{_TENSOR}={served.key.tensor_parallel}"]
+    flags = [f"{_TENSOR}={told['tensor_parallel_size']}"]
     if served.key.pipeline_parallel > 1:
         flags.append(f"{_PIPELINE}={served.key.pipeline_parallel}")
+    if served.key.attention_data_parallel > 1:
+        flags += [f"{_GROUPS}={told['data_parallel_size']}", _EXPERTS]
     flags += [
         f"{_LENGTH}={served.longest_tokens}",
         f"{_BATCH}={told['max_num_seqs']}",
@@ -112,6 +115,7 @@ OPTIONS = Options(
     engine=Engine.VLLM,
     tensor_parallel=("tensor_parallel_size", "tp"),
     pipeline_parallel=("pipeline_parallel_size", "pp"),
+    data_parallel=("data_parallel_size", "dp"),
     longest_tokens=("max_model_len",),
     max_batch=("max_num_seqs",),
     tokens_per_step=("max_num_batched_tokens",),
@@ -139,6 +143,7 @@ CONTAINER = ContainerSpec(
     flags=(
         *(_MODEL_NAME, _PORT, _TYPE, _QUANTIZATION, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _STEP, _MEMORY, _KV_TYPE),
         *(_CHUNKS, _NO_CHUNKS, _PREFIXES, _DRAFTS, _DRAIN, _BUCKETS, _SERVERS, _NUMBER, _LEADER, _WORKER),
+        *(_GROUPS, _EXPERTS),
     ),
     settable=(
         *("--enable-auto-tool-choice", "--tool-call-parser", "--reasoning-parser", "--chat-template-content-format"),

@@ -50,6 +50,7 @@ def read_benchmarks(paths: Path | Sequence[Path], declared: Declared | None = No
     for flag, ways in (
         ("--tensor-parallel", declared.tensor_parallel),
         ("--pipeline-parallel", declared.pipeline_parallel),
+        ("--attention-data-parallel", declared.attention_data_parallel),
         ("--max-batch-size", declared.max_batch_size),
         ("--max-batched-tokens", declared.max_batched_tokens),
     ):

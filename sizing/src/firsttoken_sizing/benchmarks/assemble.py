@@ -78,7 +78,11 @@ def _configuration(run: Run, declared: Declared) -> ConfigurationKey:
     gpu = _said(gpu, run, "--gpu", "for example --gpu H100-SXM-80GB")
     precision = _agreed(run, "--precision", declared.precision, in_file.precision, _precision)
     precision = _said(precision, run, "--precision", "for example --precision FP8")
-    return ConfigurationKey(model, gpu, precision, _tensor_parallel(run, declared, stages), stages)
+    ways, groups = _tensor_parallel(run, declared, stages), declared.attention_data_parallel or 1
+    if ways % groups:
+        problem = f"{groups} groups do not share the {ways} GPUs of {run.where} evenly"
+        raise InvalidInput("--attention-data-parallel", problem, f"use {ways} or a divisor of it")
+    return ConfigurationKey(model, gpu, precision, ways, stages, groups)
 
 
 def _model(run: Run, declared: Declared) -> str:
@@ -187,6 +191,8 @@ def _name(profile: Profile) -> str:
     parts = [key.model.rpartition("/")[2], key.gpu, key.precision, f"tp{key.tensor_parallel}"]
     if key.pipeline_parallel > 1:
         parts.append(f"pp{key.pipeline_parallel}")
+    if key.attention_data_parallel > 1:
+        parts.append(f"dp{key.attention_data_parallel}")
     parts.append(f"{profile.input_tokens:.0f}-{profile.output_tokens:.0f}")
     if profile.load is not Load.CLOSED_LOOP:
         parts.append(profile.load.value)

@@ -27,6 +27,7 @@ class Declared:
     max_batched_tokens: int | None = None
     kv_cache_bits: int | None = None
     gpu_memory_percent: float | None = None
+    attention_data_parallel: int | None = None
 
     def settings(self, in_file: Declared) -> DeclaredSettings:
         """Settings of the engine, as far as the user or else the file states them."""

@@ -149,6 +149,17 @@ class Model:
         kept = min(float(embeddings), parameters)
         return (parameters - kept) * bytes_per_parameter(precision) + kept * max(2.0, bytes_per_parameter(precision))
 
+    def routed_expert_bytes(self, precision: str) -> float:
+        """Bytes of the routed experts at a precision; 0 of a dense model.
+
+        They hold what the parameters of one token leave over: `P - P_active = (E - k) * P_expert`.
+        """
+        if not self.experts or not self.experts_per_token or self.experts_per_token >= self.experts:
+            return 0.0
+        idle = (self.parameters_billion - self.active_parameters_billion) * 1e9
+        routed = idle * self.experts / (self.experts - self.experts_per_token)
+        return min(routed * bytes_per_parameter(precision), self.weight_bytes(precision))
+
     def holds(self, input_tokens: float, output_tokens: float) -> bool:
         """Tell whether a prompt and its answer fit into the context window together."""
         return input_tokens + output_tokens <= self.max_context_tokens

@@ -54,6 +54,7 @@ def replica_memory(
     precision: str,
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
+    attention_data_parallel: int = 1,
     input_tokens: float,
     output_tokens: float,
     engine: Engine = DEFAULT,
@@ -65,18 +66,21 @@ def replica_memory(
     What a GPU has for the cache beside its weights/(TP*PP) is the engine's `MemoryRule`; a sequence reserves input +
     output tokens, as wide as the engine keeps them, at the declared lengths, because windowed layers stop growing.
     `declared` are settings in place of those that the engine has as it is installed.
-    Pipeline stages hold their own layers. `weight_share` is what a sparse model keeps of its weights.
+    Pipeline stages hold their own layers. With attention data parallelism each group has all weights but the routed
+    experts, and the KV cache of its own requests. `weight_share` is what a sparse model keeps of its weights.
     Raises `InvalidInput` for parallelism below 1 or for lengths that are not positive.
     """
-    _check(tensor_parallel, pipeline_parallel, input_tokens, output_tokens)
-    weights_gib = weight_share * model.weight_bytes(precision) / (tensor_parallel * pipeline_parallel) / _GIB
+    _check(tensor_parallel, pipeline_parallel, attention_data_parallel, input_tokens, output_tokens)
+    weights, experts = model.weight_bytes(precision), model.routed_expert_bytes(precision)
+    held = weights + (weights - experts) * (attention_data_parallel - 1)
+    weights_gib = weight_share * held / (tensor_parallel * pipeline_parallel) / _GIB
     rule = engine.spec.memory
     if declared.memory_share is not None:
         rule = rule.with_share(declared.memory_share)
     kv_cache_gib = max(0.0, rule.cache_gib(gpu, weights_gib))
     request_tokens = input_tokens + output_tokens
     fullest_stage = min(1.0, math.ceil(model.attention_layers / pipeline_parallel) / model.attention_layers)
-    share = largest_kv_share(model, tensor_parallel) * fullest_stage
+    share = largest_kv_share(model, tensor_parallel, attention_data_parallel) * fullest_stage
     bits = declared.kv_cache_bits or engine.spec.kv_cache_bits(model, precision)
     request_bytes_per_gpu = model.kv_bytes(request_tokens) * share * bits / (_BITS * KV_BYTES_PER_ELEMENT)
     requests = kv_cache_gib * _GIB / request_bytes_per_gpu
@@ -91,20 +95,34 @@ def replica_memory(
     )
 
 
-def largest_kv_share(model: Model, tensor_parallel: int) -> float:
-    """Share of a token's KV cache on the fullest GPU of a tensor-parallel group: whole heads, or all that MLA has."""
+def largest_kv_share(model: Model, tensor_parallel: int, attention_data_parallel: int = 1) -> float:
+    """Share of a token's KV cache on the fullest GPU of a tensor-parallel group: whole heads, or all that MLA has.
+
+    With attention data parallelism that of a mean token, as requests are spread over the groups evenly.
+    """
     if model.attention is Attention.MLA:
-        return 1.0
-    return math.ceil(model.kv_heads / tensor_parallel) / model.kv_heads
+        return 1.0 / attention_data_parallel
+    ways = tensor_parallel // attention_data_parallel
+    return math.ceil(model.kv_heads / ways) / model.kv_heads / attention_data_parallel
 
 
-def _check(tensor_parallel: int, pipeline_parallel: int, input_tokens: float, output_tokens: float) -> None:
+def _check(
+    tensor_parallel: int,
+    pipeline_parallel: int,
+    attention_data_parallel: int,
+    input_tokens: float,
+    output_tokens: float,
+) -> None:
     for field, ways in (
         ("hardware.tensorParallel", tensor_parallel),
         ("hardware.pipelineParallel", pipeline_parallel),
+        ("hardware.attentionDataParallel", attention_data_parallel),
     ):
         if ways < 1:
             raise InvalidInput(field, f"{ways} is below 1", "use 1 or more")
+    if tensor_parallel % attention_data_parallel:
+        problem = f"{attention_data_parallel} groups do not share {tensor_parallel} GPUs evenly"
+        raise InvalidInput("hardware.attentionDataParallel", problem, "use hardware.tensorParallel or a divisor of it")
     for field, tokens in (("traffic.inputTokens", input_tokens), ("traffic.outputTokens", output_tokens)):
         if not (math.isfinite(tokens) and tokens > 0):
             raise InvalidInput(field, f"{tokens} is not a positive number of tokens", "use 1 or more")

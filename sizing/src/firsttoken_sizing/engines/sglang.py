@@ -66,9 +66,12 @@ class _StaticShare:
 
 def _settings(setup: Setup) -> EngineSettings:
     """Names of `ServerArgs`. A chunk of -1 turns chunked prefill off."""
+    groups = setup.key.attention_data_parallel
+    spread: EngineSettings = {"dp_size": groups, "enable_dp_attention": True, "ep_size": setup.key.tensor_parallel}
     return {
         "tp_size": setup.key.tensor_parallel,
         "pp_size": setup.key.pipeline_parallel,
+        **(spread if groups > 1 else {}),
         "max_running_requests": setup.max_batch,
         "chunked_prefill_size": setup.scheduler.tokens_per_step if setup.scheduler.chunked_prefill else -1,
         "max_prefill_tokens": setup.scheduler.tokens_per_step,
@@ -90,8 +93,10 @@ SPEC = EngineSpec(
             # is every step. Both numbers chosen by the TTFT of aic_silicon_agg.csv.
             varied_clients=VariedClients(front_end_seconds=0.1, steps_unseen=16),
             max_batch=256,
+            offline_max_batch=4096,
             source="SGLang 0.5: chunked_prefill_size 8192 on GPUs of 80 GB; CUDA graphs up to a batch of 256; the"
-            " overlap scheduler prepares a step while the one before it runs",
+            " overlap scheduler prepares a step while the one before it runs; max_running_requests from memory, at most"
+            " 4096",
         ),
     ),
     batchings=frozenset({Batching.IN_FLIGHT, Batching.CHUNKED_PREFILL}),
@@ -102,4 +107,6 @@ SPEC = EngineSpec(
     settings=_settings,
     # `max_prefill_tokens` counts prompts alone.
     step_holds_batch=False,
+    # It divides `max_running_requests` and `chunked_prefill_size` among the groups.
+    limits_each_rank=False,
 )

@@ -95,8 +95,10 @@ class Release:
     scheduler: Scheduler
     max_batch: int
     """Sequences that run at once where memory allows."""
+    offline_max_batch: int
+    """The same for work that no caller waits for."""
     source: str
-    """Source of `scheduler` and `max_batch`."""
+    """Source of `scheduler`, `max_batch` and `offline_max_batch`."""
     is_collected: bool = True
     """Measured by several people with their own settings, which scatter more than those of one."""
     varied_clients: VariedClients | None = None
@@ -161,6 +163,10 @@ class EngineSpec:
     """Memory of one static batch; None: not measured."""
     step_holds_batch: bool = True
     """True where a step needs a token for every sequence that may run: with a smaller budget vLLM does not start."""
+    limits_each_rank: bool = True
+    """True where batch and budget of a step are those of each group of a replica with attention data parallelism."""
+    attention_data_parallel_of_all: bool = False
+    """True where every GPU of a replica is a group of its own, or none is."""
     labels: tuple[str, ...] = ()
     """Whole names that benchmark files write in place of `name`."""
 

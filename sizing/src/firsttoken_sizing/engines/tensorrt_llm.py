@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -65,11 +66,14 @@ def _settings(setup: Setup) -> EngineSettings:
     static: EngineSettings = {"capacity_scheduler_policy": "STATIC_BATCH"}
     declared = setup.declared.kv_cache_bits is not None
     narrow: EngineSettings = {"kv_cache_quant_algo": "FP8" if declared else setup.key.precision}
+    groups = setup.key.attention_data_parallel
+    spread: EngineSettings = {"enable_attention_dp": True, "moe_expert_parallel_size": setup.key.tensor_parallel}
     return {
         "tensor_parallel_size": setup.key.tensor_parallel,
         "pipeline_parallel_size": setup.key.pipeline_parallel,
-        "max_batch_size": setup.max_batch,
-        "max_num_tokens": setup.scheduler.tokens_per_step,
+        **(spread if groups > 1 else {}),
+        "max_batch_size": math.ceil(setup.max_batch / groups),
+        "max_num_tokens": setup.scheduler.tokens_per_step // groups,
         "enable_chunked_prefill": setup.scheduler.chunked_prefill,
         "free_gpu_memory_fraction": setup.declared.memory_share or _USABLE_FRACTION,
         "enable_block_reuse": setup.prefix_caching,
@@ -87,11 +91,14 @@ _CURRENT = Release(
     # Chosen of 0.04 to 0.4 by the TTFT of aic_silicon_agg.csv (`performance.closed_loop_varied`).
     varied_clients=VariedClients(front_end_seconds=0.12),
     max_batch=256,
-    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM",
+    # Of each rank; that of `BuildConfig` and `LlmArgs`, which trtllm-bench takes, too.
+    offline_max_batch=2048,
+    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM; max_batch_size 2048",
 )
 _OF_2024 = replace(
     _CURRENT,
     name=RELEASE_2024,
+    offline_max_batch=256,
     about="0.9 and 0.10, as NIM shipped it in mid-2024 (the DLI course)",
     is_collected=False,
     varied_clients=None,
@@ -109,5 +116,6 @@ SPEC = EngineSpec(
     memory=ShareOfGpu(_USABLE_FRACTION),
     kv_cache_bits=_kv_cache_bits,
     settings=_settings,
+    attention_data_parallel_of_all=True,
     peak_memory=PEAK_MEMORY,
 )

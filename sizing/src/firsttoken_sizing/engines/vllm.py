@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from firsttoken_sizing.engines.clients import VariedClients
@@ -25,11 +26,14 @@ _USABLE_FRACTION = 0.90
 
 def _settings(setup: Setup) -> EngineSettings:
     """Names of `EngineArgs`."""
+    groups = setup.key.attention_data_parallel
+    spread: EngineSettings = {"data_parallel_size": groups, "enable_expert_parallel": True}
     return {
-        "tensor_parallel_size": setup.key.tensor_parallel,
+        "tensor_parallel_size": setup.key.attention_ways,
         "pipeline_parallel_size": setup.key.pipeline_parallel,
-        "max_num_seqs": setup.max_batch,
-        "max_num_batched_tokens": setup.scheduler.tokens_per_step,
+        **(spread if groups > 1 else {}),
+        "max_num_seqs": math.ceil(setup.max_batch / groups),
+        "max_num_batched_tokens": setup.scheduler.tokens_per_step // groups,
         "enable_chunked_prefill": setup.scheduler.chunked_prefill,
         "gpu_memory_utilization": setup.declared.memory_share or _USABLE_FRACTION,
         "kv_cache_dtype": "auto" if setup.kv_cache_bits == SIXTEEN_BITS else "fp8",
@@ -45,9 +49,10 @@ _CURRENT = Release(
     # Chosen of 0.04 to 0.4 by the TTFT of aic_silicon_agg.csv (`performance.closed_loop_varied`).
     varied_clients=VariedClients(front_end_seconds=0.08),
     max_batch=256,
+    offline_max_batch=1024,
     source="vLLM V1: chunked prefill on, max_num_batched_tokens 8192; max_num_seqs 256, on GPUs of 70 GiB or more 1024"
-    " in newer releases, of which 256 is the careful end; async scheduling one step ahead (pull request 19970), the"
-    " default since 0.14",
+    " in newer releases, of which 256 is the careful end where a caller waits; async scheduling one step ahead (pull"
+    " request 19970), the default since 0.14",
 )
 
 SPEC = EngineSpec(

@@ -51,6 +51,7 @@ class Parallelism(TypedDict, total=False):
 
     tensor_parallel: int
     pipeline_parallel: int
+    attention_data_parallel: int
     gpus_per_server: int
 
 
@@ -157,6 +158,7 @@ def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
             gpus=gpus,
             tensor_parallel=asked.get("tensor_parallel"),
             pipeline_parallel=asked.get("pipeline_parallel"),
+            attention_data_parallel=asked.get("attention_data_parallel"),
             gpus_per_server=asked.get("gpus_per_server", Hardware(()).gpus_per_server),
         ),
         precision=asked.get("precision"),

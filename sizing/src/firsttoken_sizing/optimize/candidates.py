@@ -8,6 +8,7 @@ faster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Attention, Gpu, Model, resolve_precision
 from firsttoken_sizing.engines.support import Support, nearest, support
@@ -52,7 +53,39 @@ def candidates(
             for tensor_parallel, pipeline_parallel in _ways(request, model, gpu, profiles):
                 key = ConfigurationKey(model.name, gpu.name, precision, tensor_parallel, pipeline_parallel)
                 for batching in batchings:
-                    yield Candidate(key, batching)
+                    for groups in _groups(request, model, key, batching, profiles):
+                        yield Candidate(replace(key, attention_data_parallel=groups), batching)
+
+
+def _groups(
+    request: SizingRequest, model: Model, key: ConfigurationKey, batching: Batching, profiles: Iterable[Profile]
+) -> list[int]:
+    """Groups of GPUs with an attention of their own: one, or as many as GPUs where experts are spread over them.
+
+    Raises `InvalidInput` for a declared number that the engine, or the GPUs, cannot have.
+    """
+    declared, ways, field = (
+        request.hardware.attention_data_parallel,
+        key.tensor_parallel,
+        "hardware.attentionDataParallel",
+    )
+    possible = ways > 1 and key.pipeline_parallel == 1 and batching is not Batching.STATIC
+    if declared is None:
+        measured = {p.key.attention_data_parallel for p in profiles if replace(p.key, attention_data_parallel=1) == key}
+        return sorted({1, ways, *measured} if possible and model.experts else {1, *measured})
+    if declared > 1 and not model.experts:
+        raise InvalidInput(
+            field, f"{model.name} has no experts to spread", "remove it: replicas are its data parallelism"
+        )
+    if declared > 1 and request.engine.spec.attention_data_parallel_of_all and declared != ways:
+        if request.hardware.tensor_parallel is None:
+            return []
+        raise InvalidInput(
+            field,
+            f"{request.engine.value} has one group for each of {ways} GPUs, and not {declared}",
+            f"use {ways}, or 1",
+        )
+    return [declared] if declared == 1 or (possible and ways % declared == 0) else []
 
 
 def over_servers(request: SizingRequest, model: Model, too_large: Iterable[Candidate]) -> Iterator[Candidate]:

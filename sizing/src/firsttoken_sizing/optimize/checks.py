@@ -150,6 +150,7 @@ def _check_hardware(hardware: Hardware) -> None:
     for field, ways in (
         ("hardware.tensorParallel", hardware.tensor_parallel),
         ("hardware.pipelineParallel", hardware.pipeline_parallel),
+        ("hardware.attentionDataParallel", hardware.attention_data_parallel),
         ("gpusPerServer", hardware.gpus_per_server),
     ):
         if ways is None:
@@ -158,6 +159,20 @@ def _check_hardware(hardware: Hardware) -> None:
             raise InvalidInput(field, f"{ways} is below 1", "use 1 or more")
         if ways > _MOST_GPUS_OF_A_REPLICA:
             raise InvalidInput(field, f"{ways} is more than any machine has", f"use {_MOST_GPUS_OF_A_REPLICA} or less")
+    _check_groups(hardware, hardware.attention_data_parallel or 1)
+
+
+def _check_groups(hardware: Hardware, groups: int) -> None:
+    """Refuse groups of attention that no replica can have."""
+    field, ways = "hardware.attentionDataParallel", hardware.tensor_parallel
+    if groups > 1 and (hardware.pipeline_parallel or 1) > 1:
+        raise InvalidInput(field, f"{groups} is not for pipelines", "remove hardware.pipelineParallel")
+    if ways is not None and ways % groups:
+        problem = f"{groups} groups do not share hardware.tensorParallel {ways} evenly"
+        raise InvalidInput(field, problem, f"use {ways} or a divisor of it")
+    if ways is None and (groups > hardware.gpus_per_server or groups & (groups - 1)):
+        problem = f"{groups} groups of equal size are not offered in a server of {hardware.gpus_per_server}"
+        raise InvalidInput(field, problem, "use 2, 4 or 8, or set hardware.tensorParallel as well")
 
 
 def _check_settings(request: SizingRequest) -> None:

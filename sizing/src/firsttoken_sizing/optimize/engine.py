@@ -15,6 +15,7 @@ from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.engines.spec import EngineSettings, Release, Setup
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.evaluation import Evaluation
+from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Batching
 
 _PROSE = {
@@ -36,9 +37,14 @@ def batchings_of(engine: Engine, declared: tuple[Batching, ...]) -> tuple[Batchi
     return declared or (engine.spec.batching,)
 
 
-def scheduler_for(release: Release, batching: Batching, declared: DeclaredSettings) -> Scheduler:
-    """The packing rule of an engine's release that is set to a way of batching and a budget of tokens."""
-    tokens = declared.tokens_per_step or release.scheduler.tokens_per_step
+def ranks_of(engine: Engine, key: ConfigurationKey) -> int:
+    """Processes of a replica that each have the engine's limits for themselves."""
+    return key.attention_data_parallel if engine.spec.limits_each_rank else 1
+
+
+def scheduler_for(release: Release, batching: Batching, declared: DeclaredSettings, ranks: int = 1) -> Scheduler:
+    """The packing rule of a replica of so many ranks, with a way of batching and a budget of tokens for each."""
+    tokens = ranks * (declared.tokens_per_step or release.scheduler.tokens_per_step)
     chunked = batching is Batching.CHUNKED_PREFILL
     return replace(release.scheduler, chunked_prefill=chunked, tokens_per_step=tokens)
 
@@ -58,10 +64,21 @@ def check_whole_prompts(
         )
 
 
-def most_sequences(engine: Engine, release: Release, batching: Batching, declared: DeclaredSettings) -> int:
-    """Sequences that may run at once; where each takes a token of every step, no more than its budget holds."""
-    most = declared.max_batch or release.max_batch
-    budget = scheduler_for(release, batching, declared).tokens_per_step
+def most_sequences(
+    engine: Engine,
+    release: Release,
+    batching: Batching,
+    declared: DeclaredSettings,
+    *,
+    ranks: int = 1,
+    offline: bool = False,
+) -> int:
+    """Sequences that a replica of so many ranks may run at once; of work that no caller waits for they are more.
+
+    Where each takes a token of every step, no more than its budget holds.
+    """
+    most = ranks * (declared.max_batch or (release.offline_max_batch if offline else release.max_batch))
+    budget = scheduler_for(release, batching, declared, ranks).tokens_per_step
     return min(most, budget) if engine.spec.step_holds_batch else most
 
 

@@ -135,12 +135,15 @@ def _regime(question: Question, bound: CandidateBound) -> Regime:
 def _is_like_measured(question: Question, candidate: Candidate) -> bool:
     """Tell whether the candidate differs from measured ones in TP and precision only, as the band of siblings was made.
 
-    No pipeline, no replica of several servers and no optimization was ever measured, nor every format with every
-    engine, so for these the constants know less than the model and the GPU would say.
+    No pipeline, no attention data parallelism, no replica of several servers and no optimization was ever measured, nor
+    every format with every engine, so for these the constants know less than the model and the GPU would say.
     """
     key, request = candidate.key, question.request
     speed = speed_key(key).precision
     known = any(k.precision == speed for k in question.knowledge.configurations(request.engine))
-    one_server = key.pipeline_parallel == 1 and key.tensor_parallel <= request.hardware.gpus_per_server
+    one_server = (
+        key.pipeline_parallel == key.attention_data_parallel == 1
+        and key.tensor_parallel <= request.hardware.gpus_per_server
+    )
     usual = is_plain(question, candidate) and is_alike(question, key.precision, AS_INSTALLED)
     return known and one_server and usual

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.engines.scheduler import Scheduler
-from firsttoken_sizing.optimize.engine import most_sequences, scheduler_for
+from firsttoken_sizing.optimize.engine import most_sequences, ranks_of, scheduler_for
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.from_model import from_model
 from firsttoken_sizing.optimize.from_points import from_points, measured_concurrency
@@ -27,7 +27,7 @@ from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, speed_key, step_for
-from firsttoken_sizing.workload import Arrivals, Batching
+from firsttoken_sizing.workload import Arrivals, Batching, SlaMode
 
 
 def bound_of(question: Question, candidate: Candidate) -> CandidateBound | InfeasibleCandidate:
@@ -39,6 +39,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
         precision=key.precision,
         tensor_parallel=key.tensor_parallel,
         pipeline_parallel=key.pipeline_parallel,
+        attention_data_parallel=key.attention_data_parallel,
         input_tokens=lengths.input_tokens,
         output_tokens=lengths.output_tokens,
         engine=request.engine,
@@ -50,8 +51,10 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
     fitted = _step(question, key)
     release = request.engine.spec.release(fitted.release)
-    scheduler = scheduler_for(release, candidate.batching, request.declared_settings)
-    most = most_sequences(request.engine, release, candidate.batching, request.declared_settings)
+    ranks, offline = ranks_of(request.engine, key), request.sla.mode is SlaMode.OFFLINE
+    declared = request.declared_settings
+    scheduler = scheduler_for(release, candidate.batching, declared, ranks)
+    most = most_sequences(request.engine, release, candidate.batching, declared, ranks=ranks, offline=offline)
     fitted = optimized(question, candidate, fitted, scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
     step = replace(fitted.model, max_batch=min(most, slots))

@@ -128,7 +128,7 @@ def prefill_seconds(worker: Worker, lengths: Lengths, rate: float, workers: int)
     served = serve(poisson_arrivals(rate, _REQUESTS), busy, limit, workers)
     kept = served.settled()
     duration = step.base_seconds + np.array(before)[served.first + served.batch] - np.array(before)[served.first]
-    later_stages = (step.pipeline_stages - 1) * own
+    later_stages = step.further_prefills * own
     waited: NDArray[np.float64] = (served.wait_seconds + duration + later_stages)[kept]
     return waited
 

@@ -159,7 +159,7 @@ def first_tokens(
         + decode
         + remaining * per_token
         + behind_seconds
-        + (step.pipeline_stages - 1) * queue.seconds[own],
+        + step.further_prefills * queue.seconds[own],
         chain=chain,
         weights=weights,
         co_arrivals=(ahead_seconds + behind_seconds) / max(queue.mean_seconds, _TINY),

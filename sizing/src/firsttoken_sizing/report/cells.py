@@ -56,6 +56,7 @@ def configuration_name(key: ConfigurationKey | None) -> str:
 
 
 def parallelism(key: ConfigurationKey) -> str:
-    """`TP2`, `TP2 PP4`."""
+    """`TP2`, `TP2 PP4`, `TP8 DP8`: pipeline stages and groups of attention where there are several."""
     stages = f" PP{key.pipeline_parallel}" if key.pipeline_parallel > 1 else ""
-    return f"TP{key.tensor_parallel}{stages}"
+    groups = f" DP{key.attention_data_parallel}" if key.attention_data_parallel > 1 else ""
+    return f"TP{key.tensor_parallel}{groups}{stages}"

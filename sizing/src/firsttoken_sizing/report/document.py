@@ -263,4 +263,5 @@ def configuration_json(key: ConfigurationKey | None) -> dict[str, Any]:
         "precision": key and key.precision,
         "tensorParallel": key and key.tensor_parallel,
         "pipelineParallel": key and key.pipeline_parallel,
+        "attentionDataParallel": key and key.attention_data_parallel,
     }

@@ -188,6 +188,7 @@ def _configuration(key: ConfigurationKey | None) -> _Row:
         "precision": key and key.precision,
         "tensor_parallel": key and key.tensor_parallel,
         "pipeline_parallel": key and key.pipeline_parallel,
+        "attention_data_parallel": key and key.attention_data_parallel,
     }
 
 

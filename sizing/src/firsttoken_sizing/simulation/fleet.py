@@ -147,7 +147,7 @@ def coefficients(step: StepModel) -> kernel.Coefficients:
         context=np.array(step.context_seconds(sequences)),
         prefill=step.per_prefill_token_seconds,
         prefill_squared=step.per_prefill_token_squared_seconds,
-        further_stages=step.pipeline_stages - 1.0,
+        further_stages=step.further_prefills,
     )
 
 

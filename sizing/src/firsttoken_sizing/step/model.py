@@ -1,9 +1,9 @@
 """The step model: how long one iteration of an in-flight batching engine takes.
 
 Five numbers carry it: `T_step = w0 + b1*B + k*C + p1*tok + p2*sum(s^2)`: B running sequences, C their context tokens,
-tok prefill tokens in the step, s the prefill lengths. All in seconds. Four refinements are 0 (or empty) where nothing
+tok prefill tokens in the step, s the prefill lengths. All in seconds. Five refinements are 0 (or empty) where nothing
 is known of them: the experts that a batch wakes `e*(1 - idle^B)`, the shape of `w0 + b1*B` over the batch, attention in
-waves, and pipeline stages. For one B the time is always linear in C:
+waves, pipeline stages, and groups of attention. For one B the time is always linear in C:
 
     T_decode(B, C) = batch_seconds(B) + context_seconds(B) * C
 
@@ -48,6 +48,9 @@ class StepModel:
     """Chance that one token leaves an expert untouched: `1 - experts per token / experts`."""
     pipeline_stages: int = 1
     """A prompt passes so many stages one after the other, while each stage is free again after its own share."""
+    prompt_latency: float = 1.0
+    """Times as long as `prefill_seconds` says a prompt is under way in each stage: where other GPUs do the attention of
+    other prompts meanwhile, or nothing."""
     batch_shape: tuple[tuple[float, float], ...] = ()
     """Measured over modeled time of the part that depends on the batch alone, as (sequences, factor) by rising
     sequences: matrix products come in tiles, so that part is no straight line. Linear between, constant outside."""
@@ -69,8 +72,13 @@ class StepModel:
         return self.per_prefill_token_seconds * tokens + attention
 
     def prefill_latency_seconds(self, tokens: Value, cached_tokens: Value | float = 0) -> Value:
-        """Time of that prompt itself: `prefill_seconds` in every pipeline stage."""
-        return self.pipeline_stages * self.prefill_seconds(tokens, cached_tokens)
+        """Time of that prompt itself, which is under way for longer than it keeps the engine busy."""
+        return (1 + self.further_prefills) * self.prefill_seconds(tokens, cached_tokens)
+
+    @property
+    def further_prefills(self) -> float:
+        """Times `prefill_seconds` that a prompt takes on top of it: in further pipeline stages, and on fewer GPUs."""
+        return self.pipeline_stages * self.prompt_latency - 1
 
     def decode_seconds(self, sequences: Value, context_tokens: Value) -> Value:
         """Duration of a step that only decodes `sequences` with `context_tokens` of context in all. Scalars or arrays.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firsttoken_sizing.catalog import BYTES_PER_PARAMETER, Gpu, Model
+from firsttoken_sizing.catalog import Gpu, Model
 from firsttoken_sizing.catalog.gpus import assumed
 from firsttoken_sizing.catalog.interconnect import link
 from firsttoken_sizing.engines.memory import largest_kv_share
@@ -51,6 +51,9 @@ class StepWork:
     all_reduce_seconds: float
     """Latency of all exchanges of a step."""
     all_reduce_seconds_per_token: float
+    prompt_latency: float = 1.0
+    """Times its share of the engine's time that a prompt takes: the GPUs of one group do its attention, while the
+    others do that of other prompts, or nothing."""
 
     def step(self, calibration: Calibration, max_batch: int = PARAMETERS.fit.max_batch) -> StepModel:
         """The step model of an engine that needs this long for the work: linear in the constants."""
@@ -88,6 +91,7 @@ class StepWork:
             attention_wave_seconds=wave_seconds if in_waves else 0.0,
             attention_wave_sequences=self.waves.sequences if in_waves else 0.0,
             grouped_attention_sequences=self.waves.grouped_from_sequences if in_waves else 0.0,
+            prompt_latency=self.prompt_latency,
         )
         return step.in_stages(self.stages) if self.stages > 1 else step
 
@@ -116,7 +120,8 @@ def work_of(
     rate, rate_16_bit = tensor_flops(gpu, key.precision), tensor_flops(gpu, "BF16")
     full, windowed = model.full_attention_layers, model.attention_layers - model.full_attention_layers
     window = model.sliding_window_tokens or 0
-    kv_layer = model.kv_bytes_per_layer * largest_kv_share(model, ways)
+    groups = key.attention_data_parallel
+    kv_layer = model.kv_bytes_per_layer * largest_kv_share(model, ways, groups)
     # 4 * heads * width * (s*c0 + s^2/2) FLOP a layer is p2 * (s^2 + 2*s*c0) with p2 half of that.
     attention_layer = 2 * model.attention_heads * (model.head_dim or PARAMETERS.step.mla_head_dim)
     attention_per_token = 0.0
@@ -130,14 +135,16 @@ def work_of(
     embedding = model.vocabulary_size * model.hidden_size
     active = max(model.active_parameters_billion * 1e9 - embedding * (1 if model.tied_embeddings else 2), 0.0)
     exchange = link(gpu, ways, gpu.gpus_per_server or assumed().gpus_per_server) if ways > 1 else None
-    exchanges = PARAMETERS.step.all_reduces_per_layer * model.layers
+    alone = groups > 1 and key.attention_ways == 1
+    of_layer = PARAMETERS.step.exchanges_around_experts if alone else PARAMETERS.step.all_reduces_per_layer
+    exchanges = of_layer * model.layers
     vector_bytes = model.hidden_size * _ACTIVATION_BYTES
     per_token = vector_bytes / (exchange.bandwidth_gb_per_second * 1e9) if exchange else 0.0
     idle = 1 - (model.experts_per_token or 0) / model.experts if model.experts else 0.0
     return StepWork(
         layers=model.layers,
         stages=key.pipeline_parallel,
-        weight_seconds=weights / (ways * bandwidth),
+        weight_seconds=weights / (key.attention_ways * bandwidth),
         expert_seconds=experts / (ways * bandwidth),
         idle_expert_share=idle,
         kv_seconds_per_token=full * kv_layer / bandwidth,
@@ -149,22 +156,26 @@ def work_of(
         attention_seconds_per_token_squared=full * attention_layer / (ways * rate_16_bit),
         all_reduce_seconds=exchanges * exchange.latency_seconds if exchange else 0.0,
         all_reduce_seconds_per_token=exchanges * per_token,
+        prompt_latency=groups - (groups - 1) * _routed_share(model),
     )
+
+
+def _routed_share(model: Model) -> float:
+    """Share of the parameters that a token uses which routed experts hold."""
+    if not model.experts or not model.experts_per_token or model.experts_per_token >= model.experts:
+        return 0.0
+    idle = model.parameters_billion - model.active_parameters_billion
+    return idle * model.experts_per_token / (model.experts - model.experts_per_token) / model.active_parameters_billion
 
 
 def weight_bytes_read(model: Model, precision: str) -> tuple[float, float]:
     """Bytes of weights that every step reads, and of all routed experts, of which a step reads those that it wakes.
 
-    An embedding that is looked up is not read (a tied one is, as the output head). Experts hold what the parameters of
-    one token leave over: `P - P_active = (E - k) * P_expert`.
+    An embedding that is looked up is not read (a tied one is, as the output head).
     """
     looked_up = 0.0 if model.tied_embeddings else 2.0 * model.vocabulary_size * model.hidden_size
     total = max(model.weight_bytes(precision) - looked_up, 0.0)
-    if not model.experts or not model.experts_per_token or model.experts_per_token >= model.experts:
-        return total, 0.0
-    idle = (model.parameters_billion - model.active_parameters_billion) * 1e9
-    routed = idle * model.experts / (model.experts - model.experts_per_token)
-    experts = min(routed * BYTES_PER_PARAMETER[precision], total)
+    experts = min(model.routed_expert_bytes(precision), total)
     return total - experts, experts
 
 
