@@ -93,6 +93,11 @@ def test_nim_1_has_no_groups_of_attention() -> None:
         nim1.CONTAINER.start(served(nim1.CONTAINER, key=GROUPS))
 
 
+def test_vllm_has_no_groups_of_attention_over_several_servers() -> None:
+    with pytest.raises(InvalidInput, match="attentionDataParallel: vLLM is started over several servers without"):
+        vllm.CONTAINER.start(served(vllm.CONTAINER, key=GROUPS, servers=2))
+
+
 def test_nim_1_picks_its_profile_for_the_parallelism() -> None:
     environment = nim1.CONTAINER.start(served(nim1.CONTAINER)).environment
 

@@ -21,6 +21,7 @@ from firsttoken_operator.runtimes.spec import (
     Start,
 )
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.errors import InvalidInput
 
 DRAINS_SINCE = (0, 20)
 """First version that surely has `--shutdown-timeout` (pull request 36666, March 2026)."""
@@ -83,6 +84,9 @@ def _start(served: ServedReplica) -> Start:
     elif served.weights.precision in _TYPES:
         flags.append(f"{_TYPE}={_TYPES[served.weights.precision]}")
     if served.servers > 1:
+        if served.key.attention_data_parallel > 1:
+            problem = "vLLM is started over several servers without groups of attention"
+            raise InvalidInput("hardware.attentionDataParallel", problem, "set 1, or a tensorParallel of one server")
         flags += [f"{_SERVERS}={served.servers}", f"{_NUMBER}={SERVER_NUMBER}", f"{_LEADER}={LEADER_ADDRESS}"]
     if served.is_worker:
         flags.append(_WORKER)
