@@ -22,7 +22,10 @@ from evaluation.peers import aiconfigurator_errors
 from evaluation.row import Row
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("nim", "ttft", "silicon", "open_loop", "poisson", "questions", "capacity", "memory", "offline", "bands")
+PARTS = (
+    *("nim", "ttft", "silicon", "latencies", "open_loop", "poisson", "questions", "capacity", "memory", "offline"),
+    "bands",
+)
 """Modules of `evaluation`, in the order of the table."""
 
 

@@ -5,37 +5,40 @@ the engine's constants alone, as for a configuration without measurements, and w
 configuration at hand. NB: the first is not quite blind for cards on PCIe in groups of 4 and 8, whose all-reduce
 `fit_interconnect.py` took from three prefill times of the L40S rows.
 
-The best throughput that NVIDIA publishes for TensorRT-LLM 0.17 (trtllm_perf_overview.csv) is held against a batch that
-fills the memory, by precision: engines in FP8 keep their KV cache in FP8 as well.
+The best throughput that NVIDIA publishes for TensorRT-LLM 0.17 (trtllm_perf_overview.csv, by precision) and 1.x
+(`published`) is held against what `size` says of that configuration for work without a caller: with what is shipped,
+the batch included. A configuration that `size` says does not fit is a refusal, and counts as 100 %.
 
-No goals: the specification has none. MLPerf Offline is not here, because its submissions do not state input lengths.
+MLPerf Offline is not here, because its submissions do not state input lengths.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from evaluation.data import key_of, point_of, read_rows
-from evaluation.row import Row, absolute_errors
+from evaluation.published import published
+from evaluation.row import Figure, Row, absolute_errors
+from firsttoken_sizing import Hardware, SizingRequest, Workload, size
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.performance.lengths import Lengths
-from firsttoken_sizing.performance.offline import full_throughput
 from firsttoken_sizing.performance.static_batch import predict_static
 from firsttoken_sizing.profile import ConfigurationKey, Load, Point, Profile
 from firsttoken_sizing.step.model import StepModel
 from firsttoken_sizing.step.select import step_for
+from firsttoken_sizing.workload import Sla, SlaMode
 
 STATIC, OVERVIEW = "trtllm_0_9_0_static.csv", "trtllm_perf_overview.csv"
 _SHOWN = (1, 8, 64)
 """Batches of a configuration that a fit may see."""
-_LARGEST_BATCH = 2048
-"""trtllm-bench's own limit for a throughput run; engines for users are built with less."""
 
 _Rows = Sequence[Mapping[str, str]]
 
@@ -55,10 +58,7 @@ def rows(data: Path) -> list[Row]:
         _row("static batches, TTFT", "the configuration", [ttft for _, ttft in blind]),
         _row("static batches, E2E", "batches but 1, 8, 64", [end_to_end for end_to_end, _ in shown]),
         _row("static batches, TTFT", "batches but 1, 8, 64", [ttft for _, ttft in shown]),
-        *(
-            _row(f"offline in {precision}, output tokens/s", "the configuration", list(errors))
-            for precision, errors in _offline_errors(data / OVERVIEW).items()
-        ),
+        *_offline_rows(data / OVERVIEW),
     ]
 
 
@@ -108,30 +108,74 @@ def _static_errors(key: ConfigurationKey, profiles: tuple[Profile, ...], measure
     return errors
 
 
-def _offline_errors(path: Path) -> dict[str, list[float]]:
-    """Errors in percent by precision; configurations of which no request fits into our memory model are left out."""
-    errors: dict[str, list[float]] = defaultdict(list)
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Output tokens a second as published and as `size` says, None for a refusal, and whether its band has them."""
+
+    measured: float
+    predicted: float | None
+    is_covered: bool = False
+
+    @property
+    def error_percent(self) -> float:
+        return -100.0 if self.predicted is None else 100 * (self.predicted / self.measured - 1)
+
+
+def _offline_rows(path: Path) -> list[Row]:
+    """Rows by precision and, of layouts, by kind of model; all of both together have the goals."""
+    found: dict[str, list[_Answer]] = defaultdict(list)
     for row in read_rows(path):
         try:
             key = key_of(row)
         except InvalidInput:
             continue
         pair = float(row["input_len"]), float(row["output_len"])
-        memory = replica_memory(
-            resolve_model(key.model),
-            resolve_gpu(key.gpu),
-            precision=key.precision,
-            tensor_parallel=key.tensor_parallel,
-            pipeline_parallel=key.pipeline_parallel,
-            input_tokens=pair[0],
-            output_tokens=pair[1],
-        )
-        if memory.max_concurrency < 1:
-            continue
-        step = replace(_model(key, (), pair), max_batch=min(_LARGEST_BATCH, memory.max_concurrency))
-        predicted = full_throughput(step, Lengths(pair[0], pair[0], pair[1])).requests_per_second * pair[1]
-        errors[key.precision].append(100 * (predicted / float(row["output_tokens_per_s"]) - 1))
-    return errors
+        answer = _answer(key, pair, float(row["output_tokens_per_s"]))
+        found[f"offline in {key.precision}, TensorRT-LLM 0.17"].append(answer)
+    for each in published():
+        pair, measured = (each.input_tokens, each.output_tokens), each.tokens_per_second_and_gpu
+        kind = "experts" if resolve_model(each.key.model).experts else "dense"
+        answer = _answer(each.key, pair, measured * each.key.gpus_per_replica, each.declared)
+        found[f"offline, {kind}, TensorRT-LLM 1.x in published layouts"].append(answer)
+    everything = [answer for answers in found.values() for answer in answers]
+    return [*(_offline_row(what, answers) for what, answers in found.items()), _judged(everything)]
+
+
+def _answer(
+    key: ConfigurationKey, pair: tuple[float, float], measured: float, declared: DeclaredSettings = AS_INSTALLED
+) -> _Answer:
+    request = SizingRequest(
+        model=key.model,
+        workload=Workload(*pair, peak_requests_per_second=1.0),
+        sla=Sla(mode=SlaMode.OFFLINE),
+        hardware=Hardware(gpus=(key.gpu,)),
+        engine=Engine.TENSORRT_LLM,
+        declared_settings=declared,
+        pinned=key,
+    )
+    sizing = size(request)
+    if not sizing.feasible:
+        return _Answer(measured, None)
+    predicted = sizing.requests_per_second_per_replica * pair[1]
+    band = sizing.band
+    return _Answer(measured, predicted, band.low * predicted <= measured <= band.high * predicted)
+
+
+def _offline_row(what: str, answers: Sequence[_Answer]) -> Row:
+    figures = absolute_errors([a.error_percent for a in answers])
+    return Row(f"{what}, output tokens/s", "shipped", len(answers), (*figures, _coverage(answers, None)))
+
+
+def _judged(answers: Sequence[_Answer]) -> Row:
+    figures = absolute_errors([a.error_percent for a in answers], median=15.0, mean=20.0)
+    refused = Figure("refused", 100 * float(np.mean([a.predicted is None for a in answers])))
+    shown = (*figures, _coverage(answers, 90.0), refused)
+    return Row("offline, all published, output tokens/s", "shipped", len(answers), shown)
+
+
+def _coverage(answers: Sequence[_Answer], goal: float | None) -> Figure:
+    inside = [a.is_covered for a in answers if a.predicted is not None]
+    return Figure("coverage", 100 * float(np.mean(inside)), goal, at_least=True)
 
 
 def _model(key: ConfigurationKey, profiles: tuple[Profile, ...], lengths: tuple[float, float]) -> StepModel:

@@ -6,8 +6,8 @@ token, and the share of a prompt that prefix caching left to compute (the file n
 back with their history, too).
 
 NB: the ITL of the file is E2E over output tokens, whatever it is called: that is what is predicted for it. Its summary
-lines (stage -1) are left out; they mix rates. P99 of TTFT in stages that began before the server was warm are in a row
-of their own (`before_warm`).
+lines (stage -1) are left out; they mix rates. P99 of TTFT in stages that began before the server was warm
+(`before_warm`) are judged with the others; a row more says what is left without them.
 """
 
 from __future__ import annotations
@@ -145,16 +145,16 @@ def errors_left_out(data: Path, stages: Sequence[Stage]) -> dict[str, list[float
 
 
 def rows(data: Path) -> list[Row]:
-    """A row for each latency, its mean error held against the goal, then P99 of stages that began too early."""
+    """A row for each latency, its mean error held against the goal, then P99 without stages that began too early."""
     stages = read(data)
     errors, early = errors_left_out(data, stages), before_warm(stages)
     tail = errors[_TAIL]
     warm = [error for error, is_early in zip(tail, early, strict=True) if not is_early]
     too_early = [error for error, is_early in zip(tail, early, strict=True) if is_early]
-    found = [_row(name, warm if name == _TAIL else of_all, GOALS[name]) for name, of_all in errors.items()]
-    apart = _row(f"{_TAIL}, before the server was warm", too_early)
-    both = Figure("mean of these and the others", absolute_errors(tail)[1].value)
-    return [*found, replace(apart, figures=(*apart.figures, both))]
+    found = [_row(name, of_all, GOALS[name]) for name, of_all in errors.items()]
+    apart = _row(f"{_TAIL}, of servers that were warm", warm)
+    others = Figure("mean of the others", absolute_errors(too_early)[1].value)
+    return [*found, replace(apart, figures=(*apart.figures, others))]
 
 
 def _row(name: str, errors: Sequence[float], goal: float | None = None) -> Row:

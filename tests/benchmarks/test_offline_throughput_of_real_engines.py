@@ -25,7 +25,10 @@ def found() -> dict[tuple[str, str], Row]:
         ("static batches, E2E", "batches but 1, 8, 64", 5, 1400),
         ("static batches, TTFT", "batches but 1, 8, 64", 6, 1400),
         ("static batches, E2E", "the configuration", 20, 2100),
-        ("offline in FP16, output tokens/s", "the configuration", 20, 40),
+        ("offline in FP16, TensorRT-LLM 0.17, output tokens/s", "shipped", 30, 40),
+        ("offline in FP8, TensorRT-LLM 0.17, output tokens/s", "shipped", 30, 200),
+        ("offline, experts, TensorRT-LLM 1.x in published layouts, output tokens/s", "shipped", 27, 80),
+        ("offline, dense, TensorRT-LLM 1.x in published layouts, output tokens/s", "shipped", 10, 14),
     ],
 )
 def test_static_and_offline_runs_are_predicted(

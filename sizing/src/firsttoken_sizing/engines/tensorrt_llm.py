@@ -93,12 +93,12 @@ _CURRENT = Release(
     max_batch=256,
     # Of each rank; that of `BuildConfig` and `LlmArgs`, which trtllm-bench takes, too.
     offline_max_batch=2048,
-    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM; max_batch_size 2048",
+    source="NIM for LLMs, measured (nim_dli.csv); enable_chunked_prefill is off in TensorRT-LLM; max_batch_size 2048,"
+    " and batches of 1536 in the sweep of 0.9.0",
 )
 _OF_2024 = replace(
     _CURRENT,
     name=RELEASE_2024,
-    offline_max_batch=256,
     about="0.9 and 0.10, as NIM shipped it in mid-2024 (the DLI course)",
     is_collected=False,
     varied_clients=None,
