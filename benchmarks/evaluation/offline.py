@@ -150,6 +150,7 @@ def _answer(
         sla=Sla(mode=SlaMode.OFFLINE),
         hardware=Hardware(gpus=(key.gpu,)),
         engine=Engine.TENSORRT_LLM,
+        engine_release=Engine.TENSORRT_LLM.spec.release().label,
         declared_settings=declared,
         pinned=key,
     )
