@@ -122,7 +122,7 @@ def _holds_resources(file: Path) -> bool:
 
 
 def declared_of(said: Mapping[str, str | int | None]) -> Declared:
-    """What was measured, by `WORDS`. Raises `InvalidInput` for a number format that no engine has for its KV cache."""
+    """Declaration of what was measured, by `WORDS`. Raises `InvalidInput` for a format that no KV cache has."""
     fields = {name.replace("-", "_"): value for name, value in said.items() if value is not None}
     if (kind := fields.pop("kv_cache_type", None)) is not None:
         if kind not in _KV_CACHE_BITS:
