@@ -77,12 +77,22 @@ class Sparsity(StrEnum):
     """Sparsity that keeps two of every four weights (2:4 structured sparsity)."""
 
 
+class DraftMethod(StrEnum):
+    """Source of the tokens that are proposed."""
+
+    N_GRAM = "NGram"
+    """Look-up in the prompt, which takes no time."""
+    MTP = "MTP"
+    """Layers of the checkpoint itself (multi-token prediction)."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpeculativeDecoding:
     """Tokens are proposed cheaply and checked in one step of the model: so many, each right so often."""
 
     draft_tokens: int
     acceptance_percent: float
+    method: DraftMethod = DraftMethod.N_GRAM
 
 
 @dataclass(frozen=True, slots=True)

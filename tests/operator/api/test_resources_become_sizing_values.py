@@ -312,6 +312,7 @@ def test_the_configuration_of_a_running_fleet_is_pinned():
     [
         pytest.param({"spec__hardware__tensorParallel": 4}, id="tensor parallelism"),
         pytest.param({"spec__hardware__pipelineParallel": 2}, id="pipeline parallelism"),
+        pytest.param({"spec__hardware__attentionDataParallel": 2}, id="attention data parallelism"),
         pytest.param({"spec__hardware__gpus": ["A100-SXM-80GB"]}, id="the GPU"),
         pytest.param({"spec__model__precision": "FP16"}, id="the precision"),
         pytest.param({"spec__model__allowedPrecisions": ["FP16"]}, id="the precisions allowed"),

@@ -24,7 +24,7 @@ from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.workload import Batching
+from firsttoken_sizing.workload import Batching, DraftMethod
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.act.objects import infd
 from tests.operator.runtimes.replicas import KEY, MODEL, served
@@ -86,6 +86,25 @@ def test_a_server_is_told_its_groups_of_attention(container: ContainerSpec, told
 
     assert [word for word in told if word not in text] == []
     assert "data-parallel-size" not in words(vllm.CONTAINER)
+
+
+@pytest.mark.parametrize(
+    ("container", "told"),
+    [
+        (vllm.CONTAINER, ('--speculative-config={"method":"mtp","num_speculative_tokens":2}',)),
+        (sglang.CONTAINER, ("--speculative-algorithm=EAGLE", "--speculative-num-steps=2",
+                            "--speculative-eagle-topk=1", "--speculative-num-draft-tokens=3")),
+        (trtllm_serve.CONTAINER, ('"decoding_type": "MTP"', '"num_nextn_predict_layers": 2')),
+        (triton.CONTAINER, ('"decoding_type": "MTP"', '"num_nextn_predict_layers": 2')),
+    ],
+    ids=["vLLM", "SGLang", "trtllm-serve", "Triton"],
+)  # fmt: skip
+def test_a_server_is_told_to_predict_with_the_layers_of_the_checkpoint(
+    container: ContainerSpec, told: tuple[str, ...]
+) -> None:
+    text = words(container, drafts=2, draft_method=DraftMethod.MTP)
+
+    assert [word for word in told if word not in text] == []
 
 
 def test_nim_1_has_no_groups_of_attention() -> None:

@@ -17,8 +17,19 @@ from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.size import size
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.request import SizingRequest
-from firsttoken_sizing.workload import Arrivals, Batching, Hardware, Limit, Percentile, Sla, SlaMode, Workload
+from firsttoken_sizing.request import Sizing, SizingRequest
+from firsttoken_sizing.workload import (
+    Arrivals,
+    Batching,
+    DraftMethod,
+    Hardware,
+    Limit,
+    Percentile,
+    Sla,
+    SlaMode,
+    SpeculativeDecoding,
+    Workload,
+)
 
 R1, QWEN, DENSE = "deepseek-ai/DeepSeek-R1", "Qwen/Qwen3-235B-A22B", "meta-llama/Llama-3.3-70B-Instruct"
 OFFLINE = Sla(mode=SlaMode.OFFLINE)
@@ -142,3 +153,26 @@ def test_static_batches_have_one_attention() -> None:
 
     assert answer.configuration is not None
     assert answer.configuration.attention_data_parallel == 1
+
+
+def test_tokens_that_the_checkpoint_predicts_are_proposed_by_its_own_layer() -> None:
+    def sized(method: DraftMethod | None) -> Sizing:
+        drafts = None if method is None else SpeculativeDecoding(1, 85, method)
+        few = Sla(time_to_first_token=Limit(5000, Percentile.MEAN), inter_token_latency=Limit(12, Percentile.MEAN))
+        hardware = Hardware(("B200",), tensor_parallel=8, attention_data_parallel=1)
+        return size(asked(R1, "B200", (1024, 1024), sla=few, hardware=hardware, speculative_decoding=drafts))
+
+    plain, free, by_layer = sized(None), sized(DraftMethod.N_GRAM), sized(DraftMethod.MTP)
+
+    assert plain.requests_per_second_per_replica < by_layer.requests_per_second_per_replica
+    assert by_layer.requests_per_second_per_replica < free.requests_per_second_per_replica
+    assert plain.memory is not None
+    assert by_layer.memory is not None
+    assert by_layer.memory.weights_gib == pytest.approx(plain.memory.weights_gib * 62 / 61)
+
+
+def test_a_model_without_layers_that_predict_has_no_multi_token_prediction() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"speculativeDecoding\.method: .* has no layers that predict further tokens"
+    ):
+        size(asked(DENSE, "H200", (1024, 1024), speculative_decoding=SpeculativeDecoding(1, 80, DraftMethod.MTP)))

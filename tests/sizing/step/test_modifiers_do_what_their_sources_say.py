@@ -15,6 +15,7 @@ from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.step import StepModel, prior_step, shipped
 from firsttoken_sizing.step.modifiers import (
     chunked_prefill,
+    prediction_layers,
     sparse_2_4,
     speculative,
     tokens_per_step,
@@ -90,6 +91,17 @@ def test_a_draft_that_is_never_accepted_only_costs() -> None:
 
     assert slow.decode_seconds(8, 8000) > STEP.decode_seconds(8, 8000)
     assert speculative(STEP, acceptance=0.9, draft_tokens=0) == STEP
+
+
+def test_layers_that_predict_cost_their_share_and_less_than_they_save_a_sequence_alone() -> None:
+    step = StepModel(0.01, 1e-5, 1e-8, 1e-5, 1e-10, expert_seconds=0.02, idle_expert_share=0.97)
+    layers = prediction_layers(step, 1 / 61)
+    free = speculative(step, acceptance=0.8, draft_tokens=1)
+    paid = speculative(step, acceptance=0.8, draft_tokens=1, draft=layers)
+
+    assert layers.decode_seconds(4.0, 1000.0) == pytest.approx(step.decode_seconds(4.0, 1000.0) / 61)
+    assert free.decode_seconds(1.0, 1000.0) < paid.decode_seconds(1.0, 1000.0) < step.decode_seconds(1.0, 1000.0)
+    assert paid.prefill_seconds(1000.0) == pytest.approx(step.prefill_seconds(1000.0) * 62 / 61)
 
 
 def test_a_longer_draft_wakes_more_experts() -> None:

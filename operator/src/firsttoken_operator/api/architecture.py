@@ -175,6 +175,7 @@ class Architecture(_ConfigPart):
     sliding_window_pattern: Whole | None = _whole("One of so many layers has no window.", "layers")
     max_window_layers: Whole | None = _whole("Layers before the first one with a window.", "layers")
     kv_lora_rank: Whole | None = _wide("Rank of the KV cache of latent attention.")
+    num_nextn_predict_layers: Whole | None = _whole("Layers that predict further tokens.", "layers")
     index_topk: Whole | None = _whole("Tokens that sparse attention reads at most.", "tokens")
     q_lora_rank: Whole | None = _wide("Rank of the queries of latent attention.")
     qk_rope_head_dim: Whole | None = _wide("Width of a key with positions.")

@@ -74,7 +74,9 @@ def sizing_request(
         if own.pricing is not None:
             pricing[own.gpu] = own.pricing
     config, draft = spec.model.architecture, spec.sizing.speculative_decoding
-    speculation = None if draft is None else SpeculativeDecoding(draft.draft_tokens, draft.acceptance_percent)
+    speculation = (
+        None if draft is None else SpeculativeDecoding(draft.draft_tokens, draft.acceptance_percent, draft.method)
+    )
     profiles = _preferred(tuple(profile(b) for b in benchmarks), spec.sizing.benchmarks)
     return SizingRequest(
         model=spec.model.name,

@@ -15,7 +15,7 @@ from firsttoken_sizing.declared import AS_INSTALLED
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.workload import SlaMode
+from firsttoken_sizing.workload import DraftMethod, SlaMode
 
 ENDPOINT_REMOVAL_SECONDS = 10
 """The endpoint of a pod is removed while it is being stopped: so long it still gets requests."""
@@ -77,6 +77,7 @@ def _replica(
             declared=settings,
         ),
         drafts=drafts.draft_tokens if drafts else 0,
+        draft_method=drafts.method if drafts else DraftMethod.N_GRAM,
         is_as_installed=settings == AS_INSTALLED,
         engine=engine,
         weights=weights_of(model, key.precision, checkpoint),

@@ -6,18 +6,19 @@ from firsttoken_operator.api.base import ApiModel, Int, described, optional
 from firsttoken_operator.api.engine_settings import EngineSettingsSpec
 from firsttoken_operator.api.quantities import LongName, ShortText
 from firsttoken_sizing.engines import Engine
-from firsttoken_sizing.workload import Arrivals, Batching
+from firsttoken_sizing.workload import Arrivals, Batching, DraftMethod
 
 
 class SpeculativeDecodingSpec(ApiModel):
-    """Tokens are proposed cheaply (n-grams, a draft head) and checked by the model in one step.
-
-    A runtime that is rendered proposes n-grams of the prompt.
-    """
+    """Tokens are proposed cheaply and checked by the model in one step."""
 
     draft_tokens: Int = described("Tokens proposed at a time.", unit="tokens", ge=1, le=16)
     acceptance_percent: Int = described(
         "How often a proposed token is right; engines report it.", unit="percent of proposed tokens", ge=0, le=100
+    )
+    method: DraftMethod = described(
+        "NGram: look-up in the prompt. MTP: layers of the checkpoint that predict further tokens, as DeepSeek V3 has.",
+        default=DraftMethod.N_GRAM,
     )
 
 

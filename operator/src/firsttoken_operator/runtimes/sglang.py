@@ -19,6 +19,7 @@ from firsttoken_operator.runtimes.spec import (
     Start,
 )
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.workload import DraftMethod
 
 _SINCE = (0, 4)
 _BOUNDS_SECONDS = (
@@ -36,6 +37,7 @@ _KV_TYPE, _TYPE, _QUANTIZATION = "--kv-cache-dtype", "--dtype", "--quantization"
 _METRICS, _BUCKETS = "--enable-metrics", "--bucket-time-to-first-token"
 _SERVERS, _NUMBER, _LEADER, _LEADER_PORT = "--nnodes", "--node-rank", "--dist-init-addr", 20000
 _DRAFTS, _DRAFT_TOKENS = "--speculative-algorithm", "--speculative-num-draft-tokens"
+_DRAFT_STEPS, _GUESSES = "--speculative-num-steps", "--speculative-eagle-topk"
 
 
 def sized_flags(served: ServedReplica) -> list[str]:
@@ -46,7 +48,13 @@ def sized_flags(served: ServedReplica) -> list[str]:
         flags.append(f"{_PIPELINE}={served.key.pipeline_parallel}")
     if served.key.attention_data_parallel > 1:
         flags += [f"{_GROUPS}={told['dp_size']}", _OWN_ATTENTION, f"{_EXPERTS}={told['ep_size']}"]
-    drafts = (f"{_DRAFTS}=NGRAM", f"{_DRAFT_TOKENS}={served.drafts}") if served.drafts else ()
+    drafts: tuple[str, ...] = ()
+    if served.drafts and served.draft_method is DraftMethod.MTP:
+        # Layers of the checkpoint are a draft model like any other to it; one guess a step, and the token before them.
+        drafts = (f"{_DRAFTS}=EAGLE", f"{_DRAFT_STEPS}={served.drafts}", f"{_GUESSES}=1")
+        drafts += (f"{_DRAFT_TOKENS}={served.drafts + 1}",)
+    elif served.drafts:
+        drafts = (f"{_DRAFTS}=NGRAM", f"{_DRAFT_TOKENS}={served.drafts}")
     return [
         *flags,
         f"{_LENGTH}={served.longest_tokens}",
@@ -123,6 +131,7 @@ CONTAINER = ContainerSpec(
     flags=(
         *(_MODEL, _MODEL_NAME, _HOST, _PORT, _TENSOR, _PIPELINE, _LENGTH, _BATCH, _CHUNK, _STEP, _MEMORY),
         *(_KV_TYPE, _TYPE, _QUANTIZATION, _METRICS, _BUCKETS, _DRAFTS, _DRAFT_TOKENS),
+        *(_DRAFT_STEPS, _GUESSES),
         *(_SERVERS, _NUMBER, _LEADER),
         *(_GROUPS, _OWN_ATTENTION, _EXPERTS),
     ),

@@ -14,6 +14,7 @@ from firsttoken_operator.runtimes.weights import Weights
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.spec import EngineSettings
 from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import DraftMethod
 
 CONFIGURATION_PATH = "/etc/firsttoken"
 """Directory of the files of a start."""
@@ -48,7 +49,8 @@ class ServedReplica:
     flags: tuple[str, ...] = ()
     """Further flags of the resource, of those that are `settable`."""
     drafts: int = 0
-    """Tokens that n-grams propose at a time; 0: no speculative decoding."""
+    """Tokens that are proposed at a time; 0: no speculative decoding."""
+    draft_method: DraftMethod = DraftMethod.N_GRAM
     is_as_installed: bool = True
     """False where settings of the engine were declared."""
     servers: int = 1

@@ -19,6 +19,7 @@ from firsttoken_operator.runtimes.spec import (
     Start,
 )
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.workload import DraftMethod
 
 _COMMAND = ("trtllm-serve",)
 _HOST, _PORT, _TENSOR, _PIPELINE = "--host", "--port", "--tp_size", "--pp_size"
@@ -48,7 +49,9 @@ def llm_options(served: ServedReplica) -> dict[str, object]:
         options["moe_expert_parallel_size"] = told["moe_expert_parallel_size"]
     if policy := told.get("capacity_scheduler_policy"):
         options["scheduler_config"] = {"capacity_scheduler_policy": policy}
-    if served.drafts:
+    if served.drafts and served.draft_method is DraftMethod.MTP:
+        options["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": served.drafts}
+    elif served.drafts:
         options["speculative_config"] = {
             "decoding_type": "NGram",
             "max_draft_len": served.drafts,

@@ -22,6 +22,7 @@ from firsttoken_operator.runtimes.spec import (
 )
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.workload import DraftMethod
 
 DRAINS_SINCE = (0, 20)
 """First version that surely has `--shutdown-timeout` (pull request 36666, March 2026)."""
@@ -71,7 +72,9 @@ def sized_flags(served: ServedReplica) -> list[str]:
     if told["enable_prefix_caching"]:
         flags.append(_PREFIXES)
     if served.drafts:
-        drafts = {"method": "ngram", "num_speculative_tokens": served.drafts, "prompt_lookup_max": _LONGEST_N_GRAM}
+        n_grams = {"method": "ngram", "num_speculative_tokens": served.drafts, "prompt_lookup_max": _LONGEST_N_GRAM}
+        layers = {"method": "mtp", "num_speculative_tokens": served.drafts}
+        drafts = layers if served.draft_method is DraftMethod.MTP else n_grams
         flags.append(f"{_DRAFTS}={json.dumps(drafts, separators=(',', ':'))}")
     return flags
 

@@ -81,6 +81,7 @@ def model_from_config(name: str, config: Mapping[str, object]) -> Model:
         confidence="medium",
         notes=_notes(text),
         sparse_attention_tokens=text.optional("index_topk") or None,
+        prediction_layers=text.optional("num_nextn_predict_layers") or 0,
     )
 
 

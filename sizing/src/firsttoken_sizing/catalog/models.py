@@ -79,6 +79,8 @@ class Model:
     sparse_attention_tokens: int | None = None
     """Tokens that an indexer picks for each query (DeepSeek sparse attention); None: all. Physics counts all of them,
     the careful end, but such a model has measurements of its own."""
+    prediction_layers: int = 0
+    """Layers of the checkpoint that predict further tokens (multi-token prediction); `layers` does not count them."""
 
     @property
     def architecture(self) -> str:

@@ -21,6 +21,7 @@ from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
+    DraftMethod,
     Hardware,
     Limit,
     OfflineJob,
@@ -102,6 +103,8 @@ class Asked(Needed, Parallelism, Limits, total=False):
     sparsity: str
     draft_tokens: int
     acceptance_percent: float
+    draft_method: str
+    """`NGram` (the default) or `MTP`."""
     max_batch_size: int
     max_batched_tokens: int
     kv_cache_bits: int
@@ -127,6 +130,7 @@ _FIELDS = {
     "traffic.offline": "offline_requests",
     "gpusPerServer": "gpus_per_server",
     "sizing.engineSettings.kvCacheType": "kv_cache_bits",
+    "sizing.speculativeDecoding.method": "draft_method",
     "sizing.engineSettings.maxBatchSize": "max_batch_size",
     **{field: f"{name}_p95_ms" for name, field in _LIMITS.items()},
 }
@@ -278,4 +282,5 @@ def _speculation(asked: Mapping[str, Any]) -> SpeculativeDecoding | None:
         return None
     if "draft_tokens" not in asked or "acceptance_percent" not in asked:
         raise InvalidInput("draft_tokens, acceptance_percent", "one is missing", "give both or neither")
-    return SpeculativeDecoding(asked["draft_tokens"], asked["acceptance_percent"])
+    method = one_of(DraftMethod, "draft_method", asked.get("draft_method", DraftMethod.N_GRAM))
+    return SpeculativeDecoding(asked["draft_tokens"], asked["acceptance_percent"], method)

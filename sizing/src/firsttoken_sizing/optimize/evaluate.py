@@ -43,7 +43,7 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
         input_tokens=lengths.input_tokens,
         output_tokens=lengths.output_tokens,
         engine=request.engine,
-        weight_share=weight_share(request, key.precision),
+        weight_share=weight_share(question, key.precision),
         declared=request.declared_settings,
     )
     if infeasible := infeasible_by_memory(candidate, memory, sum(question.longest)):

@@ -13,11 +13,17 @@ from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.optimize.evaluation import Candidate
 from firsttoken_sizing.optimize.measured_with import is_cache_known
 from firsttoken_sizing.optimize.question import Question
-from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step import FittedStep, Origin
-from firsttoken_sizing.step.modifiers import chunked_prefill, sparse_2_4, sparse_bytes_share, speculative, transferred
+from firsttoken_sizing.step.modifiers import (
+    chunked_prefill,
+    prediction_layers,
+    sparse_2_4,
+    sparse_bytes_share,
+    speculative,
+    transferred,
+)
 from firsttoken_sizing.step.prior import work_of
-from firsttoken_sizing.workload import Batching, Sparsity
+from firsttoken_sizing.workload import Batching, DraftMethod, Sparsity
 
 
 def is_plain(question: Question, candidate: Candidate) -> bool:
@@ -27,9 +33,17 @@ def is_plain(question: Question, candidate: Candidate) -> bool:
     return plain and candidate.batching is request.engine.spec.batching
 
 
-def weight_share(request: SizingRequest, precision: str) -> float:
-    """Bytes of the weights over those of the dense model."""
-    return sparse_bytes_share(precision) if request.sparsity is Sparsity.TWO_OF_FOUR else 1.0
+def weight_share(question: Question, precision: str) -> float:
+    """Bytes of the weights over those of the dense model without layers that predict further tokens."""
+    request = question.request
+    kept = sparse_bytes_share(precision) if request.sparsity is Sparsity.TWO_OF_FOUR else 1.0
+    drafts = request.speculative_decoding
+    return kept * (1 + (prediction_share(question) if drafts and drafts.method is DraftMethod.MTP else 0.0))
+
+
+def prediction_share(question: Question) -> float:
+    """Layers that predict further tokens over those of the model."""
+    return question.model.prediction_layers / question.model.layers
 
 
 def optimized(question: Question, candidate: Candidate, fitted: FittedStep, scheduler: Scheduler) -> FittedStep:
@@ -46,8 +60,11 @@ def optimized(question: Question, candidate: Candidate, fitted: FittedStep, sche
         step = replace(sparse, max_batch=step.max_batch)
         effects.append("2:4 sparsity")
     if (drafts := request.speculative_decoding) is not None:
-        step = speculative(step, acceptance=drafts.acceptance_percent / 100, draft_tokens=drafts.draft_tokens)
-        effects.append("speculative decoding")
+        by_layers = drafts.method is DraftMethod.MTP
+        draft = prediction_layers(step, prediction_share(question)) if by_layers else None
+        acceptance = drafts.acceptance_percent / 100
+        step = speculative(step, acceptance=acceptance, draft_tokens=drafts.draft_tokens, draft=draft)
+        effects.append("multi-token prediction" if by_layers else "speculative decoding")
     if candidate.batching is Batching.CHUNKED_PREFILL is not request.engine.spec.batching:
         step = chunked_prefill(step, scheduler.tokens_per_step)
         effects.append("chunked prefill")

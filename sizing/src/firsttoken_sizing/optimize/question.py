@@ -16,7 +16,7 @@ from firsttoken_sizing.profile import ConfigurationKey, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.step import Knowledge, shipped
 from firsttoken_sizing.step.select import is_of_engine
-from firsttoken_sizing.workload import Arrivals, SlaMode, Workload
+from firsttoken_sizing.workload import Arrivals, DraftMethod, SlaMode, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Questio
     """
     check_fields(request)
     model = request.architecture or resolve_model(request.model)
+    _check_drafts(request, model)
     gpus = [resolve_gpu(name) for name in request.hardware.gpus]
     every = tuple(replace(p, key=_canonical_key(p.key, request, model)) for p in request.profiles)
     profiles = tuple(p for p in every if is_of_engine(p, request.engine))
@@ -88,6 +89,14 @@ def check(request: SizingRequest, knowledge: Knowledge | None = None) -> Questio
         knowledge=knowledge,
         engine_release=_release(request),
     )
+
+
+def _check_drafts(request: SizingRequest, model: Model) -> None:
+    """Refuse multi-token prediction by a model that has no layers for it."""
+    drafts = request.speculative_decoding
+    if drafts is not None and drafts.method is DraftMethod.MTP and not model.prediction_layers:
+        problem = f"{model.name} has no layers that predict further tokens"
+        raise InvalidInput("sizing.speculativeDecoding.method", problem, f"use {DraftMethod.N_GRAM.value}")
 
 
 def _release(request: SizingRequest) -> str | None:

@@ -104,10 +104,28 @@ def speculative(step: StepModel, *, acceptance: float, draft_tokens: int, draft:
         per_prefill_token_squared_seconds=(
             step.per_prefill_token_squared_seconds + own.per_prefill_token_squared_seconds
         ),
-        expert_seconds=step.expert_seconds / tokens,
+        expert_seconds=per_token(step.expert_seconds, own.expert_seconds),
         idle_expert_share=step.idle_expert_share**checked,
         batch_shape=tuple((sequences / checked, factor) for sequences, factor in step.batch_shape),
         attention_wave_seconds=step.attention_wave_seconds / tokens,
+    )
+
+
+def prediction_layers(step: StepModel, share: float) -> StepModel:
+    """Step times of the layers that predict further tokens: of each so much as of one of the model's own layers.
+
+    `share`: so many layers over those of the model (DeepSeek-V3 report, section 2.2: a module of multi-token prediction
+    is one more layer with the embedding and the head of the model). NB: each proposal is taken to wake as many experts
+    as checking does, the careful end.
+    """
+    return replace(
+        step,
+        base_seconds=share * step.base_seconds,
+        per_sequence_seconds=share * step.per_sequence_seconds,
+        per_context_token_seconds=share * step.per_context_token_seconds,
+        per_prefill_token_seconds=share * step.per_prefill_token_seconds,
+        per_prefill_token_squared_seconds=share * step.per_prefill_token_squared_seconds,
+        expert_seconds=share * step.expert_seconds,
     )
 
 
