@@ -1,7 +1,7 @@
 """Published throughput of TensorRT-LLM in the layouts that mixtures of experts are deployed in.
 
 Output tokens a second and GPU, every request there at once, requests of equal length (Apache-2.0):
-docs/source/developer-guide/perf-overview.md of NVIDIA/TensorRT-LLM at 03e27c7, without the pipelines of RTX 6000 and
+developer-guide/perf-overview.md of NVIDIA/TensorRT-LLM at 03e27c7, without the pipelines of RTX 6000 and
 without 1024/1024, which is 1000/1000 again. "DEP": attention on every GPU for itself, experts over all. What the page
 says of the settings is declared: DeepSeek-R1, and gpt-oss on Blackwell, with a KV cache in FP8. It also gave the cache
 95 % of the memory "in many cases", without saying which; the engine's own share is left.

@@ -1,7 +1,7 @@
 """Mixtures of experts are sized in the layouts that they are deployed in, and come near published figures there.
 
 Published: output tokens a second and GPU of TensorRT-LLM with every request there at once and requests of equal length
-(docs/source/developer-guide/perf-overview.md of NVIDIA/TensorRT-LLM 03e27c7, "DEP": attention on each GPU for itself,
+(developer-guide/perf-overview.md of NVIDIA/TensorRT-LLM 03e27c7, "DEP": attention on each GPU for itself,
 experts over all; DeepSeek-R1 with a KV cache in FP8).
 """
 
