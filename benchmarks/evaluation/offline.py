@@ -157,9 +157,9 @@ def _answer(
     sizing = size(request)
     if not sizing.feasible:
         return _Answer(measured, None)
-    predicted = sizing.requests_per_second_per_replica * pair[1]
-    band = sizing.band
-    return _Answer(measured, predicted, band.low * predicted <= measured <= band.high * predicted)
+    predicted, band = sizing.requests_per_second_per_replica * pair[1], sizing.band
+    is_covered = band is not None and band.low * predicted <= measured <= band.high * predicted
+    return _Answer(measured, predicted, is_covered)
 
 
 def _offline_row(what: str, answers: Sequence[_Answer]) -> Row:
