@@ -15,7 +15,7 @@ PROFILE_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults test-keda check pure-tests lint demo cluster profile control-plane image node node-parts engine-parts crds release clean
+.PHONY: help test test-faults test-keda check pure-tests lint demo cluster profile control-plane image node node-parts engine-parts engines crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -66,6 +66,9 @@ node: control-plane node-parts  ## What a real node with real pods shows; a part
 
 node-parts: $(VENV)/.synced
 	@$(BIN)/python -m tools.node
+
+engines: control-plane engine-parts  ## A real vLLM beside the real Triton: fetches 6 GB first
+	$(BIN)/pytest tests/engines --every-engine --numprocesses 0
 
 engine-parts: $(VENV)/.synced
 	@$(BIN)/python -m tools.engines

@@ -6,8 +6,11 @@ Its builtin tokenizer downloads a vocabulary at first use; here it finds that fi
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tools.cluster.cache import cached
@@ -27,6 +30,25 @@ class AIPerf:
         # NB: by `-m`, because the entry is moved after it was made and its console scripts hold the old path.
         self.command = (environment / "venv" / "bin" / "python", "-m", "aiperf")
         self.variables = {"TIKTOKEN_CACHE_DIR": str(vocabulary)}
+
+    def profile(self, folder: Path, options: Mapping[str, object], timeout_seconds: float, *flags: str) -> Path:
+        """Measure answers that stream; the report that it writes into the folder. Fails where it does.
+
+        `flags`: options without a value.
+        """
+        own = {"--tokenizer": "builtin", "--random-seed": 1, "--ui": "none", "--artifact-dir": folder}
+        arguments = [str(part) for pair in (own | dict(options)).items() for part in pair]
+        done = subprocess.run(
+            [*self.command, "profile", "--streaming", "--no-gpu-telemetry", "--no-server-metrics", *flags, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+            # Nothing but the server can be reached: whatever asks for more fails at a proxy that is not there.
+            env={**os.environ, **self.variables, "no_proxy": "127.0.0.1", "https_proxy": "http://127.0.0.1:9"},
+        )
+        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return folder / "profile_export_aiperf.json"
 
 
 def aiperf() -> AIPerf:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -58,7 +57,6 @@ def measure(client: AIPerf, url: str, concurrency: int, folder: Path) -> dict[st
         "--model": MODEL,
         "--url": url,
         "--endpoint-type": "chat",
-        "--tokenizer": "builtin",
         "--isl": CLIENT_INPUT_TOKENS,
         "--osl": OUTPUT_TOKENS,
         "--extra-inputs": "ignore_eos:true",
@@ -66,22 +64,8 @@ def measure(client: AIPerf, url: str, concurrency: int, folder: Path) -> dict[st
         "--warmup-request-count": 2 * concurrency,
         "--benchmark-duration": SECONDS,
         "--num-dataset-entries": 20,
-        "--random-seed": 1,
-        "--ui": "none",
-        "--artifact-dir": folder,
     }
-    arguments = [str(part) for pair in options.items() for part in pair]
-    done = subprocess.run(
-        [*client.command, "profile", "--streaming", "--no-gpu-telemetry", "--no-server-metrics", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS + 150,
-        check=False,
-        # Nothing but the server can be reached: whatever asks for more fails at a proxy that is not there.
-        env={**os.environ, **client.variables, "no_proxy": "127.0.0.1", "https_proxy": "http://127.0.0.1:9"},
-    )
-    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    report: dict[str, Any] = json.loads((folder / "profile_export_aiperf.json").read_text())
+    report: dict[str, Any] = json.loads(client.profile(folder, options, SECONDS + 150).read_text())
     return report
 
 

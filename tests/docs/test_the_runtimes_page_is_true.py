@@ -19,11 +19,13 @@ from tests.fixtures.moving import PAGES, recorded
 from tests.operator.act.golden import EXAMPLES, rendering
 from tests.operator.families.test_a_family_is_one_file import PAGES as PAGE_OF
 from tests.operator.observe.test_every_runtime_is_read import PICKER, RUNTIMES
+from tools.engines import vllm
 
 PAGE = ROOT / "docs/runtimes.md"
 READ = {row[0]: row for row in table(PAGE, "## What is read")}
 SET = {row[0]: row for row in table(PAGE, "## What to set")}
 WRONG = table(PAGE, "## When something is wrong")
+RUN_FOR_IT = {"Triton": ("2.51", "test"), "vLLM": (vllm.VERSION.partition("+")[0].removesuffix(".0"), "engines")}
 TOLD = {"running": Signal.RUNNING, "KV cache": Signal.KV_USAGE, "tokens": Signal.TOKENS, "as they come": Signal.STARTED}
 
 
@@ -45,7 +47,8 @@ def test_a_row_names_the_page_that_a_test_reads(family: MetricFamily) -> None:
     assert PAGE_OF[family.name] in named
     assert RUNTIMES[PAGE_OF[family.name]].family == family.name
     assert all((PAGES / f"{name}.txt").is_file() for name in named)
-    assert ("real server" in READ[family.name][6]) == (family.name == "Triton")
+    real = re.search(r"the real server, ([\d.]+) \(`?make (\w+)`?\)", READ[family.name][6])
+    assert (real.groups() if real else None) == RUN_FOR_IT.get(family.name)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

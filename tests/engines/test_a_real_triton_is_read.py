@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import threading
-import time
-import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from firsttoken_operator.domain import Idle, Metrics, Outcome, Reason
-from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
+from firsttoken_operator.observe.prometheus import PrometheusSource
+from tests.engines.client import Client
+from tests.engines.scraping import counted, scraping
 from tests.operator.decide.builders import POLICY, Fleet
-from tests.operator.observe.exporter import NAMESPACE
 from tests.operator.observe.looking import SETTINGS, look, value
-from tools.cluster import Prometheus, PrometheusOptions, wait_until
+from tools.cluster import Prometheus, wait_until
 from tools.engines import Triton, missing
 
 pytestmark = [
@@ -30,76 +25,6 @@ pytestmark = [
 MODELS = Path(__file__).parent
 CLIENTS = 50
 RATE = 8.0
-
-
-@dataclass
-class Client:
-    """Sends requests to one model, from as many threads as it likes; keeps when each was sent and what became of it."""
-
-    url: str
-    sent: list[float] = field(default_factory=list)
-    served: int = 0
-    failed: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
-
-    def send(self, **inputs: object) -> None:
-        request = urllib.request.Request(self.url, data=json.dumps(inputs).encode(), method="POST")
-        with self._lock:
-            self.sent.append(time.monotonic())
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                answer.read()
-        except (OSError, http.client.HTTPException):  # an answer that breaks off is the latter
-            outcome = "failed"
-        else:
-            outcome = "served"
-        with self._lock:
-            setattr(self, outcome, getattr(self, outcome) + 1)
-
-    def sent_per_second(self, seconds: float) -> float:
-        """Rate of the last seconds."""
-        now = time.monotonic()
-        return sum(at > now - seconds for at in list(self.sent)) / seconds
-
-    @contextmanager
-    def at_a_rate(self, per_second: float, **inputs: object) -> Iterator[None]:
-        """Requests at even distances, whether or not those before were answered."""
-
-        def pace() -> None:
-            due = time.monotonic()
-            while not self._stop.wait(max(0.0, due - time.monotonic())):
-                due += 1 / per_second
-                self._begin(lambda: self.send(**inputs))
-
-        yield from self._while(lambda: self._begin(pace))
-
-    @contextmanager
-    def with_clients(self, many: int, **inputs: object) -> Iterator[None]:
-        """Clients that each send the next request when they have their answer."""
-
-        def work() -> None:
-            while not self._stop.is_set():
-                self.send(**inputs)
-
-        yield from self._while(lambda: [self._begin(work) for _ in range(many)])
-
-    def _begin(self, work: object) -> None:
-        thread = threading.Thread(target=work, daemon=True)  # type: ignore[arg-type]
-        self._threads.append(thread)
-        thread.start()
-
-    def _while(self, begin: object) -> Iterator[None]:
-        self._stop.clear()
-        begin()  # type: ignore[operator]
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in list(self._threads):
-                thread.join(60)
-            self._threads.clear()
 
 
 @pytest.fixture(scope="module")
@@ -118,28 +43,15 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
 def prometheus(
     control_plane: Path, tmp_path_factory: pytest.TempPathFactory, streaming: Triton, ensemble: Triton
 ) -> Iterator[Prometheus]:
-    options = PrometheusOptions(scrape_interval_seconds=0.5, discovery_interval_seconds=0.2)
-    with Prometheus(control_plane / "prometheus", tmp_path_factory.mktemp("prometheus"), options) as server:
-        for pod, triton in (("streaming", streaming), ("ensemble", ensemble)):
-            server.add_target(triton.metrics_address, job=pod, labels={"namespace": NAMESPACE, "pod": pod})
-        yield server
-
-
-@pytest.fixture
-async def source(prometheus: Prometheus) -> AsyncIterator[PrometheusSource]:
-    source = PrometheusSource(SourceConfig("default", prometheus.url), deadline_seconds=5.0)
-    yield source
-    source.close()
+    with scraping(
+        control_plane, tmp_path_factory.mktemp("prometheus"), streaming=streaming, ensemble=ensemble
+    ) as running:
+        yield running
 
 
 @pytest.fixture
 def chat(streaming: Triton) -> Client:
     return Client(f"{streaming.url}/v2/models/chat/generate_stream")
-
-
-def counted(prometheus: Prometheus, series: str) -> float:
-    """The newest value of a counter, all reasons together."""
-    return sum(float(element["value"][1]) for element in prometheus.query(series))
 
 
 async def test_nothing_was_sent_yet_and_that_is_proven(source: PrometheusSource) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.proxy import FaultProxy
 from tests.faults.stage import Stage, staged
+from tests.on_demand import leave_out
 
 MOST_REQUESTS = 500
 """So many are shown of a test that failed."""
@@ -21,12 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is marked `every_fault`, unless it is asked for."""
-    if config.getoption("--every-fault", default=False):
-        return
-    left_out = [item for item in items if item.get_closest_marker("every_fault")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    leave_out(config, items, marked="every_fault", unless="--every-fault")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.on_demand import leave_out
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test-keda` runs them."""
@@ -12,9 +14,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is marked `real_keda`, unless it is asked for."""
-    if config.getoption("--real-keda", default=False):
-        return
-    left_out = [item for item in items if item.get_closest_marker("real_keda")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    leave_out(config, items, marked="real_keda", unless="--real-keda")

@@ -18,14 +18,12 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from tools.cluster.cache import cached
-from tools.cluster.ports import lease_port
 from tools.cluster.process import Component
 from tools.cluster.progress import run_with_progress
 from tools.cluster.uv import uv
-from tools.cluster.waiting import answers, wait_until
+from tools.engines.server import Server
 
 LOCK = Path(__file__).with_name("triton.txt")
 START_SECONDS = 60.0
@@ -57,37 +55,12 @@ def triton() -> Path:
     return cached("triton", key, _install)
 
 
-class Triton:
-    """A server with the models of a folder, for one `with` block; it can be killed and started again.
-
-    Its ports stay the same for life. `folder` takes its log and its copy of the models. `flags`: further ones.
-    """
+class Triton(Server):
+    """A server with the models of a folder. `folder` takes its log and its copy of them. `flags`: further ones."""
 
     def __init__(self, models: Path, folder: Path, flags: Sequence[str] = ()) -> None:
+        super().__init__(ports=2)
         self._site, self._folder, self._models, self._flags = triton(), folder, models, flags
-        self._http, self._metrics = lease_port(), lease_port()
-        self._component: Component | None = None
-
-    def __enter__(self) -> Triton:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
-        self._http.release()
-        self._metrics.release()
-
-    @property
-    def url(self) -> str:
-        """Address of its HTTP API."""
-        return f"http://127.0.0.1:{self._http.port}"
-
-    @property
-    def metrics_address(self) -> str:
-        """Host and port of its metrics."""
-        return f"127.0.0.1:{self._metrics.port}"
 
     def start(self) -> None:
         """Start it and wait until its models are loaded."""
@@ -100,8 +73,8 @@ class Triton:
             f"--model-repository={repository}",
             f"--backend-directory={server / 'backends'}",
             "--http-address=127.0.0.1",
-            f"--http-port={self._http.port}",
-            f"--metrics-port={self._metrics.port}",
+            f"--http-port={self._leases[0].port}",
+            f"--metrics-port={self._leases[1].port}",
             "--metrics-config=histogram_latencies=true",
             "--metrics-interval-ms=200",
             "--allow-grpc=false",
@@ -110,19 +83,7 @@ class Triton:
         ]
         environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
         component = Component("triton", arguments, self._folder / "triton.log", env=environment, grace_seconds=0.0)
-        self._component = component
-
-        def ready() -> bool:
-            component.require_running()
-            return answers(f"{self.url}/v2/health/ready")
-
-        wait_until(ready, START_SECONDS, "Triton ready")
-
-    def kill(self) -> None:
-        """End it at once, with whatever it works on."""
-        if self._component is not None:
-            self._component.stop()
-            self._component = None
+        self._serve(component, "/v2/health/ready", START_SECONDS)
 
 
 def _library_folder() -> Path:

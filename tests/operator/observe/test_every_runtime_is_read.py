@@ -22,6 +22,7 @@ from firsttoken_operator.observe.history import PastQueries
 from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfig
 from firsttoken_operator.observe.source import Vector
 from tests.fixtures.moving import at, recorded
+from tests.operator.decide.builders import Fleet
 from tests.operator.observe.exporter import NAMESPACE, ExportedPod, Exporter
 from tests.operator.observe.looking import DEADLINE_SECONDS, SETTINGS, arrive, look, value
 from tools.cluster import Prometheus, PrometheusOptions
@@ -236,12 +237,26 @@ async def test_a_model_that_is_not_there_is_missing(source: PrometheusSource) ->
     assert "answer, chain, tokenize" in metrics.detail
 
 
+def assert_lowers_nothing(metrics: Metrics) -> None:
+    """Decide for an hour on far more replicas than these requests need."""
+    decisions = Fleet(replicas=40).run(metrics, seconds=3600)
+    assert {decision.to_replicas for decision in decisions} == {40}
+    assert {decision.metrics_health for decision in decisions} == {metrics.health}
+
+
+async def test_what_is_read_well_does_lower(source: PrometheusSource) -> None:
+    metrics = await look(source, "vllm", wanted=Reason.PRESENT)
+
+    assert Fleet(replicas=40).run(metrics, seconds=3600)[-1].to_replicas < 40
+
+
 async def test_two_families_on_one_pod_lower_nothing(source: PrometheusSource) -> None:
     # The requests are those of the first.
     metrics = await look(source, "two-servers", wanted=Reason.TWO_FAMILIES, check=arrive(20.1))
 
     assert (metrics.health, metrics.may_raise, metrics.may_lower) == (Reason.PARTIAL, True, False)
     assert "vLLM and NIM 1.x" in metrics.detail
+    assert_lowers_nothing(metrics)
 
 
 async def test_a_family_that_changes_in_a_rollout_lowers_nothing_until_all_pods_have_it(
@@ -257,6 +272,7 @@ async def test_a_family_that_changes_in_a_rollout_lowers_nothing_until_all_pods_
         pod.page = recorded("nim-1")
 
     assert (before.family, before.may_lower) == ("1 NIM 1.x, 1 vLLM", False)
+    assert_lowers_nothing(before)
     assert (after.family, after.may_lower) == ("vLLM", True)
 
 
@@ -267,6 +283,7 @@ async def test_a_runtime_that_is_not_known_says_what_is(source: PrometheusSource
     for family in FAMILIES:
         assert family.name in metrics.detail
     assert "/prometheus/metrics" in metrics.detail
+    assert_lowers_nothing(metrics)
 
 
 async def test_series_behind_a_federation_are_told_from_series_that_are_not_there(source: PrometheusSource) -> None:

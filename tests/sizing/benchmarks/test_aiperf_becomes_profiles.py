@@ -65,6 +65,21 @@ def test_units_are_those_of_the_file(edited: Edited) -> None:
     assert profile.points[0].ttft.mean == pytest.approx(120)
 
 
+def test_prompts_that_were_not_counted_are_as_long_as_was_asked_for(edited: Edited) -> None:
+    result = read_benchmarks(edited(RUN, lambda data: data.pop("input_sequence_length")), DECLARED)
+
+    assert result.profiles[0].input_tokens == 1000
+    assert "(--isl)" in result.remarks[0].text
+
+
+def test_prompts_that_were_neither_counted_nor_asked_for_are_refused(edited: Edited) -> None:
+    def unknown(data: dict[str, Any]) -> None:
+        del data["input_sequence_length"], data["input_config"]["datasets"]
+
+    with pytest.raises(UnreadableBenchmark, match="input_sequence_length"):
+        read_benchmarks(edited(RUN, unknown), DECLARED)
+
+
 def test_every_combination_of_a_sweep_is_a_point() -> None:
     (profile,) = read_benchmarks(SWEEP, DECLARED).profiles
 

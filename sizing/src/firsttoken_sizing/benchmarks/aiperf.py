@@ -19,6 +19,9 @@ from firsttoken_sizing.profile import Load
 
 _REMEDY = "measure with --concurrency alone, or with --request-rate and --arrival-pattern poisson"
 _PROFILING = "profiling"
+_PROMPT_LENGTH = "input_sequence_length"
+_PROMPTS_AS_ASKED_FOR = "AIPerf counted no prompt in what it sent; their length is the one that was asked for (--isl)"
+"""It makes prompts of that length, and counts those of payloads that it knows: a template's may be under any name."""
 
 
 class _Offered(NamedTuple):
@@ -46,6 +49,9 @@ def read(document: Document) -> list[Run | Refused]:
     if offered.cap is not None and _most_in_flight(document) >= offered.cap:
         return [Refused(document.file, capped(offered.value, offered.cap, _REMEDY))]
     requested_input, requested_output = _requested_lengths(document)
+    remarks: tuple[str, ...] = ()
+    if _PROMPT_LENGTH not in metrics and requested_input is not None:
+        metrics, remarks = {**metrics, _PROMPT_LENGTH: {"avg": requested_input}}, (_PROMPTS_AS_ASKED_FOR,)
     return [
         replace(
             perf_metrics.run(document, metrics, "AIPerf", offered.load, offered.value),
@@ -54,6 +60,7 @@ def read(document: Document) -> list[Run | Refused]:
             declared=Declared(model=_model(document)),
             succeeded=perf_metrics.mean(document, metrics, "request_count"),
             failed=failed,
+            remarks=remarks,
         )
     ]
 

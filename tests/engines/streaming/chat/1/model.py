@@ -18,6 +18,6 @@ class TritonPythonModel:
             sender = request.get_response_sender()
             for _ in range(words):
                 time.sleep(SECONDS_A_WORD)
-                word = pb_utils.Tensor("text_output", np.array([b"word "], dtype=object))
+                word = pb_utils.Tensor("text_output", np.array([b" word"], dtype=object))
                 sender.send(pb_utils.InferenceResponse([word]))
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
