@@ -46,8 +46,8 @@ lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/mypy tools tests/conftest.py tests/skip_gate.py demo benchmarks
 	$(BIN)/lint-imports
 
-demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane) $(if $(NODE),node-parts)  ## A burst, live, in six minutes; NODE=1: on a real node (needs root)
-	$(BIN)/python -m demo$(if $(NODE),.node) $(DEMO_ARGS)
+demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane) $(if $(NODE),node-parts) $(if $(filter triton,$(RUNTIME)),engine-parts)  ## A burst, live, in six minutes; NODE=1: on a real node (needs root); RUNTIME=triton: with a real Triton
+	$(BIN)/python -m demo$(if $(NODE),.node) $(if $(RUNTIME),--runtime $(RUNTIME)) $(DEMO_ARGS)
 
 cluster: control-plane  ## A cluster of one's own to try things on, with emulated GPUs, until Ctrl-C
 	@$(BIN)/python -m tools.cluster.hold

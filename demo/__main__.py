@@ -24,15 +24,18 @@ from demo.chart import SYSTEM_NAMESPACE
 from demo.declared import INDEPENDENT_USERS, declare
 from demo.live import live_display, render_verdict
 from demo.page import write_page
-from demo.record import Record, Sample
+from demo.real import LIKEWISE, RealTriton, real_triton
+from demo.record import RealReplica, Record, Sample
 from demo.scenario import BUSY_HOUR, Expectation, Scenario
 from demo.stage import EXAMPLE, ROOT, Place, Stage, prometheus_options
 from demo.verdict import cannot_pass, judge
 from demo.watching import TargetWatch, take_sample
+from firsttoken_operator.families import NIM1, TRITON
 from tools.cluster import Cluster, SetupError, under_way
 
 SAMPLE_SECONDS = 0.5
 START_SECONDS = 120.0
+LOOPBACK = "127.0.0.1"
 OPERATORS = 2
 """Pods of the release, where there is one: as the chart has it."""
 ARTIFACTS = ROOT / "artifacts"
@@ -54,7 +57,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--fleet-address",
-        default="127.0.0.1",
+        default=LOOPBACK,
         metavar="ADDRESS",
         help="where they listen, for a Prometheus that is not on this machine (default: 127.0.0.1)",
     )
@@ -63,6 +66,12 @@ def main() -> int:
         default="",
         help="image of firsttoken, on a cluster of your own with real nodes: the chart installs the operator, and the"
         " pods of both fleets run it",
+    )
+    parser.add_argument(
+        "--runtime",
+        choices=(NIM1.runtime, TRITON.runtime),
+        default=NIM1.runtime,
+        help=f"whose metrics the fleets have; {TRITON.runtime}: and one replica is a real Triton (default: nim)",
     )
     parser.add_argument("--page", type=Path, default=ARTIFACTS / "demo.html", help="where the HTML page goes")
     arguments = parser.parse_args()
@@ -89,10 +98,12 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One of the two fleets that the same traffic goes to."""
+    """One of the two fleets that the same traffic goes to. `real`: the Triton that is a replica of it."""
 
     stage: Stage
     record: Record = field(default_factory=Record)
+    options: tuple[str, ...] = ()
+    real: RealTriton | None = None
 
     def add(self, sample: Sample) -> None:
         """Record one sample."""
@@ -106,6 +117,8 @@ class Run:
             self.stage.fleet.stop()
         lines = (self.stage.place.folder / "truth.jsonl").read_text().splitlines()
         self.record.add_truth([json.loads(line) for line in lines], ttft_sla_milliseconds)
+        if self.record.real is not None and self.real is not None:
+            self.record.real.counted = self.real.counted()
 
 
 @contextmanager
@@ -113,9 +126,13 @@ def _runs(scenario: Scenario, console: Console, arguments: argparse.Namespace) -
     """Both fleets on the user's cluster or on a local one, and the kubeconfig that the operator runs under."""
     kubeconfig, prometheus_url = os.environ.get("KUBECONFIG"), os.environ.get("PROMETHEUS_URL")
     fleet_ports, address = arguments.fleet_ports, arguments.fleet_address
+    if arguments.runtime == TRITON.runtime and (arguments.image or address != LOOPBACK):
+        raise SetupError(
+            "the real Triton is on 127.0.0.1: leave out NODE, --image and --fleet-address, or RUNTIME=triton"
+        )
     if kubeconfig and prometheus_url:
         place = Place(Path(kubeconfig), prometheus_url, ARTIFACTS, image=arguments.image, fleet_address=address)
-        with _staged(place, scenario, fleet_ports) as (scaled, frozen):
+        with _staged(place, scenario, fleet_ports, arguments.runtime) as (scaled, frozen):
             urls = " and ".join(run.stage.discovery_url for run in (scaled, frozen))
             console.print(f"Prometheus must discover the emulated fleets at {urls}")
             yield scaled, frozen, place.kubeconfig
@@ -129,14 +146,16 @@ def _runs(scenario: Scenario, console: Console, arguments: argparse.Namespace) -
                 Cluster(nodes=scenario.servers, gpus_per_node=scenario.gpus_per_server, prometheus=options)
             )
         place = Place(cluster.kubeconfig, cluster.prometheus_url, cluster.folder)
-        with _staged(place, scenario, fleet_ports) as (scaled, frozen):
+        with _staged(place, scenario, fleet_ports, arguments.runtime) as (scaled, frozen):
             for run in (scaled, frozen):
                 cluster.add_http_sd(run.stage.discovery_url, job=run.stage.namespace)
             yield scaled, frozen, cluster.service_account_kubeconfig(SYSTEM_NAMESPACE, "firsttoken")
 
 
 @contextmanager
-def _staged(place: Place, scenario: Scenario, fleet_ports: Sequence[int | None]) -> Iterator[tuple[Run, Run]]:
+def _staged(
+    place: Place, scenario: Scenario, fleet_ports: Sequence[int | None], runtime: str
+) -> Iterator[tuple[Run, Run]]:
     beside = replace(place, folder=place.folder / "frozen")
     example = declare(EXAMPLE, place.folder / "scaled.yaml", "call-center", INDEPENDENT_USERS)
     untouched = INDEPENDENT_USERS | {"scaling": {"mode": "Advisory"}}
@@ -148,7 +167,12 @@ def _staged(place: Place, scenario: Scenario, fleet_ports: Sequence[int | None])
         with under_way("definitions, rights and two deployments"):
             scaled.set_up()
             frozen.declare()
-        yield Run(scaled), Run(frozen)
+        if runtime == TRITON.runtime:
+            with real_triton(scaled.question(), place.folder / "triton") as real:
+                record = Record(real=RealReplica())
+                yield Run(scaled, record, options=real.options, real=real), Run(frozen, options=LIKEWISE)
+        else:
+            yield Run(scaled), Run(frozen)
 
 
 def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, console: Console, *, freeze: bool) -> None:
@@ -164,7 +188,7 @@ def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, conso
             scaled.stage.start_operator(identity, advisory=freeze)
     with under_way("traffic"):
         for run in runs:
-            run.stage.begin_fleet(scenario.phases, scenario.duration_seconds)
+            run.stage.begin_fleet(scenario.phases, scenario.duration_seconds, *run.options)
         for run in runs:
             run.stage.wait_for_fleet()
     for run, watch in zip(runs, watching, strict=True):

@@ -22,6 +22,8 @@ COLUMNS = (
     "frozen: ready", "TTFT P95", "inside SLA",
 )  # fmt: skip
 TTFT_COLUMNS = (5, 10)
+REAL_COLUMN = "Triton: TTFT P95"
+"""The last one, where a replica is real."""
 
 
 @contextmanager
@@ -33,15 +35,16 @@ def live_display(
         with Live(console=console, refresh_per_second=2) as live:
             yield lambda scaled, frozen: live.update(render_table(scenario, expected, scaled, frozen))
         return
-    print("  ".join(COLUMNS), flush=True)
     shown: set[float] = set()
 
     def show(scaled: Record, frozen: Record) -> None:
+        if not shown:
+            print("  ".join(_columns(scaled)), flush=True)
         sample = scaled.samples[-1]
         slot = sample.seconds // ROW_SECONDS
         if slot not in shown:
             shown.add(slot)
-            print("  ".join(_cells(sample, frozen.samples[-1], expected)), flush=True)
+            print("  ".join(_cells(sample, frozen.samples[-1], expected, real=scaled.real is not None)), flush=True)
 
     yield show
 
@@ -52,10 +55,10 @@ def render_table(scenario: Scenario, expected: Expectation, scaled: Record, froz
         f"{scaled.seconds:.0f} of {scenario.duration_seconds:.0f} s, every control duration / {scenario.time_scale:g}"
     )
     table = Table(title=title)
-    for column in COLUMNS:
+    for column in _columns(scaled):
         table.add_column(column, justify="left" if column == "reason" else "right")
     for sample, beside in _rows(scaled.samples, frozen.samples):
-        cells = _cells(sample, beside, expected)
+        cells = _cells(sample, beside, expected, real=scaled.real is not None)
         for at, shown in zip(TTFT_COLUMNS, (sample, beside), strict=True):
             ttft = shown.ttft_p95_milliseconds
             if ttft is not None:
@@ -64,8 +67,12 @@ def render_table(scenario: Scenario, expected: Expectation, scaled: Record, froz
     return table
 
 
-def _cells(scaled: Sample, frozen: Sample, expected: Expectation) -> list[str]:
-    """One sample of both in the order of `COLUMNS`."""
+def _columns(scaled: Record) -> list[str]:
+    return [*COLUMNS, *([REAL_COLUMN] if scaled.real is not None else [])]
+
+
+def _cells(scaled: Sample, frozen: Sample, expected: Expectation, *, real: bool) -> list[str]:
+    """One sample of both in the order of the columns."""
     return [
         f"{scaled.seconds:.0f}",
         f"{scaled.offered_requests_per_second:.0f}",
@@ -79,6 +86,7 @@ def _cells(scaled: Sample, frozen: Sample, expected: Expectation) -> list[str]:
         str(frozen.ready),
         _milliseconds(frozen.ttft_p95_milliseconds),
         _percent(frozen.attainment_percent),
+        *([_milliseconds(scaled.real_ttft_p95_milliseconds)] if real else []),
     ]
 
 

@@ -29,25 +29,44 @@ class Sample:
     attainment_percent: float | None
     lateness_p99_seconds: float
     reason: str
+    real_ttft_p95_milliseconds: float | None = None
+    """The same of the replica that is a real server, by the clock of its client; None: there is none, or it is idle."""
 
 
-@dataclass
-class Record:
-    """Everything that the verdict and the page are made of."""
+@dataclass(kw_only=True)
+class Judged:
+    """Requests that were judged, all of a run or those of one replica."""
 
-    events: list[ReplicaEvent] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
     requests: int = 0
     """Number of requests that were judged."""
     missed: int = 0
     """Number of these that failed, or waited longer than the SLA allows."""
-    seconds: float = 0.0
-    """Time that the traffic ran."""
 
     @property
     def attainment_percent(self) -> float | None:
         """Share of the requests that were inside the SLA; None: none was judged."""
         return 100 * (self.requests - self.missed) / self.requests if self.requests else None
+
+
+@dataclass(kw_only=True)
+class RealReplica(Judged):
+    """Requests of the replica that is a real server, and its own count of them."""
+
+    sent: int = 0
+    counted: int | None = None
+    """Requests that its own metrics count; None: they could not be read."""
+
+
+@dataclass
+class Record(Judged):
+    """Everything that the verdict and the page are made of."""
+
+    events: list[ReplicaEvent] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    seconds: float = 0.0
+    """Time that the traffic ran."""
+    real: RealReplica | None = None
+    """The replica that was a real server; None: all were emulated."""
 
     @property
     def lateness_p99_seconds(self) -> float | None:
@@ -83,3 +102,7 @@ class Record:
             missed = request["ok"] is False or waited_seconds * 1000 > ttft_sla_milliseconds
             self.requests += began or missed
             self.missed += missed
+            if self.real is not None and request.get("real"):
+                self.real.sent += 1
+                self.real.requests += began or missed
+                self.real.missed += missed

@@ -27,6 +27,7 @@ from demo.target import target_manifest
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import Documents, load_documents
 from firsttoken_sizing import Sizing, size
+from firsttoken_sizing.request import SizingRequest
 from tools.cluster import (
     Component,
     PortLease,
@@ -161,7 +162,11 @@ class Stage:
 
     def sizing(self) -> Sizing:
         """The sizing of the example, as the operator makes it."""
-        return size(sizing_request(self.deployment, self.documents.pools, self.documents.benchmarks))
+        return size(self.question())
+
+    def question(self) -> SizingRequest:
+        """The question that the sizing answers."""
+        return sizing_request(self.deployment, self.documents.pools, self.documents.benchmarks)
 
     # -- the actors -------------------------------------------------------------------------------------------------
 
@@ -214,25 +219,21 @@ class Stage:
         self, phases: tuple[Phase, ...], seconds: float, *, runtime: str = "nim", control: bool = False
     ) -> Component:
         """Start the emulated fleet, with the metrics of `runtime`, and its traffic; wait until it answers."""
-        self.begin_fleet(phases, seconds, runtime=runtime, control=control)
+        self.begin_fleet(phases, seconds, "--runtime", runtime, *(["--allow-control"] if control else []))
         return self.wait_for_fleet()
 
-    def begin_fleet(
-        self, phases: tuple[Phase, ...], seconds: float, *, runtime: str = "nim", control: bool = False
-    ) -> None:
-        """Start the emulated fleet without waiting for it, so that several begin at once."""
+    def begin_fleet(self, phases: tuple[Phase, ...], seconds: float, *options: str) -> None:
+        """Start the emulated fleet, with further options, without waiting for it, so that several begin at once."""
         first, *later = phases
         arguments: list[str | Path] = [
-            "emulate", "-f", self.example, "--fleet", "--runtime", runtime, "--kubeconfig", self.place.kubeconfig,
+            "emulate", "-f", self.example, "--fleet", "--kubeconfig", self.place.kubeconfig,
             "--rate", f"{first.requests_per_second:g}", "--seconds", f"{seconds:g}",
             "--seed", str(self.scenario.seed), "--host", self.place.fleet_address, "--port", str(self._fleet_port),
             "--truth", self.place.folder / "truth.jsonl",
         ]  # fmt: skip
         for phase in later:
             arguments += ["--phase", f"{phase.at_seconds:g}:{phase.requests_per_second:g}"]
-        if control:
-            arguments.append("--allow-control")
-        self.fleet = self._start("fleet", *arguments)
+        self.fleet = self._start("fleet", *arguments, *options)
 
     def wait_for_fleet(self) -> Component:
         """Wait until the emulated fleet answers."""

@@ -1,4 +1,4 @@
-"""The verdict: eight criteria on the records of a run, each a number against a bound. Pure."""
+"""The verdict: eight criteria on the records of a run, and two of a real replica, each against a bound. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from demo.record import Record
+from demo.record import RealReplica, Record
 from demo.scenario import Expectation, Scenario
 
 FIRST_SCALE_UP_TICKS = 14
@@ -19,6 +19,8 @@ REPLICA_SECONDS_SHARE = 0.8
 ATTAINMENT_PERCENT = 95.0
 """The SLA of the example is a P95."""
 LATENESS_SECONDS = 0.5
+REAL_ATTAINMENT_PERCENT = 90.0
+"""A real server has the load of every other replica, and shares two cores with the rest of the demo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ def judge(scenario: Scenario, expected: Expectation, scaled: Record, frozen: Rec
         _attainment(scaled),
         _breaks(frozen),
         _lateness(scaled, frozen),
+        *(_real(scaled.real) if scaled.real is not None else ()),
     ]
 
 
@@ -138,4 +141,22 @@ def _lateness(*records: Record) -> Criterion:
         late is not None and late <= LATENESS_SECONDS,
         "unknown" if late is None else f"{late:.3f} s",
         f"at most {LATENESS_SECONDS} s",
+    )
+
+
+def _real(replica: RealReplica) -> tuple[Criterion, Criterion]:
+    attained, counted = replica.attainment_percent, replica.counted
+    return (
+        Criterion(
+            f"requests to the real Triton inside the SLA, of {replica.requests:,}",
+            attained is not None and attained >= REAL_ATTAINMENT_PERCENT,
+            "unknown" if attained is None else f"{attained:.2f} %",
+            f"at least {REAL_ATTAINMENT_PERCENT:.0f} %",
+        ),
+        Criterion(
+            "requests that the real Triton counted",
+            counted is not None and counted == replica.sent > 0,
+            "unknown" if counted is None else f"{counted:,}",
+            f"all {replica.sent:,} that it was sent",
+        ),
     )

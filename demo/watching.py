@@ -89,4 +89,5 @@ def take_sample(stage: Stage, sized: Callable[[float], int]) -> Sample | None:
         attainment_percent=stats.get("attainmentPercent"),
         lateness_p99_seconds=stats["latenessP99Seconds"],
         reason=decisions[0]["reason"] if decisions else "",
+        real_ttft_p95_milliseconds=stats.get("real", {}).get("ttftP95Milliseconds"),
     )

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from demo.live import render_table
 from demo.page import write_page
-from demo.record import Record, ReplicaEvent, Sample
+from demo.record import RealReplica, Record, ReplicaEvent, Sample
 from demo.scenario import BUSY_HOUR as SCENARIO
 from demo.scenario import Expectation, Phase, ramp
 from demo.verdict import cannot_pass, judge
@@ -132,6 +134,44 @@ def test_each_criterion_fails_a_run_that_breaks_it(breakage: Callable[[Record, R
     assert any(criterion in name for name in failed(record, beside))
 
 
+def test_a_real_replica_is_judged_by_what_it_was_sent() -> None:
+    record = good()
+    record.real = RealReplica(requests=1_990, missed=80, sent=2_000, counted=2_000)
+
+    assert failed(record, frozen()) == []
+    assert len(judge(SCENARIO, EXPECTED, record, frozen())) == len(judge(SCENARIO, EXPECTED, good(), frozen())) + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "criterion"),
+    [
+        ({"missed": 200}, "to the real Triton inside the SLA"),
+        ({"requests": 0, "missed": 0}, "to the real Triton inside the SLA"),
+        ({"counted": 1_999}, "that the real Triton counted"),
+        ({"counted": None}, "that the real Triton counted"),
+        ({"sent": 0, "counted": 0}, "that the real Triton counted"),
+    ],
+)
+def test_each_criterion_of_a_real_replica_fails_a_run_that_breaks_it(
+    change: dict[str, int | None], criterion: str
+) -> None:
+    record = good()
+    record.real = replace(RealReplica(requests=1_990, missed=80, sent=2_000, counted=2_000), **change)
+
+    (name,) = failed(record, frozen())
+    assert criterion in name
+
+
+def test_requests_of_the_real_replica_are_judged_with_all_and_on_their_own() -> None:
+    record = Record(seconds=300.0, real=RealReplica())
+    late, in_time = ({"ok": True, "ttft_seconds": ttft, "arrival_seconds": 1.0} for ttft in (0.4, 0.1))
+
+    record.add_truth([late, in_time, late | {"real": True}, in_time | {"real": True}, in_time | {"real": True}], 300.0)
+
+    assert (record.requests, record.missed) == (5, 2)
+    assert record.real == RealReplica(requests=3, missed=1, sent=3)
+
+
 def test_replica_seconds_count_from_the_moment_a_replica_is_asked_for() -> None:
     record = Record(events=[ReplicaEvent(-1, 10, 10), ReplicaEvent(100, 20, 10)], seconds=300)
 
@@ -185,3 +225,18 @@ def test_the_page_stands_alone_and_shows_both_runs(tmp_path: Path) -> None:
     assert page.stat().st_size < 1.5e6
     assert text.count('"dragmode":false') == 2, "a finger scrolls the page"
     assert "width=device-width" in text
+    assert "Triton" not in text
+
+
+def test_the_ttft_of_a_real_replica_is_in_the_picture_and_in_the_table(tmp_path: Path) -> None:
+    record, page = good(), tmp_path / "demo.html"
+    record.real = RealReplica(requests=1_990, missed=80, sent=2_000, counted=2_000)
+    record.samples = [replace(sample, real_ttft_p95_milliseconds=123.0) for sample in record.samples]
+    write_page(page, SCENARIO, EXPECTED, record, frozen(), judge(SCENARIO, EXPECTED, record, frozen()))
+    table = Console(record=True, width=250)
+    table.print(render_table(SCENARIO, EXPECTED, record, frozen()))
+
+    assert page.read_text().count('"name":"TTFT P95 of the real Triton"') == 1
+    assert "2,000 requests went to it" in page.read_text()
+    assert "Triton: TTFT P95" in (shown := table.export_text())
+    assert "123 ms" in shown

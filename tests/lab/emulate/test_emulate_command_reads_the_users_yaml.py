@@ -101,6 +101,13 @@ def test_control_endpoints_are_refused_on_an_address_that_others_can_reach(capsy
     assert "--allow-control: 0.0.0.0 is not a loopback address; use --host 127.0.0.1" in capsys.readouterr().err
 
 
+def test_a_real_triton_is_refused_beside_emulated_servers_of_another_kind(capsys):
+    real = ["--real", "http://127.0.0.1:8000/v2/models/llm/generate_stream", "http://127.0.0.1:8002/metrics"]
+
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--runtime", "vllm", *real]) == 2
+    assert "--real: a Triton beside emulated servers of vllm is read as a rollout" in capsys.readouterr().err
+
+
 def test_a_name_that_is_not_in_the_file_is_refused_with_those_that_are(capsys):
     assert main(["emulate", "-f", str(CALL_CENTER), "--name", "other"]) == 2
     assert "support-rag" in capsys.readouterr().err

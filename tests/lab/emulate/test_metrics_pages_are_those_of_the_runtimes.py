@@ -198,3 +198,15 @@ def test_a_series_fills_the_buckets_as_its_terms_one_by_one_would(first, growth,
 def test_token_buckets_are_the_1_2_5_series():
     assert token_bounds(100) == (1, 2, 5, 10, 20, 50, 100)
     assert token_bounds(8192)[-1] == 5000
+
+
+@pytest.mark.parametrize("family", [TRITON, VLLM, NIM1], ids=lambda family: family.name)
+def test_a_page_without_ttft_has_all_the_rest(family):
+    def names(**options):
+        pod = PodMetrics(family, "m", max_requests=100, kv_tokens=100_000, max_model_tokens=8192, **options)
+        return set(samples(pod))
+
+    missing = names() - names(tells_ttft=False)
+
+    assert missing == {f"{family.ttft}_{part}" for part in ("bucket", "count", "sum")}
+    assert names(tells_ttft=False) < names()

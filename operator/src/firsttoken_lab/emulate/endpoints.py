@@ -3,7 +3,8 @@
 One server stands for all pods (`/pods/<namespace>/<pod>/metrics`), and Prometheus finds them through `/sd`, one target
 group a pod with the labels that a real cluster's discovery would give. As there, a pod is listed from the moment it has
 an address, and its page fails until the pod is ready: Prometheus takes up to 7.5 s to act on a changed list, and a pod
-that was listed before is scraped from its readiness on. The control endpoints change the load, break the scraping and
+that was listed before is scraped from its readiness on. The page of a replica that is a real server is that server's,
+to which a scrape is sent on. The control endpoints change the load, break the scraping and
 have the pages lie on purpose; they exist only where the caller asked for them.
 """
 
@@ -88,6 +89,8 @@ class FleetEndpoints:
             raise web.HTTPServiceUnavailable(text=f"pod {key[0]}/{key[1]} is not ready yet\n")
         if replica is None:
             raise web.HTTPNotFound(text=f"no pod {key[0]}/{key[1]}\n")
+        if replica.real is not None:
+            raise web.HTTPTemporaryRedirect(replica.real.metrics_url)
         return web.Response(body=self._scrape.told(replica.metrics.page()), headers={"Content-Type": CONTENT_TYPE})
 
     async def _discovery(self, request: web.Request) -> web.Response:

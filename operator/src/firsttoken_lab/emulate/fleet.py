@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firsttoken_lab.emulate.metrics import PodMetrics
+from firsttoken_lab.emulate.real import RealEngine, RealServer
 from firsttoken_lab.emulate.traffic import Arrival, ArrivalSchedule
 from firsttoken_lab.emulate.truth import Lateness, RequestRecord, Truth
 from firsttoken_operator.families import NIM1, MetricFamily
@@ -34,6 +35,8 @@ class ReplicaSpec:
     settings: Settings = field(default_factory=Settings)
     max_model_tokens: int = 8192
     cached_input_percent: float = 0.0
+    tells_ttft: bool = True
+    """False: its pages have no TTFT, as of a server that was not asked for it."""
 
     def cached_tokens(self, input_tokens: int) -> int:
         """Tokens of a prompt of this length that the prefix cache holds."""
@@ -51,6 +54,7 @@ class ReplicaSpec:
             max_requests=self.model.max_batch,
             kv_tokens=self.settings.kv_cache_tokens,
             max_model_tokens=self.max_model_tokens,
+            tells_ttft=self.tells_ttft,
         )
 
 
@@ -81,13 +85,20 @@ class GatewayPolicy:
 
 
 class Replica:
-    """One pod's engine, its metrics, and the requests that it holds; it passes the engine's events on to the fleet."""
+    """One pod's engine, its metrics, and the requests that it holds; it passes the engine's events on to the fleet.
 
-    def __init__(self, pod: Pod, fleet: Fleet, now: float) -> None:
-        self.pod = pod
+    `real`: the server that stands in for the engine; its metrics are its own, and what is counted here is not shown.
+    """
+
+    def __init__(self, pod: Pod, fleet: Fleet, now: float, real: RealServer | None = None) -> None:
+        self.pod, self.real = pod, real
         self.metrics = fleet.spec.metrics()
         self.decoded = self.metrics.decoded
-        self.engine = self.metrics.engine = fleet.spec.replica(self, now)
+        self.engine: OnlineReplica | RealEngine
+        if real is None:
+            self.engine = self.metrics.engine = fleet.spec.replica(self, now)
+        else:
+            self.engine = RealEngine(real, self)
         self.requests: dict[Request, RequestRecord] = {}
         self.drain_until_seconds: float | None = None
         self._fleet = fleet
@@ -104,15 +115,27 @@ class Replica:
         self._fleet.truth.finished(self.requests.pop(request), request.finish)
         self._fleet.event_seconds.append(request.finish)
 
+    def failed(self, request: Request, error: str) -> None:
+        """Book a request that a real server did not answer."""
+        self._fleet.truth.lost(self.requests.pop(request), error)
+
 
 class Fleet:
     """Engines by pod, a gateway, a schedule of requests. Times are seconds of `clock`."""
 
     def __init__(
-        self, spec: ReplicaSpec, traffic: ArrivalSchedule, sla: Sla, gateway: GatewayPolicy, clock: Callable[[], float]
+        self,
+        spec: ReplicaSpec,
+        traffic: ArrivalSchedule,
+        sla: Sla,
+        gateway: GatewayPolicy,
+        clock: Callable[[], float],
+        *,
+        real: RealServer | None = None,
     ) -> None:
-        """Make an empty fleet; traffic begins with `start`."""
+        """Make an empty fleet; traffic begins with `start`. `real`: one replica at a time is this server."""
         self.spec = spec
+        self.real = real
         self.traffic = traffic
         self.gateway = gateway
         self.truth = Truth(sla)
@@ -171,7 +194,8 @@ class Fleet:
         for key, pod in seen.items():
             # NB: a pod has metrics from its first readiness on; before that its server does not listen.
             if key not in self.replicas and pod.ready and not pod.terminating:
-                self.replicas[key] = Replica(pod, self, now)
+                taken = any(replica.real for replica in (*self.replicas.values(), *self._leaving))
+                self.replicas[key] = Replica(pod, self, now, None if taken else self.real)
         self._accepting = [r for r in self.replicas.values() if r.pod.ready and not r.pod.terminating]
         self._release_queue(now)
 
@@ -198,6 +222,7 @@ class Fleet:
             "queuedAtGateway": self.queued,
             **self.truth.stats(self._clock(), elapsed),
             "latenessP99Seconds": self.lateness.percentile(99),
+            **({"real": self.real.stats()} if self.real else {}),
         }
 
     def export(self) -> Iterator[str]:
@@ -237,7 +262,7 @@ class Fleet:
             for replica in self._accepting:
                 replica.engine.advance(at_seconds)
         replica = self._chosen()
-        record.pod = replica.pod.name
+        record.pod, record.real = replica.pod.name, replica.real is not None
         cached = self.spec.cached_tokens(record.input_tokens)
         try:
             request = replica.engine.submit(at_seconds, record.input_tokens, record.output_tokens, cached_tokens=cached)

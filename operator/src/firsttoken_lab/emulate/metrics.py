@@ -25,7 +25,14 @@ class PodMetrics:
     """
 
     def __init__(
-        self, family: MetricFamily, model_name: str, *, max_requests: int, kv_tokens: int | None, max_model_tokens: int
+        self,
+        family: MetricFamily,
+        model_name: str,
+        *,
+        max_requests: int,
+        kv_tokens: int | None,
+        max_model_tokens: int,
+        tells_ttft: bool = True,
     ) -> None:
         """The metrics of a fresh pod. `max_model_tokens`: the context window."""
         self.engine: OnlineReplica | None = None
@@ -37,6 +44,8 @@ class PodMetrics:
         labels = {family.model_label or "model_name": model_name, **family.page_labels}
         window = token_bounds(max_model_tokens)
         for series in family.page:
+            if series.metric is Metric.TTFT and not tells_ttft:
+                continue
             if series.metric is not Metric.KV_CONFIG:
                 self._publish(series, labels, window)
             elif family.kv_labels is not None and kv_tokens is not None:

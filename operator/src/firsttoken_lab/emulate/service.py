@@ -16,6 +16,8 @@ from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 
 PUMP_SECONDS = 0.025
 """Time after which the fleet catches up with the clock when it is not asked; the floor of its lateness."""
+SETTLE_SECONDS = 5.0
+"""Time that a real server has for the answers that are under way when the traffic ends."""
 
 
 async def run_fleet(
@@ -43,6 +45,8 @@ async def run_fleet(
         print(f"emulated fleet of {namespace}/{deployment} on http://{host}:{bound}", flush=True)
         try:
             await _pump(fleet, start_when_ready, stop, following)
+            if fleet.real is not None:
+                await fleet.real.settle(SETTLE_SECONDS)
         finally:
             following.cancel()
             with contextlib.suppress(asyncio.CancelledError):

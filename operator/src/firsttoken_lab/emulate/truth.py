@@ -31,6 +31,8 @@ class RequestRecord:
     ok: bool | None = None
     """None while it is in flight."""
     error: str = ""
+    real: bool = False
+    """True: a real server answered it."""
 
     @property
     def itl_seconds(self) -> float | None:
@@ -50,6 +52,7 @@ class RequestRecord:
             "output_tokens": self.output_tokens,
             "ok": self.ok,
             "error": self.error,
+            **({"real": True} if self.real else {}),
         }
 
 

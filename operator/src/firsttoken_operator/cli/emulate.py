@@ -11,11 +11,12 @@ import asyncio
 import ipaddress
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from firsttoken_operator.cli.output import local_file
-from firsttoken_operator.families import EMULATED, NIM1
+from firsttoken_operator.families import EMULATED, NIM1, TRITON
 from firsttoken_sizing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="which InferenceDeployment of the file, where it has several")
     parser.add_argument(
         "--runtime", choices=sorted(RUNTIMES), default=NIM1.runtime, help="whose metric names (default: nim)"
+    )
+    parser.add_argument(
+        "--without-ttft", action="store_true", help="publish no TTFT, as a Triton before it is asked to"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one (default: 0)")
@@ -71,6 +75,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fleet.add_argument("--start-when-ready", type=int, default=0, help="traffic waits for so many replicas")
     fleet.add_argument("--truth", type=local_file, help="write what happened to every request here (JSON lines)")
     fleet.add_argument(
+        "--real",
+        nargs=2,
+        metavar=("URL", "METRICS_URL"),
+        help="a real Triton is one of the replicas: its model's /generate_stream, and its metrics page",
+    )
+    fleet.add_argument(
         "--allow-control", action="store_true", help="serve /load and /fault, for tests; loopback addresses only"
     )
 
@@ -79,8 +89,12 @@ def run(args: argparse.Namespace) -> int:
     """Emulate until the end of the run. Exit status 1 if the emulation could not keep up with its own clock."""
     if args.allow_control and not _is_loopback(args.host):
         raise InvalidInput("--allow-control", f"{args.host} is not a loopback address", "use --host 127.0.0.1")
+    if args.real and args.runtime != TRITON.runtime:
+        problem = f"a Triton beside emulated servers of {args.runtime} is read as a rollout from one to the other"
+        raise InvalidInput("--real", problem, f"use --runtime {TRITON.runtime}")
     deployment, question = _question(args)
     spec = replica_spec(question, runtime=args.runtime, max_prefill_tokens=args.max_prefill_tokens)
+    spec = replace(spec, tells_ttft=not args.without_ttft)
     return _run_fleet(args, deployment, question, spec) if args.fleet else _run_server(args, question, spec)
 
 
@@ -142,6 +156,7 @@ def _run_fleet(
     args: argparse.Namespace, deployment: InferenceDeployment, question: SizingRequest, spec: ReplicaSpec
 ) -> int:
     from firsttoken_lab.emulate.fleet import Fleet, GatewayPolicy
+    from firsttoken_lab.emulate.real import RealServer
     from firsttoken_lab.emulate.service import run_fleet
     from firsttoken_sizing.workload import Routing
 
@@ -152,20 +167,22 @@ def _run_fleet(
         drain_seconds=args.drain_seconds,
         seed=args.seed,
     )
-    fleet = Fleet(spec, _traffic(args, question), question.sla, gateway, clock=time.monotonic)
+    real = RealServer(*args.real) if args.real else None
+    fleet = Fleet(spec, _traffic(args, question), question.sla, gateway, clock=time.monotonic, real=real)
 
     async def played() -> int:
-        await run_fleet(
-            fleet,
-            args.namespace or deployment.metadata.namespace,
-            args.deployment or target,
-            kubeconfig=args.kubeconfig,
-            host=args.host,
-            port=args.port,
-            port_file=args.port_file,
-            allow_control=args.allow_control,
-            start_when_ready=args.start_when_ready,
-        )
+        async with real or nullcontext():
+            await run_fleet(
+                fleet,
+                args.namespace or deployment.metadata.namespace,
+                args.deployment or target,
+                kubeconfig=args.kubeconfig,
+                host=args.host,
+                port=args.port,
+                port_file=args.port_file,
+                allow_control=args.allow_control,
+                start_when_ready=args.start_when_ready,
+            )
         # NB: inside the loop, which still takes SIGTERM: one that comes as the traffic ends by itself costs no result.
         if args.truth is not None:
             args.truth.write_text("".join(fleet.export()))
