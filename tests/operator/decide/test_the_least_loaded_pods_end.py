@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +84,48 @@ def test_the_last_replica_goes_like_any_other() -> None:
 
 def test_pods_of_a_surge_are_no_reason_to_mark_any() -> None:
     assert costs(2, 2, [A, B, STARTING]) == {}
+
+
+def on(node: str, pods: int, *, age: float, others: int = 0) -> list[ReplicaPod]:
+    """Ready pods on a node of this age."""
+    return [
+        ReplicaPod(f"{node}-{at}", f"{node}-{at}", True, 0.0, node=node, node_created_seconds=-age, others_there=others)
+        for at in range(pods)
+    ]
+
+
+BASE = on("base", 8, age=900)
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([*BASE, *on("new", 3, age=60), *on("newer", 2, age=30)], {"newer": 2, "new": 3}),
+        ([*BASE, *on("new", 8, age=60)], {"new": 5}),
+        ([*BASE, *on("new", 3, age=60, others=1), *on("newer", 2, age=30)], {"newer": 2, "new": 3}),
+        ([*BASE, *on("new", 4, age=60), *on("newer", 4, age=30)], {"newer": 4, "new": 1}),
+        ([*BASE, *on("shared", 1, age=30, others=7), *on("new", 6, age=60)], {"new": 5}),
+    ],
+)
+@pytest.mark.parametrize("under_way", [{}, {"new-0": 9.0, "newer-1": 9.0, "base-0": 0.0}], ids=["unknown", "known"])
+def test_where_empty_nodes_go_by_themselves_whole_nodes_are_emptied(
+    pods: list[ReplicaPod], expected: dict[str, int], under_way: dict[str, float]
+) -> None:
+    found = cost_changes(decision(len(pods), len(pods) - 5), pods, under_way, empties_nodes=True)
+
+    assert Counter(change.pod.node for change in found) == expected
+
+
+def test_pods_that_start_go_before_any_node_is_emptied_and_those_that_stay_keep_their_node() -> None:
+    starting = [replace(STARTING, uid=f"s-{at}", name=f"s-{at}", node="new") for at in range(2)]
+    pods = [*BASE, *on("new", 1, age=60), *starting]
+
+    def ended(after: int) -> Counter[str]:
+        return Counter(c.pod.node for c in cost_changes(decision(len(pods), after), pods, {}, empties_nodes=True))
+
+    assert ended(10) == {"new": 1}
+    assert ended(8) == {"new": 3}
+    assert ended(7) == {"new": 3, "base": 1}
 
 
 @st.composite

@@ -16,7 +16,14 @@ from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.status import document
 from firsttoken_operator.api.base import API_VERSION
-from firsttoken_operator.api.status import ExcludedNodes, GPUPoolStatus, PoolShare, PoolShortage, TenantShare
+from firsttoken_operator.api.status import (
+    ExcludedNodes,
+    GPUPoolStatus,
+    PoolShare,
+    PoolShortage,
+    ProvisioningStatus,
+    TenantShare,
+)
 from firsttoken_operator.decide import Ledger, Peak, charged_gpus, judge_pool, peaks, shortages
 from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, ResourceSnapshot, Target
 
@@ -185,8 +192,18 @@ def pool_status(
         ),
         tenants=figures.tenants,
         excluded_nodes=tuple(ExcludedNodes(cause=e.cause.value, nodes=e.nodes, gpus=e.gpus) for e in pool.excluded),
+        provisioning=_provisioning(pool),
         shortages=outlook.shortages,
         conditions=tuple(condition(before.get(each.kind), each, pool.generation, now) for each in judged),
+    )
+
+
+def _provisioning(pool: PoolSnapshot) -> ProvisioningStatus | None:
+    learned = pool.provisioning
+    if learned is None:
+        return None
+    return ProvisioningStatus(
+        p50_seconds=round(learned.p50_seconds), p90_seconds=round(learned.p90_seconds), pods=learned.pods
     )
 
 

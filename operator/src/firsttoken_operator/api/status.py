@@ -280,6 +280,14 @@ class ExcludedNodes(ApiModel):
     gpus: Count = described("GPUs that they report.", unit="GPUs")
 
 
+class ProvisioningStatus(ApiModel):
+    """Times that nodes took to come for pods that waited for them, from a pod being made to its having its node."""
+
+    p50_seconds: Count | None = optional("Median.", unit="seconds")
+    p90_seconds: Count | None = optional("90th percentile.", unit="seconds")
+    pods: Count | None = optional("Pods that this was learned from.", unit="pods")
+
+
 class GPUPoolStatus(ApiModel):
     """Holders of the GPUs of a pool."""
 
@@ -301,6 +309,9 @@ class GPUPoolStatus(ApiModel):
     )
     excluded_nodes: tuple[ExcludedNodes, ...] = described(
         "Nodes that are not in inventoryGPUs, by cause.", default=(), max_length=16, map_keys=["cause"]
+    )
+    provisioning: ProvisioningStatus | None = optional(
+        "How long a node takes to come for a pod.", absent="no pod was seen to wait for one that came"
     )
     shortages: tuple[PoolShortage, ...] = described(
         "When the declared peaks and the windows of all deployments need more GPUs than there are, in the next seven "

@@ -28,7 +28,7 @@ from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 from firsttoken_sizing.request import Infeasible
 from firsttoken_sizing.workload import Percentile, Sla
 
-LIMITS = POOL_LIMITS | NO_PLACE | {
+LIMITS = POOL_LIMITS | (NO_PLACE - {Reason.NODES_PROVISIONING}) | {
     Reason.BURST_HEADROOM, Reason.MAX_REPLICAS, Reason.MIN_REPLICAS, Reason.SCHEDULED_PEAK, Reason.NO_WAKE_UP_SIGNAL,
     Reason.SCALE_DOWN_BRAKE, Reason.PODS_FAILING,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from firsttoken_operator.decide.provisioning import judge_provisioning
 from firsttoken_operator.domain import (
     FleetSnapshot,
     PoolSnapshot,
@@ -31,8 +32,8 @@ def judge_facts(
     resources = []
     for resource in snapshot.resources:
         guest_of = min(resource.hosts, default=None) if resource.pool is None else None
-        target = _stuck(resource.target, time_scale, config)
         pool = snapshot.pools.get(resource.pool or guest_of or "")
+        target = _stuck(resource.target, pool, time_scale, config)
         resources.append(
             replace(
                 resource,
@@ -78,12 +79,18 @@ def _advisory(policy: ScalingPolicy) -> ScalingPolicy:
     return replace(policy, mode=ScalingMode.ADVISORY) if policy.mode is ScalingMode.ACTIVE else policy
 
 
-def _stuck(target: Target | TargetMissing, time_scale: float, config: EstimatorConfig) -> Target | TargetMissing:
+def _stuck(
+    target: Target | TargetMissing, pool: PoolSnapshot | None, time_scale: float, config: EstimatorConfig
+) -> Target | TargetMissing:
     if isinstance(target, TargetMissing) or not target.waits_seconds:
         return target
     deadline = start_deadline_seconds(target, time_scale, config)
     stuck = sum(wait > deadline for wait in target.waits_seconds)
-    return replace(target, starting=len(target.waits_seconds) - stuck, stuck=stuck)
+    held = judge_provisioning(target.hindrances, pool, time_scale, config)
+    if held.are_nodes_coming or held.overdue:
+        # NB: what waits for a node is judged by what nodes take, however long a start may take.
+        stuck += held.overdue - sum(wait > deadline for wait in held.placeless_seconds)
+    return replace(target, hindrances=held, starting=len(target.waits_seconds) - stuck, stuck=stuck)
 
 
 def _is_shaken(

@@ -10,8 +10,8 @@ from firsttoken_operator.domain import Reason, Target
 
 NO_PLACE = frozenset(
     {
-        Reason.PODS_REFUSED, Reason.PODS_GATED, Reason.CLAIMS_UNALLOCATED, Reason.PODS_PREEMPTED,
-        Reason.PODS_UNSCHEDULABLE,
+        Reason.PODS_REFUSED, Reason.PODS_GATED, Reason.CLAIMS_UNALLOCATED, Reason.NODES_PROVISIONING,
+        Reason.INSUFFICIENT_CAPACITY, Reason.PODS_PREEMPTED, Reason.PODS_UNSCHEDULABLE,
     }
 )  # fmt: skip
 """Reasons that pods which were asked for have no GPUs."""
@@ -27,6 +27,13 @@ def hindrance(target: Target) -> tuple[Reason, str] | None:
         return Reason.PODS_GATED, f"{held.gated} pods wait until their scheduling gates are taken away: {held.gates}"
     if pods and held.unclaimed:
         return Reason.CLAIMS_UNALLOCATED, f"the ResourceClaims of {held.unclaimed} pods are not allocated{said}"
+    usual = "" if held.usual_seconds is None else f", as it does within {held.usual_seconds:.0f} s for nine of ten"
+    if pods and held.overdue:
+        waited = max(held.placeless_seconds)
+        return Reason.INSUFFICIENT_CAPACITY, f"no node has come in {waited:.0f} s for {held.overdue} pods{usual}{said}"
+    # NB: beside pods that crash more would crash, whatever comes for these.
+    if pods and held.are_nodes_coming and not target.failing:
+        return Reason.NODES_PROVISIONING, f"{pods} pods wait for a node to come{usual}{said}"
     if pods and held.preempted:
         taken = f"pods of a higher PriorityClass took the places of {held.preempted}"
         return Reason.PODS_PREEMPTED, f"{pods} pods cannot be scheduled, since {taken}{said}"

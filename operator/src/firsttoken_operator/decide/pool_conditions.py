@@ -105,6 +105,10 @@ def _available(pool: PoolSnapshot, decisions: Iterable[Decision], expected: Sequ
     if pool.budget_gpus is None and not pool.is_elastic:
         text = "no matching node reports its GPUs, and no autoscaler adds any: nothing grows"
         return None, Reason.POOL_INVENTORY_UNKNOWN, f"{text}{left_out}"
+    decisions = tuple(decisions)
+    if sold_out := [d for d in decisions if d.limited_by is Reason.INSUFFICIENT_CAPACITY]:
+        names = ", ".join(sorted(f"{d.namespace}/{d.name}" for d in sold_out))
+        return False, Reason.INSUFFICIENT_CAPACITY, f"no more nodes come for the pods of {names}{left_out}"
     short = [decision for decision in decisions if decision.limited_by in SHORT]
     if short:
         reason = min(decision.limited_by or Reason.POOL_EXHAUSTED for decision in short)

@@ -169,9 +169,11 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     reason = _up_reason(base.case, needed)
     # NB: what a gate holds back waits for others from the beginning, however long a start may take.
     blocked = hindrance(target) if target.stuck or target.unmade or target.hindrances.gated else None
-    if allowed > current and blocked is not None:
+    # NB: for what is wanted more while nodes come, more nodes have to be ordered.
+    if allowed > current and blocked is not None and blocked[0] is not Reason.NODES_PROVISIONING:
         why = blocked[0]
-        return replace(base, outcome=Outcome.HELD, reason=why, limited_by=why, unmet_replicas=wanted - current)
+        unmet = max(wanted, needed + target.stuck) - current
+        return replace(base, outcome=Outcome.HELD, reason=why, limited_by=why, unmet_replicas=unmet)
     if allowed > current and (most := _most(base.case)) < allowed:
         allowed, limited_by = most, Reason.SCALE_UP_STEP
     if allowed <= current:

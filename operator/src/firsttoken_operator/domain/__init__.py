@@ -1,7 +1,7 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
 from firsttoken_operator.domain.decision import ConditionType, Decision, Judgement, Outcome, Prediction
-from firsttoken_operator.domain.gpu_pools import Excluded, Exclusion, PoolSnapshot, Server, Tenant
+from firsttoken_operator.domain.gpu_pools import Excluded, Exclusion, PoolSnapshot, Provisioning, Server, Tenant
 from firsttoken_operator.domain.measurement import (
     MAXIMUM_ERROR_SHARE,
     Health,
@@ -62,6 +62,7 @@ __all__ = [
     "Owner",
     "PoolSnapshot",
     "Prediction",
+    "Provisioning",
     "Reason",
     "ReplicaPod",
     "ResourceSnapshot",

@@ -86,6 +86,19 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
+class Provisioning:
+    """Percentiles of the time that nodes of a pool took, from a pod being made to its having one that came for it.
+
+    Seconds, of the last `pods` such pods.
+    """
+
+    p50_seconds: float
+    p90_seconds: float
+    p99_seconds: float
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSnapshot:
     """One GPUPool at one tick.
 
@@ -104,6 +117,12 @@ class PoolSnapshot:
     charged_elsewhere: Mapping[str, int] = field(default_factory=dict)
     """GPUs in use by pods that no resource of this snapshot owns, by their namespace."""
     is_elastic: bool = False
+    is_provisioned: bool = False
+    """True where nodes come when pods wait for them."""
+    provisioning: Provisioning | None = None
+    """None: no pod was seen to wait for a node that came."""
+    newest_node_seconds: float | None = None
+    """Seconds since its youngest node registered; None: it has none."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 0
     """Its nodes, ready or not."""

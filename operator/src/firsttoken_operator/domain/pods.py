@@ -11,6 +11,7 @@ class ReplicaPod:
 
     `deletion_cost`: rank by which Kubernetes ends ready pods, lowest first; None: none is set, which counts as 0.
     `is_ours`: this operator has set it.
+    `node`: where it runs, empty: nowhere yet; `others_there`: pods with GPUs on that node that are not of this target.
     """
 
     uid: str
@@ -19,6 +20,9 @@ class ReplicaPod:
     created_seconds: float
     deletion_cost: int | None = None
     is_ours: bool = False
+    node: str = ""
+    node_created_seconds: float = 0.0
+    others_there: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Hindrances:
     `gated`: pods that no scheduler looks at before their scheduling gates (`gates`) are taken away, as Kueue does when
     it admits them. `unclaimed`: pods without a place that ask for devices by ResourceClaim. `said`: the scheduler's
     words on a pod that it finds no node for. `preempted`: pods that had to end for some of a higher PriorityClass,
-    lately.
+    lately. `placeless_seconds`: for how long each pod that finds no node has been waiting for one.
     """
 
     gated: int = 0
@@ -44,3 +48,10 @@ class Hindrances:
     unclaimed: int = 0
     said: str = ""
     preempted: int = 0
+    placeless_seconds: tuple[float, ...] = ()
+    usual_seconds: float | None = None
+    """Time after which most nodes came; None: it is not known."""
+    are_nodes_coming: bool = False
+    """True where nodes come for pods that wait, and may still: judged, as the next one."""
+    overdue: int = 0
+    """Pods for which they should have come by now."""

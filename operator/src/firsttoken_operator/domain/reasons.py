@@ -36,6 +36,8 @@ class Reason(StrEnum):
     PODS_GATED = "PodsGated"
     PODS_PREEMPTED = "PodsPreempted"
     CLAIMS_UNALLOCATED = "ClaimsUnallocated"
+    NODES_PROVISIONING = "NodesProvisioning"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     PODS_FAILING = "PodsFailing"
     PODS_REFUSED = "PodsRefused"
     # What limited it

@@ -241,6 +241,13 @@ class DecisionConfig:
     network."""
     start_deadline_slack: float = 1.25
     """Multiple of the slowest start seen, from which on a pod that starts is stuck. Chosen."""
+    unknown_provisioning_deadline_seconds: float = 900.0
+    """Time for which nodes are waited for in a pool of which none was seen to come for a pod. Chosen: the default of
+    cluster-autoscaler's `--max-node-provision-time`."""
+    least_provisioning_deadline_seconds: float = 300.0
+    """The same at least where some were seen. Chosen: clouds take 90 to 240 s."""
+    provisioning_deadline_slack: float = 2.0
+    """Multiple of the slowest node that was seen to come, after which the next one is overdue. Chosen."""
     most_replaced_percent: int = 25
     """Percent of the replicas needed for which stuck pods are ordered again at most. Chosen: where all pods of a first
     start are slow, others would be too."""

@@ -59,6 +59,8 @@ class StartsConfig:
     """A container that begins later than this after its sandbox was ready had to wait for its image. Chosen: making a
     container takes a second or two and times are whole seconds; pulling the many gigabytes of an inference runtime
     takes minutes."""
+    kept_nodes: int = 200
+    """Waits for nodes kept, of all pools together. Chosen: a few bursts of a large one."""
     foretelling: int = 5
     """Last starts of which the slowest kind is the kind of the next one. Chosen."""
 

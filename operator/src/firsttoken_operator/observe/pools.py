@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from firsttoken_operator.api.gpu_pool import GPUPool, Location
 from firsttoken_operator.api.toleration import Toleration
-from firsttoken_operator.domain import Excluded, Exclusion, PoolSnapshot, Server, Tenant
+from firsttoken_operator.domain import Excluded, Exclusion, PoolSnapshot, Provisioning, Server, Tenant
 from firsttoken_operator.observe.nodes import NodeView, canonical_gpu
 from firsttoken_operator.observe.projections import PodView
 from firsttoken_operator.observe.resources import Stored
@@ -33,6 +33,8 @@ class Surroundings:
     """Uids of the pods of the resources that are in a pool, by its name."""
     tolerations: Mapping[str, tuple[Toleration, ...]]
     """Tolerations of those pods, by the name of their pool."""
+    provisioning: Mapping[str, Provisioning]
+    """Time that nodes take which come for pods, by the name of their pool, where it is known."""
     used: Counter[str] = field(init=False)
     """GPUs that pods hold, by name of the node."""
     pods_on: Mapping[str, list[PodView]] = field(init=False)
@@ -102,6 +104,11 @@ def pool_snapshot(pool: Stored[GPUPool], around: Surroundings) -> PoolSnapshot:
         inventory_gpus=inventory,
         on_prem=spec.location is Location.ON_PREM,
         is_elastic=is_provisioned and declared is None,
+        is_provisioned=is_provisioned,
+        provisioning=around.provisioning.get(pool.name),
+        newest_node_seconds=min(
+            (around.wall_seconds - n.created_seconds for n in members if n.created_seconds is not None), default=None
+        ),
         scale_down_limit_percent=spec.scale_down_limit_percent,
         scale_down_limit_window_seconds=around.scale_down_limit_window_seconds,
         charged_elsewhere=elsewhere,

@@ -85,6 +85,8 @@ class ReadinessHistory:
         self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=config.kept))
         self._unjudged: dict[str, list[PodView]] = defaultdict(list)
         self._known: dict[str, Starts] = {}
+        self.node_waits: deque[tuple[NodeView, float]] = deque(maxlen=config.kept_nodes)
+        """Nodes that came for pods, and how long each of these pods waited for one, seconds."""
         self._learned: dict[str, set[str]] = defaultdict(set)
         """Uids of the targets that have taken a pod into account, by that of the pod."""
 
@@ -114,7 +116,12 @@ class ReadinessHistory:
         waiting = self._unjudged.pop(deployment_uid, None)
         if waiting:
             starts = self._starts[deployment_uid]
-            starts.extend(_start(pod, node_named(pod.node), self._config) for pod in waiting)
+            for pod in waiting:
+                node = node_named(pod.node)
+                start = _start(pod, node, self._config)
+                starts.append(start)
+                if node is not None and start.kind is StartKind.COLD_NODE and start.asked_seconds > start.took_seconds:
+                    self.node_waits.append((node, start.asked_seconds - start.took_seconds))
             self._known[deployment_uid] = _summary(starts, self._config.foretelling)
         return self._known.get(deployment_uid)
 

@@ -28,6 +28,7 @@ from firsttoken_operator.domain import (
     lead_seconds,
     ready_seconds,
 )
+from firsttoken_operator.observe.coming import Coming, coming_nodes
 from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.members import pods_by_pool, tolerations_by_pool
 from firsttoken_operator.observe.pools import (
@@ -80,7 +81,9 @@ def build_snapshot(
     pools = dict(sorted(readable, key=itemgetter(0)))
     nodes, tenancy = tuple(store.nodes.values()), store.tenancy
     pools_of_node = pools_of_nodes(nodes, pools)
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pools_of_node, tenancy)
+    gpu_pods = tuple(store.gpu_pods())
+    coming = coming_nodes(pools, nodes, pools_of_node, gpu_pods, store.node_waits)
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pools_of_node, tenancy, coming)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
@@ -88,8 +91,9 @@ def build_snapshot(
     )
     window = timing.scale_down_limit_window_seconds
     around = Surroundings(
-        nodes, tuple(store.gpu_pods()), tenancy, window, wall_seconds, pools_of_node, pods_by_pool(store, resources),
+        nodes, gpu_pods, tenancy, window, wall_seconds, pools_of_node, pods_by_pool(store, resources),
         tolerations_by_pool(store, resources, nodes),
+        {name: each.provisioning for name, each in coming.items() if each.provisioning is not None},
     )  # fmt: skip
     seen = {pool.name: pool_snapshot(pool, around) for pool in store.pools.values()}
     return FleetSnapshot(
@@ -110,6 +114,7 @@ class _Builder:
     pools_of_node: Mapping[str, tuple[str, ...]]
     """Names of its pools by that of the node."""
     tenancy: Tenancy
+    coming: Mapping[str, Coming]
 
     def resource(self, stored: Stored[InferenceDeployment]) -> ResourceSnapshot:
         """One resource, readable or not."""
@@ -128,6 +133,9 @@ class _Builder:
         target = target_of(self.store, resource, wall_seconds=self.wall_seconds, sized_gpus=sized_gpus)
         starts = self.store.starts(target.uid) if isinstance(target, Target) else None
         ready = ready_seconds(starts.next_p90_seconds if starts else None, scale)
+        if pool_name in self.coming and isinstance(target, Target):
+            usual = ready_seconds(starts.overall.p90_seconds if starts else None, scale)
+            ready = max(ready, self.coming[pool_name].ready_seconds(target.gpus_per_replica, usual))
         lead = lead_seconds(ready, self.timing.tick_seconds)
         return ResourceSnapshot(
             uid=stored.uid,

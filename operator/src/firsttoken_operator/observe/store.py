@@ -7,7 +7,7 @@ kept with its problem. It makes no calls; feeding it is the business of `run`.
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -170,11 +170,21 @@ class Store:
 
     def replica_pods(self, target_uid: str) -> tuple[ReplicaPod, ...]:
         """List the pods of a target that are not ending and that a ReplicaSet chooses among when some are to end."""
-        return tuple(
-            ReplicaPod(pod.uid, pod.name, pod.ready, pod.created_seconds, pod.deletion_cost, pod.has_own_cost)
-            for pod in self.pods_of(target_uid)
-            if not pod.terminating and pod.owner_kind == REPLICA_SET
-        )
+        pods = self.pods_of(target_uid)
+        there = Counter(pod.node for pod in self.gpu_pods())
+        there.subtract(pod.node for pod in pods if pod.gpus)
+        found = []
+        for pod in pods:
+            if not pod.terminating and pod.owner_kind == REPLICA_SET:
+                node = self._node_named(pod.node)
+                since = node.created_seconds if node and node.created_seconds else 0.0
+                found.append(
+                    ReplicaPod(
+                        pod.uid, pod.name, pod.ready, pod.created_seconds, pod.deletion_cost, pod.has_own_cost,
+                        pod.node, since, there[pod.node],
+                    )
+                )  # fmt: skip
+        return tuple(found)
 
     def time_to_ready(self, target_uid: str) -> TimeToReady | None:
         """Sum up how long this target's pods took to become Ready, all kinds of starts together."""
@@ -184,6 +194,11 @@ class Store:
     def starts(self, target_uid: str) -> Starts | None:
         """The starts of this target's pods, by kind."""
         return self._readiness.of(target_uid, self._node_named)
+
+    @property
+    def node_waits(self) -> Sequence[tuple[NodeView, float]]:
+        """Nodes that came for pods, and the seconds that each of these pods waited."""
+        return tuple(self._readiness.node_waits)
 
     def _put_node(self, body: Body) -> None:
         uid, view = body["metadata"]["uid"], project_node(body)

@@ -74,7 +74,7 @@ def target_of(
         grace_seconds=next((each.grace_seconds for each in (view, *made) if each.grace_seconds is not None), None),
         resource_version=view.resource_version,
         started=next((each.started for each in (view, *made) if each.started is not None), None),
-        hindrances=_hindrances(waiting, store.preemptions.count(view.uid, wall_seconds)),
+        hindrances=_hindrances(waiting, store.preemptions.count(view.uid, wall_seconds), wall_seconds),
     )
 
 
@@ -147,7 +147,7 @@ def _occupied_gpus(pods: Sequence[PodView], members: Sequence[PodView], gpus_per
     return ending + max(held, sum(max(pod.gpus, gpus_per_replica) for pod in pods if not pod.terminating))
 
 
-def _hindrances(waiting: Sequence[PodView], preempted: int) -> Hindrances:
+def _hindrances(waiting: Sequence[PodView], preempted: int, wall_seconds: float) -> Hindrances:
     gated = [pod for pod in waiting if pod.gates]
     placeless = [pod for pod in waiting if pod.unschedulable]
     claiming = [pod for pod in placeless if pod.has_claims and "claim" in pod.said]
@@ -155,6 +155,7 @@ def _hindrances(waiting: Sequence[PodView], preempted: int) -> Hindrances:
     return Hindrances(
         len(gated), "; ".join(sorted({pod.gates for pod in gated})), len(claiming),
         min((pod.said for pod in claiming or placeless if pod.said), default=""), preempted,
+        tuple(_waited_seconds(pod, wall_seconds) for pod in placeless),
     )  # fmt: skip
 
 

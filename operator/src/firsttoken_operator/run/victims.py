@@ -31,7 +31,11 @@ class Victims:
         may_write = not self._cluster.withheld and resource.policy.mode is ScalingMode.ACTIVE
         if not may_write or not isinstance(target, Target) or resource.conflict:
             return
-        changes = cost_changes(decision, store.replica_pods(target.uid), resource.metrics.under_way)
+        pool = resource.pool or resource.guest_of
+        pools = (each.parsed for each in store.pools.values() if each.name == pool)
+        empties = any(each is not None and each.spec.is_provisioned for each in pools)
+        pods = store.replica_pods(target.uid)
+        changes = cost_changes(decision, pods, resource.metrics.under_way, empties_nodes=empties)
         writes = (self._write(resource, change) for change in changes)
         for outcome in await asyncio.gather(*writes, return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, ClusterError):

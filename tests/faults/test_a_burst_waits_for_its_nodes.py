@@ -1,0 +1,157 @@
+"""A pool in the cloud grows from 8 to 40 GPUs on nodes that come while pods wait, and gives all of them back.
+
+Times are a tenth of those of a cloud: nodes take 12 s for 120. What asks for replicas and for fewer of them are the
+deployment's own bounds, so that what is shown is about nodes and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.operator.act.objects import infd, workload
+from tests.operator.run.process import Process, create, get, installed, replicas
+from tools.cluster import Cluster, GpuServers, wait_until
+from tools.cluster.provisioner import Provisioner
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(420)]
+
+NODE_SECONDS, START_SECONDS, EMPTY_SECONDS = 12.0, 2.0, 3.0
+GPUS, MOST = 8, 40
+POOL = {
+    "apiVersion": "firsttoken.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "cloud"},
+    "spec": {"location": "Cloud", "gpu": "H100-SXM-80GB", "scaleDownLimitPercent": 100},
+}  # fmt: skip
+
+
+class Burst:
+    """The operator, one server that is always there, and a deployment of 8 replicas on it."""
+
+    def __init__(self, cluster: Cluster, process: Process) -> None:
+        self.cluster, self.process = cluster, process
+        target = workload(GPUS, "chat")
+        annotations = {"firsttoken.dev/ready-after": f"{START_SECONDS:.0f}s"}
+        target["spec"]["template"]["metadata"]["annotations"] = annotations
+        scaling = {"minReplicas": GPUS, "metricsLossGraceSeconds": 86400, "scaleDownStepPercent": 100}
+        create(
+            cluster, POOL, target, infd("chat", targetRef={"name": "chat"}, capacity={"pool": "cloud"}, scaling=scaling)
+        )
+        self.until_ready(GPUS, 90)
+
+    def bounds(self, **scaling: int) -> None:
+        change = json.dumps({"spec": {"scaling": scaling}})
+        self.cluster.kubectl("patch", "infd", "chat", "--type=merge", "-p", change)
+
+    def until_ready(self, wanted: int, seconds: float) -> None:
+        wait_until(lambda: self.status().get("readyReplicas") == wanted, seconds, f"{wanted} replicas ready")
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = get(self.cluster, "infd", "chat").get("status", {})
+        return found
+
+    def capacity(self) -> tuple[str, str]:
+        """Reason and message of CapacityAvailable."""
+        found = {each["type"]: each for each in self.status().get("conditions", ())}.get("CapacityAvailable", {})
+        return found.get("reason", ""), found.get("message", "")
+
+    def pods(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.cluster.kubectl("get", "pods", "-o", "json").stdout)["items"]
+        return found
+
+    def ticks_until(self, wanted: int) -> int:
+        """Complete ticks until the target asks for so many replicas."""
+        before = self.process.ticks()
+        wait_until(lambda: replicas(self.cluster, "chat") == wanted, 30, f"{wanted} replicas")
+        return self.process.ticks() - before
+
+
+@contextmanager
+def bursting(folder: Path, nodes: int) -> Iterator[tuple[Burst, Provisioner]]:
+    """A burst with a quota of so many nodes on top of the one that is there."""
+    servers = GpuServers(count=nodes, gpus=GPUS, prefix="burst")
+    with installed("scale.chooseVictims=true", nodes=1) as (cluster, account):
+        process = Process(folder, account, "--time-scale", "10")
+        try:
+            wait_until(process.ready, 150, "operator ready")
+            burst = Burst(cluster, process)
+            with Provisioner(cluster.client, servers, NODE_SECONDS, EMPTY_SECONDS) as provisioner:
+                yield burst, provisioner
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def played(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Burst, Provisioner]]:
+    with bursting(tmp_path_factory.mktemp("burst"), nodes=2) as stage:
+        yield stage
+
+
+def test_a_burst_is_ordered_once_and_what_the_cloud_has_no_more_of_is_told_from_what_is_slow(
+    played: tuple[Burst, Provisioner],
+) -> None:
+    burst, provisioner = played
+    burst.bounds(minReplicas=MOST)
+
+    assert burst.ticks_until(MOST) <= 2
+    wait_until(lambda: burst.capacity()[0] == "NodesProvisioning", 20, "nodes that are awaited")
+    wait_until(lambda: burst.status().get("readyReplicas") == 3 * GPUS, 60, "the quota of 24 GPUs used")
+    wait_until(lambda: burst.capacity()[0] == "InsufficientCapacity", 120, "no more nodes")
+    message = burst.capacity()[1]
+    assert message.startswith("no node has come in ")
+    assert " for 16 pods" in message
+    assert len(provisioner.ordered) == 2
+    assert provisioner.refused
+    learned = get(burst.cluster, "gpupool", "cloud")["status"]["provisioning"]
+    assert NODE_SECONDS <= learned["p50Seconds"] <= learned["p90Seconds"]
+
+    # The quota is raised: what waits is taken up, and nothing was ordered again.
+    provisioner.servers = GpuServers(count=4, gpus=GPUS, prefix="burst")
+    burst.until_ready(MOST, 60)
+    assert (len(provisioner.ordered), len(burst.pods()), replicas(burst.cluster, "chat")) == (4, MOST, MOST)
+    wait_until(lambda: burst.capacity()[0] == "Available", 20, "no GPU is missing")
+
+
+def test_all_nodes_that_came_go_again(played: tuple[Burst, Provisioner]) -> None:
+    burst, provisioner = played
+    burst.bounds(minReplicas=GPUS, maxReplicas=GPUS)
+
+    wait_until(lambda: replicas(burst.cluster, "chat") == GPUS, 180, "8 replicas again")
+    wait_until(lambda: len(provisioner.removed) == 4, 60, "every node that came is gone")
+    assert {pod["spec"]["nodeName"] for pod in burst.pods()} == {"dgx-0"}
+    burst.until_ready(GPUS, 30)
+
+
+def test_a_pool_without_a_node_grows_from_zero_nodes_and_goes_back_to_none(
+    played: tuple[Burst, Provisioner],
+) -> None:
+    """Two replicas of four GPUs fit on a node, so three need two."""
+    burst, before = played
+    cluster, where = burst.cluster, {"team": "alone"}
+    target = workload(1, "alone")
+    template = target["spec"]["template"]["spec"] | {"nodeSelector": where}
+    template["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 4
+    target["spec"]["template"]["spec"] = template
+    pool = POOL | {"metadata": {"name": "empty"}, "spec": POOL["spec"] | {"nodeSelector": where}}
+    hardware = {"gpus": ["H100-SXM-80GB"], "tensorParallel": 4}
+    scaling = {"minReplicas": 3, "metricsLossGraceSeconds": 86400}
+    about = infd("alone", targetRef={"name": "alone"}, capacity={"pool": "empty"}, scaling=scaling, hardware=hardware)
+
+    def settled(nodes: int, ready: int) -> bool:
+        names = json.loads(cluster.kubectl("get", "nodes", "-l", "team=alone", "-o", "json").stdout)["items"]
+        found = get(cluster, "deployment", "alone")["status"]
+        return (len(names), found.get("readyReplicas", 0)) == (nodes, ready)
+
+    servers = GpuServers(count=4, gpus=GPUS, prefix="alone")
+    with Provisioner(before.api, servers, NODE_SECONDS, EMPTY_SECONDS, where) as provisioner:
+        create(cluster, pool, target, about)
+        wait_until(lambda: settled(2, 3), 120, "three replicas on two nodes where there was none")
+        cluster.kubectl("scale", "deployment/alone", "--replicas=0")
+        wait_until(lambda: settled(0, 0), 60, "no node")
+        cluster.kubectl("scale", "deployment/alone", "--replicas=1")
+        wait_until(lambda: settled(2, 3), 120, "three replicas again")
+        assert len(provisioner.ordered) == 4

@@ -1,0 +1,85 @@
+"""How long nodes take to come is learned of all deployments of a pool, and counts where the next pod needs one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from firsttoken_operator.domain import FleetSnapshot, Provisioning
+from firsttoken_operator.observe.snapshot import build_snapshot
+from firsttoken_operator.observe.store import Store
+from firsttoken_operator.run.settings import Settings
+from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pool, replica_set
+from tests.operator.observe.test_starts_are_told_apart import registered, started, store_of
+
+FULL = [
+    ("Pod", started(f"full-{i}", scheduled=-8000, ready=-7900, sandbox=None, begun=None, on="old")) for i in range(8)
+]
+"""Pods of another deployment on every GPU of the old node; no start of theirs is told apart."""
+
+
+def burst(*others: tuple[str, Any]) -> Store:
+    """The deployment nim waited 120 s for a node, whose pods were ready 40 s later; the deployment idle is new."""
+    came = [
+        ("Node", registered("new", 110, 115)),
+        ("Pod", started("one", created=0, scheduled=120, sandbox=122, begun=123, ready=160, on="new")),
+        ("Pod", started("two", created=0, scheduled=130, sandbox=132, begun=133, ready=170, on="new")),
+    ]
+    new = [
+        ("Deployment", deployment("idle")), ("ReplicaSet", replica_set("idle-1", of="idle")),
+        ("InferenceDeployment", inference_deployment("idle", target="idle", pool="h100")),
+    ]  # fmt: skip
+    return store_of(*came, *new, ("InferenceDeployment", inference_deployment(pool="h100")), *others)
+
+
+def seen(store: Store) -> FleetSnapshot:
+    """The second look: what the first one learned is known to all."""
+    timing = Settings().timing
+    for _ in range(2):
+        found = build_snapshot(store, {}, {}, timing, now_seconds=0.0, wall_seconds=EPOCH + 300)
+    return found
+
+
+CLOUD = ("GPUPool", pool("h100", location="Cloud"))
+
+
+def test_a_pool_knows_how_long_its_nodes_take() -> None:
+    found = seen(burst(CLOUD)).pools["h100"]
+
+    assert found.provisioning == Provisioning(120.0, 130.0, 130.0, 2)
+    assert (found.is_provisioned, found.newest_node_seconds) == (True, 190.0)
+
+
+def test_it_goes_on_knowing_when_nodes_and_deployments_are_gone() -> None:
+    store = burst(CLOUD)
+    seen(store)
+    store.feed("Node", "DELETED", registered("new", 110, 115))
+    store.feed("Deployment", "DELETED", deployment())
+    found = seen(store).pools["h100"]
+
+    assert found.provisioning is not None
+    assert found.newest_node_seconds == 9300.0
+
+
+def test_where_nodes_are_bought_nothing_is_learned() -> None:
+    found = seen(burst(("GPUPool", pool("h100", location="OnPrem")))).pools["h100"]
+
+    assert (found.provisioning, found.is_provisioned) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("others", "seconds"),
+    [
+        ((CLOUD,), 300.0),
+        ((CLOUD, *FULL), 300.0),
+        ((CLOUD, *FULL, ("Node", registered("new", 110, 115) | {"spec": {"unschedulable": True}})), 430.0),
+    ],
+    ids=["free GPUs on two nodes", "on one", "on none: 130 s for a node, 300 s for a start of which none was seen"],
+)
+def test_a_deployment_that_never_waited_for_a_node_looks_as_far_ahead_as_one_would_take(
+    others: tuple[tuple[str, Any], ...], seconds: float
+) -> None:
+    found = {r.name: r.time_to_ready_seconds for r in seen(burst(*others)).resources}
+
+    assert found["idle"] == seconds
