@@ -7,16 +7,20 @@ was ordered, and is deleted when no pod with GPUs was on it for `empty_seconds`;
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import Any
 
 from kubernetes import client
 
 from tools.cluster.emulation import GpuServers
+
+Json = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
 PROVISIONED_LABEL = "firsttoken.dev/provisioned"
@@ -47,7 +51,7 @@ class Provisioner:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="provisioner", daemon=True)
         self._due: dict[str, float] = {}
-        """When each ordered node registers, by its name."""
+        """Times at which ordered nodes register, by their names."""
         self._empty_since: dict[str, float] = {}
         self.error: BaseException | None = None
 
@@ -72,30 +76,33 @@ class Provisioner:
 
     def look(self, now: float) -> None:
         """Order for what waits, register what is due, and remove what was empty for long enough."""
-        pods = self._core.list_pod_for_all_namespaces().items
+        pods = _items(self._core.list_pod_for_all_namespaces(_preload_content=False))
         own = f"{PROVISIONED_LABEL}={self.servers.prefix}"
-        nodes = [node.metadata.name for node in self._core.list_node(label_selector=own).items]
+        found = _items(self._core.list_node(label_selector=own, _preload_content=False))
+        nodes = [str(node["metadata"]["name"]) for node in found]
         for name in [name for name, due in self._due.items() if due <= now]:
             self._register(name)
             nodes.append(name)
             del self._due[name]
+        used: Counter[str] = Counter()
+        for pod in pods:
+            used[pod["spec"].get("nodeName", "")] += _gpus(pod)
         waiting = (_gpus(pod) for pod in pods if _waits(pod) and self._would_hold(pod))
-        self._order(sorted(filter(None, waiting), reverse=True), nodes, pods, now)
-        used = {pod.spec.node_name for pod in pods if _gpus(pod) and pod.spec.node_name}
+        self._order(
+            sorted(filter(None, waiting), reverse=True), [self.servers.gpus - used[name] for name in nodes], now
+        )
         for name in nodes:
-            if name in used:
+            if used[name]:
                 self._empty_since.pop(name, None)
             elif now - self._empty_since.setdefault(name, now) >= self.empty_seconds:
                 self._core.delete_node(name)
                 self.removed.append(name)
                 del self._empty_since[name]
 
-    def _order(self, waiting: list[int], nodes: list[str], pods: list[client.V1Pod], now: float) -> None:
+    def _order(self, waiting: list[int], free: list[int], now: float) -> None:
+        """Order nodes for what waits, by the GPUs of each pod; `free`: GPUs of each node that is there."""
         # NB: a node that has just registered takes pods at the scheduler's next look.
-        used: Counter[str] = Counter()
-        for pod in pods:
-            used[pod.spec.node_name or ""] += _gpus(pod)
-        free = [self.servers.gpus - used[name] for name in nodes] + [self.servers.gpus] * len(self._due)
+        free = free + [self.servers.gpus] * len(self._due)
         for gpus in waiting:
             place = next((i for i, left in enumerate(free) if left >= gpus), None)
             if place is None:
@@ -110,29 +117,35 @@ class Provisioner:
             free[place] -= gpus
 
     def _register(self, name: str) -> None:
-        (manifest,) = replace(self.servers, count=1).manifests()
-        manifest.metadata.name = name
-        manifest.metadata.labels |= {"kubernetes.io/hostname": name, **self._own_labels}
-        self._core.create_node(manifest)
+        (manifest,) = replace(self.servers, count=1, prefix=name).manifests()
+        body = self.api.sanitize_for_serialization(manifest)
+        body["metadata"]["name"] = name
+        body["metadata"]["labels"] |= {"kubernetes.io/hostname": name, **self._own_labels}
+        self._core.create_node(body)
 
-    def _would_hold(self, pod: client.V1Pod) -> bool:
+    def _would_hold(self, pod: Json) -> bool:
         labels = {**self.servers.labels, **self._own_labels}
-        return all(labels.get(key) == value for key, value in (pod.spec.node_selector or {}).items())
+        return all(labels.get(key) == value for key, value in pod["spec"].get("nodeSelector", {}).items())
 
     @property
     def _own_labels(self) -> dict[str, str]:
         return {PROVISIONED_LABEL: self.servers.prefix, **self.labels}
 
 
-def _gpus(pod: client.V1Pod) -> int:
-    if pod.status.phase in ("Succeeded", "Failed"):
+def _items(answer: Any) -> list[Json]:
+    items: list[Json] = json.loads(answer.data)["items"]
+    return items
+
+
+def _gpus(pod: Json) -> int:
+    if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
-    return sum(int((each.resources.limits or {}).get(GPU, 0)) for each in pod.spec.containers if each.resources)
+    return sum(int(each.get("resources", {}).get("limits", {}).get(GPU, 0)) for each in pod["spec"]["containers"])
 
 
-def _waits(pod: client.V1Pod) -> bool:
+def _waits(pod: Json) -> bool:
     """Tell whether the scheduler finds no node for a pod, not even one that it is to get from others."""
-    if pod.metadata.deletion_timestamp or pod.status.nominated_node_name:
+    if "deletionTimestamp" in pod["metadata"] or pod["status"].get("nominatedNodeName"):
         return False
-    conditions = pod.status.conditions or ()
-    return any(c.type == "PodScheduled" and c.status == "False" and c.reason == "Unschedulable" for c in conditions)
+    found = {each["type"]: each for each in pod["status"].get("conditions", ())}.get("PodScheduled", {})
+    return (found.get("status"), found.get("reason")) == ("False", "Unschedulable")

@@ -15,7 +15,7 @@ from firsttoken_operator.act.pool_status import PoolPublisher, pool_figures
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.decide import Peak, peaks
-from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Reason, ResourceSnapshot
+from firsttoken_operator.domain import Decision, FleetSnapshot, PoolSnapshot, Provisioning, Reason, ResourceSnapshot
 from firsttoken_operator.observe.resources import read_resource
 from tests.operator.act.fake_cluster import FakeCluster
 from tests.operator.act.objects import decision
@@ -75,6 +75,15 @@ async def test_every_gpu_is_counted_once() -> None:
     ]
     assert (status["chargedGPUs"], status["freeGPUs"], status["unmetGPUs"]) == (16, 4, 4)
     assert (status["inventoryGPUs"], status["observedGeneration"]) == (16, 4)
+
+
+async def test_what_is_known_of_nodes_that_come_is_told() -> None:
+    learned = replace(POOL, provisioning=Provisioning(118.6, 131.2, 140.0, 12), warm_gpus=8)
+    status = await Pool().tick(asked(A), pool=learned)
+
+    assert status["provisioning"] == {"p50Seconds": 119, "p90Seconds": 131, "pods": 12}
+    assert status["warmGPUs"] == 8
+    assert not {"provisioning", "warmGPUs"} & (await Pool().tick(asked(A))).keys()
 
 
 def test_the_figures_are_those_of_the_members_only() -> None:

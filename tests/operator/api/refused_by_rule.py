@@ -610,6 +610,22 @@ REFUSED_BY_RULE = (
         fix="remove nodeProvisioning, or set location: Cloud",
     ),
     BadObject(
+        "warm GPUs on nodes that are bought",
+        POOL,
+        {"spec.nodeProvisioning": "Manual", "spec.warmGPUs": 8},
+        field="spec.warmGPUs",
+        problem="warmGPUs are on nodes that an autoscaler adds",
+        fix="remove warmGPUs: GPUs that are there are ready anyway",
+    ),
+    BadObject(
+        "warm GPUs that are no whole servers",
+        POOL,
+        {"spec.warmGPUs": 12},
+        field="spec.warmGPUs",
+        problem="warmGPUs are no whole servers",
+        fix="set a multiple of gpusPerServer, or less than one server",
+    ),
+    BadObject(
         "a requirement on a label without values",
         POOL,
         {"spec.tenants": [{"name": "a", "namespaceSelector": {"matchExpressions": [{"key": "t", "operator": "In"}]}}]},

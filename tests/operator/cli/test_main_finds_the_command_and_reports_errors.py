@@ -194,7 +194,7 @@ def test_o_is_a_format_and_out_is_a_file_in_every_command() -> None:
     )
     assert all("json" in (choices or ()) for choices in formats.values())
     files = {name: found["--out"].type for name, found in of_command.items() if "--out" in found}
-    assert set(files) == {"import", "completion", *formats}
+    assert set(files) == {"import", "completion", "warm", *formats}
     assert set(files.values()) == {local_file}
 
 
@@ -208,6 +208,7 @@ def test_o_is_a_format_and_out_is_a_file_in_every_command() -> None:
         ("simulate", "-f", "x.yaml", "--trace", "{}"),
         ("replay", "-f", "x.yaml", "--trace", "{}"),
         ("emulate", "-f", "{}"),
+        ("warm", "-f", "{}"),
     ],
     ids=" ".join,
 )

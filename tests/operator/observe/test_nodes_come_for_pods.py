@@ -1,4 +1,4 @@
-"""How long nodes take to come is learned of all deployments of a pool, and counts where the next pod needs one."""
+"""Times that nodes take to come are learned of all deployments of a pool, and count where the next pod needs one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firsttoken_operator.domain import FleetSnapshot, Provisioning
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
-from tests.operator.observe.bodies import EPOCH, deployment, inference_deployment, pool, replica_set
+from tests.operator.observe.bodies import EPOCH, at, deployment, inference_deployment, pool, replica_set
 from tests.operator.observe.test_starts_are_told_apart import registered, started, store_of
 
 FULL = [
@@ -83,3 +83,38 @@ def test_a_deployment_that_never_waited_for_a_node_looks_as_far_ahead_as_one_wou
     found = {r.name: r.time_to_ready_seconds for r in seen(burst(*others)).resources}
 
     assert found["idle"] == seconds
+
+
+def kept_warm(gpus: int, on: str, **fields: Any) -> tuple[str, Any]:
+    body = started(f"warm-{on}", scheduled=-8000, ready=-7900, sandbox=None, begun=None, on=on)
+    body["metadata"] |= {"ownerReferences": [], "namespace": "firsttoken-system"} | fields
+    body["spec"] |= {"priorityClassName": "firsttoken-warm"}
+    body["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    return "Pod", body
+
+
+def test_gpus_that_are_kept_warm_are_free_for_every_deployment_of_the_pool() -> None:
+    warm = (kept_warm(8, "old"), ("Node", registered("new", 110, 115) | {"spec": {"unschedulable": True}}))
+    found = seen(burst(("GPUPool", pool("h100", location="Cloud", warmGPUs=8, baseGPUs=16)), *warm))
+
+    assert (found.pools["h100"].warm_gpus, found.pools["h100"].charged_elsewhere) == (8, {})
+    idle = next(r for r in found.resources if r.name == "idle")
+    assert idle.time_to_ready_seconds == 300.0, "the scheduler ends what holds them: no node has to come"
+
+
+def test_warm_gpus_are_counted_where_they_are_declared_and_while_they_are_held() -> None:
+    declared = ("GPUPool", pool("h100", location="Cloud", warmGPUs=8))
+    ending = kept_warm(8, "old", deletionTimestamp=at(300))
+
+    assert seen(burst(declared)).pools["h100"].warm_gpus == 0
+    assert seen(burst(declared, ending)).pools["h100"].warm_gpus == 0
+    assert seen(burst(CLOUD, kept_warm(8, "old"))).pools["h100"].warm_gpus is None
+
+
+def test_no_quota_is_left_by_the_name_of_a_priority_class() -> None:
+    tenants = [{"name": "lab", "namespaceSelector": {"matchLabels": {"team": "lab"}}, "quotaGPUs": 8}]
+    shared = ("GPUPool", pool("h100", location="Cloud", warmGPUs=8, baseGPUs=16, tenants=tenants))
+    lab = ("Namespace", {"metadata": {"name": "firsttoken-system", "uid": "n-1", "labels": {"team": "lab"}}})
+    found = seen(burst(shared, lab, kept_warm(8, "old"))).pools["h100"]
+
+    assert (found.warm_gpus, found.charged_elsewhere) == (0, {"firsttoken-system": 8})

@@ -137,7 +137,7 @@ def _pod(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
     if rendering.node_selector:
         pod["nodeSelector"] = dict(rendering.node_selector)
     elif rendering.gpu_products:
-        pod["affinity"] = _nodes_with(rendering.gpu_products)
+        pod["affinity"] = nodes_with(rendering.gpu_products)
     if runtime.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in runtime.image_pull_secrets]
     if runtime.runtime_class_name:
@@ -145,7 +145,7 @@ def _pod(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
     return pod
 
 
-def _nodes_with(gpu_products: tuple[str, ...]) -> Json:
+def nodes_with(gpu_products: tuple[str, ...]) -> Json:
     """Node affinity by the label of GPU feature discovery: whole GPUs only, since shared ones have another value."""
     product = {"key": GPU_PRODUCT_LABEL, "operator": "In", "values": list(gpu_products)}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [product]}]}

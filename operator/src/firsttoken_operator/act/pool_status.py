@@ -192,6 +192,7 @@ def pool_status(
         ),
         tenants=figures.tenants,
         excluded_nodes=tuple(ExcludedNodes(cause=e.cause.value, nodes=e.nodes, gpus=e.gpus) for e in pool.excluded),
+        warm_gpus=pool.warm_gpus,
         provisioning=_provisioning(pool),
         shortages=outlook.shortages,
         conditions=tuple(condition(before.get(each.kind), each, pool.generation, now) for each in judged),

@@ -150,6 +150,25 @@ class GPUPoolSpec(ApiModel):
             holds=lambda p: p.location is not Location.ON_PREM or p.node_provisioning is not NodeProvisioning.AUTOMATIC,
             field="nodeProvisioning",
         ),
+        Rule(
+            cel=(
+                "!has(self.warmGPUs) || (self.location == 'Cloud' && "
+                "(!has(self.nodeProvisioning) || self.nodeProvisioning == 'Automatic'))"
+            ),
+            problem="warmGPUs are on nodes that an autoscaler adds",
+            fix="remove warmGPUs: GPUs that are there are ready anyway",
+            holds=lambda p: p.warm_gpus is None or p.is_provisioned,
+            field="warmGPUs",
+        ),
+        Rule(
+            cel="!has(self.warmGPUs) || self.warmGPUs < self.gpusPerServer || self.warmGPUs % self.gpusPerServer == 0",
+            problem="warmGPUs are no whole servers",
+            fix="set a multiple of gpusPerServer, or less than one server",
+            holds=lambda p: (
+                p.warm_gpus is None or p.warm_gpus < p.gpus_per_server or p.warm_gpus % p.gpus_per_server == 0
+            ),
+            field="warmGPUs",
+        ),
     )
 
     location: Location = described(
@@ -181,6 +200,12 @@ class GPUPoolSpec(ApiModel):
     )
     burst_gpus: Gpus | None = optional(
         "Cloud: GPUs that may be added on top of baseGPUs.", unit="GPUs", absent="none is added"
+    )
+    warm_gpus: Annotated[Int, Field(ge=1, le=MAX_GPUS)] | None = optional(
+        "GPUs that are kept ready for whichever deployment of the pool asks first, on nodes that have come already: "
+        "whole servers, or a part of one. `firsttoken warm` prints what keeps them.",
+        unit="GPUs",
+        absent="a burst waits for its nodes",
     )
     gpus_per_server: Int = described(
         "GPUs of one server; a replica that needs more takes whole servers.", default=8, unit="GPUs", ge=1, le=128

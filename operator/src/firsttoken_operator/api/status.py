@@ -310,6 +310,7 @@ class GPUPoolStatus(ApiModel):
     excluded_nodes: tuple[ExcludedNodes, ...] = described(
         "Nodes that are not in inventoryGPUs, by cause.", default=(), max_length=16, map_keys=["cause"]
     )
+    warm_gpus: Count | None = optional("GPUs that are kept ready now.", unit="GPUs", absent="spec.warmGPUs is not set")
     provisioning: ProvisioningStatus | None = optional(
         "How long a node takes to come for a pod.", absent="no pod was seen to wait for one that came"
     )

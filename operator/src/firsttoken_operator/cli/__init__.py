@@ -37,6 +37,7 @@ COMMANDS = {
     "import": Command("import_", "benchmark results to BenchmarkProfile YAML"),
     "models": Command("listing", "models that can be named, with what is known of them"),
     "gpus": Command("listing", "GPUs that can be named, with what is known of them"),
+    "warm": Command("warm", "what keeps spec.warmGPUs of a GPUPool ready, as YAML for kubectl apply"),
     "traffic": Command("traffic", "from calls a year, people and words to spec.traffic"),
     "simulate": Command("simulate", "discrete-event simulation of one replica or a fleet, with the batch over time"),
     "replay": Command("replay", "recorded traffic against scaling policies: SLA attainment and GPU-hours of each"),

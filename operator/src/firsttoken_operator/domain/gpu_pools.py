@@ -117,6 +117,8 @@ class PoolSnapshot:
     charged_elsewhere: Mapping[str, int] = field(default_factory=dict)
     """GPUs in use by pods that no resource of this snapshot owns, by their namespace."""
     is_elastic: bool = False
+    warm_gpus: int | None = None
+    """GPUs on its nodes that are kept ready for whichever deployment asks first; None: that is not declared."""
     is_provisioned: bool = False
     """True where nodes come when pods wait for them."""
     provisioning: Provisioning | None = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+WARM_CLASS = "firsttoken-warm"
+"""PriorityClass of pods that hold GPUs only until another pod wants them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPod:

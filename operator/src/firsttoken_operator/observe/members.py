@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.domain import ResourceSnapshot, Target
 from firsttoken_operator.observe.nodes import NodeView
+from firsttoken_operator.observe.projections import PodView
 from firsttoken_operator.observe.store import Store
+from firsttoken_operator.observe.tenancy import Tenancy
 
 
 def pods_by_pool(store: Store, resources: Iterable[ResourceSnapshot]) -> Mapping[str, set[str]]:
@@ -18,6 +20,23 @@ def pods_by_pool(store: Store, resources: Iterable[ResourceSnapshot]) -> Mapping
         if resource.pool is not None and isinstance(resource.target, Target):
             owned[resource.pool].update(pod.uid for pod in store.members_of(resource.target.uid))
     return owned
+
+
+def warm_pods(store: Store, tenancy: Tenancy) -> tuple[PodView, ...]:
+    """Pods that hold GPUs only until another one wants them.
+
+    NB: those of a tenant are charged as any other: no quota is left by the name of a PriorityClass.
+    """
+    return tuple(pod for pod in store.gpu_pods() if pod.is_warm and not tenancy.is_in_any(pod.namespace))
+
+
+def gpus_by_node(pods: Iterable[PodView]) -> Counter[str]:
+    """GPUs of pods that are not ending, by name of their node."""
+    found: Counter[str] = Counter()
+    for pod in pods:
+        if pod.node and not pod.terminating:
+            found[pod.node] += pod.gpus
+    return found
 
 
 def tolerations_by_pool(

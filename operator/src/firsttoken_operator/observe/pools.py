@@ -24,6 +24,9 @@ class Surroundings:
 
     nodes: tuple[NodeView, ...]
     gpu_pods: tuple[PodView, ...]
+    """Pods with GPUs, but for those that give them up to any other."""
+    warm: Counter[str]
+    """GPUs that such pods hold, by name of the node."""
     tenancy: Tenancy
     scale_down_limit_window_seconds: float
     wall_seconds: float
@@ -123,6 +126,7 @@ def pool_snapshot(pool: Stored[GPUPool], around: Surroundings) -> PoolSnapshot:
         overlaps=tuple(sorted({other for n in members for other in around.pools_of_node[n.name]} - {pool.name})),
         tenants=tuple(Tenant(t.name, t.quota_gpus, t.max_priority, t.weight) for t in spec.tenants),
         tenant_names=_tenant_names(pool.name, around),
+        warm_gpus=None if spec.warm_gpus is None else sum(around.warm[node.name] for node in members),
     )
 
 

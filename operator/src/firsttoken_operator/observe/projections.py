@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from firsttoken_operator.domain import Owner
+from firsttoken_operator.domain.pods import WARM_CLASS
 
 Body = Mapping[str, Any]
 
@@ -76,6 +77,8 @@ class PodView:
     """True where it asks for devices by ResourceClaim."""
     said: str = ""
     """Words of the scheduler that finds no node for it."""
+    is_warm: bool = False
+    """True where it holds its GPUs only until another pod wants them."""
     preempted_seconds: float | None = None
     """Time at which it had to end for a pod of a higher PriorityClass; None: it did not have to."""
 
@@ -134,6 +137,7 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         gates=", ".join(sorted(str(gate.get("name", "")) for gate in gates)),
         has_claims=bool(spec.get("resourceClaims")),
         said=str(scheduled.get("message") or "")[:MOST_SAID_CHARACTERS] if is_placeless else "",
+        is_warm=spec.get("priorityClassName") == WARM_CLASS,
         preempted_seconds=true_since(disrupted) if disrupted.get("reason") == PREEMPTED else None,
     )
 

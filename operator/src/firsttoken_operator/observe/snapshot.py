@@ -30,7 +30,7 @@ from firsttoken_operator.domain import (
 )
 from firsttoken_operator.observe.coming import Coming, coming_nodes
 from firsttoken_operator.observe.measure import nothing
-from firsttoken_operator.observe.members import pods_by_pool, tolerations_by_pool
+from firsttoken_operator.observe.members import gpus_by_node, pods_by_pool, tolerations_by_pool, warm_pods
 from firsttoken_operator.observe.pools import (
     Surroundings,
     pool_snapshot,
@@ -81,7 +81,10 @@ def build_snapshot(
     pools = dict(sorted(readable, key=itemgetter(0)))
     nodes, tenancy = tuple(store.nodes.values()), store.tenancy
     pools_of_node = pools_of_nodes(nodes, pools)
-    gpu_pods = tuple(store.gpu_pods())
+    # NB: GPUs that are kept warm are free for every pod: the scheduler ends what holds them.
+    warm = warm_pods(store, tenancy)
+    uids = {pod.uid for pod in warm}
+    gpu_pods = tuple(pod for pod in store.gpu_pods() if pod.uid not in uids)
     coming = coming_nodes(pools, nodes, pools_of_node, gpu_pods, store.node_waits)
     builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pools_of_node, tenancy, coming)
     resources = tuple(
@@ -91,7 +94,8 @@ def build_snapshot(
     )
     window = timing.scale_down_limit_window_seconds
     around = Surroundings(
-        nodes, gpu_pods, tenancy, window, wall_seconds, pools_of_node, pods_by_pool(store, resources),
+        nodes, gpu_pods, gpus_by_node(warm), tenancy, window, wall_seconds, pools_of_node,
+        pods_by_pool(store, resources),
         tolerations_by_pool(store, resources, nodes),
         {name: each.provisioning for name, each in coming.items() if each.provisioning is not None},
     )  # fmt: skip
@@ -133,9 +137,10 @@ class _Builder:
         target = target_of(self.store, resource, wall_seconds=self.wall_seconds, sized_gpus=sized_gpus)
         starts = self.store.starts(target.uid) if isinstance(target, Target) else None
         ready = ready_seconds(starts.next_p90_seconds if starts else None, scale)
-        if pool_name in self.coming and isinstance(target, Target):
+        coming = self.coming.get(pool_name or "")
+        if coming is not None and isinstance(target, Target):
             usual = ready_seconds(starts.overall.p90_seconds if starts else None, scale)
-            ready = max(ready, self.coming[pool_name].ready_seconds(target.gpus_per_replica, usual))
+            ready = max(ready, coming.ready_seconds(target.gpus_per_replica, usual))
         lead = lead_seconds(ready, self.timing.tick_seconds)
         return ResourceSnapshot(
             uid=stored.uid,

@@ -35,6 +35,10 @@ class Tenancy:
             self._tenants[key] = next((t for t in declared if t.namespace_selector.selects(labels)), None)
         return self._tenants[key]
 
+    def is_in_any(self, namespace: str) -> bool:
+        """True where a tenant of any pool selects the namespace."""
+        return any(self.tenant(pool, namespace) is not None for pool in self._pools)
+
     def placed(self, resource: InferenceDeployment) -> InferenceDeployment:
         """The resource, with its tenant's default pool where it names none: the first by name that has its GPU type.
 
