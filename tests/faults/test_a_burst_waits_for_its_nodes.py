@@ -21,7 +21,7 @@ from tests.operator.run.process import Process, create, get, installed, replicas
 from tools.cluster import Cluster, GpuServers, wait_until
 from tools.cluster.provisioner import Provisioner
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_fault, pytest.mark.timeout(420)]
 
 NODE_SECONDS, START_SECONDS, EMPTY_SECONDS = 12.0, 2.0, 3.0
 GPUS, MOST = 8, 40

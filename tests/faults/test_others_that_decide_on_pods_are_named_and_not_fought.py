@@ -1,4 +1,4 @@
-"""Queues, schedulers, drivers, budgets and GitOps decide on pods beside the operator: each is named, none is fought."""
+"""Quotas, queues, schedulers, drivers, drains and GitOps decide on pods, too: each is named, and none is fought."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def pods(stage: Stage, name: str) -> list[dict[str, Any]]:
     return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
 
+QUOTA = {
+    "apiVersion": "v1", "kind": "ResourceQuota",
+    "metadata": {"name": "few-pods", "namespace": "default"}, "spec": {"hard": {"pods": "3"}},
+}  # fmt: skip
+
+
 @pytest.fixture
 def settled(stage: Stage) -> Iterator[Stage]:
     """The stage, whose GPUs are free again afterwards."""
@@ -53,6 +59,35 @@ def until_named(stage: Stage, name: str, reason: str) -> str:
     """Wait for a reason of CapacityAvailable; its message."""
     wait_until(lambda: available(stage, name)[0] == reason, 60, f"{reason} of {name}")
     return available(stage, name)[1]
+
+
+def test_a_quota_is_named_and_no_more_pods_are_ordered_until_it_is_raised(settled: Stage) -> None:
+    create(settled.cluster, QUOTA)
+    settled.declare("short", 2)
+    settled.change("short", minReplicas=5)
+    settled.until("short", 5)
+    wait_until(lambda: available(settled, "short")[0] == "PodsRefused", 60, "a condition that tells of the quota")
+    before = len(settled.proxy.log)
+    settled.change("short", minReplicas=9)
+    settled.ticks(5)
+    message = available(settled, "short")[1]
+
+    assert message.startswith("2 pods are refused: ")
+    assert "exceeded quota: few-pods" in message
+    assert settled.replicas("short") == 5
+    assert settled.scale_writes("short", before) == []
+
+    settled.change("short", minReplicas=2, maxReplicas=4)
+    # What was added is not taken back for a minute.
+    settled.until("short", 4, 180)
+    settled.change("short", minReplicas=9, maxReplicas=9)
+    settled.ticks(3)
+    assert settled.replicas("short") == 4, "fewer are possible, more are not"
+
+    settled.cluster.kubectl("delete", "resourcequota", "few-pods")
+    settled.until("short", 9, 120)
+    wait_until(lambda: available(settled, "short")[0] == "Available", 60, "no pod is refused any more")
+    settled.assert_alive()
 
 
 def test_pods_that_kueue_holds_back_are_waited_for(settled: Stage) -> None:

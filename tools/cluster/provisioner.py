@@ -118,7 +118,7 @@ class Provisioner:
 
     def _register(self, name: str) -> None:
         (manifest,) = replace(self.servers, count=1, prefix=name).manifests()
-        body = self.api.sanitize_for_serialization(manifest)
+        body = self.api.sanitize_for_serialization(manifest)  # type: ignore[no-untyped-call]
         body["metadata"]["name"] = name
         body["metadata"]["labels"] |= {"kubernetes.io/hostname": name, **self._own_labels}
         self._core.create_node(body)
