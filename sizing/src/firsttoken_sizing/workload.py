@@ -166,7 +166,8 @@ class Hardware:
 class Pricing:
     """Cost of a GPU: either a cloud price an hour, or a server bought and amortised.
 
-    Amounts are in `currency`. With `gpu_hour` set the others are ignored.
+    Amounts are in `currency`. With `gpu_hour` (on demand) set those of a server are ignored. `reserved_gpu_hour` is
+    paid at all times, a GPU of `spot_gpu_hour` may be taken back; a size is priced on demand, a plan by all three.
     """
 
     gpu_hour: float | None = None
@@ -177,3 +178,5 @@ class Pricing:
     currency: str = "USD"
     input_per_million_tokens: float | None = None
     output_per_million_tokens: float | None = None
+    reserved_gpu_hour: float | None = None
+    spot_gpu_hour: float | None = None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firsttoken_lab.plan.cost import cheapest_servers
+from firsttoken_lab.plan.cost import cheapest_servers, week_cost
 from firsttoken_lab.plan.load import SLOTS, Floats
 from firsttoken_lab.plan.members import Member
 from firsttoken_lab.plan.pools import PlannedPool, planned_pool, undeclared_pool
@@ -19,6 +19,7 @@ from firsttoken_lab.plan.week import PoolWeek, pool_week, servers_for
 from firsttoken_operator.api.documents import parse_documents
 from firsttoken_operator.decide import peaks
 from firsttoken_operator.observe.tenancy import Tenancy
+from firsttoken_sizing.optimize.cost import HOURS_PER_YEAR
 from tests.fixtures.hypothesis_scale import examples
 from tests.operator.decide.builders import POLICY
 from tests.operator.decide.test_a_pool_says_what_its_peaks_need import member as peak_member
@@ -170,3 +171,29 @@ def test_the_servers_are_the_fewest_that_the_ledger_finds_enough(sizes: list[tup
     assert hold(found)
     assert not any(hold(servers) for servers in range(found))
     assert -(-sum(n * gpus for n, gpus in sizes) // 8) <= found <= sum(n * -(-gpus // 8) for n, gpus in sizes)
+
+
+def test_a_base_is_paid_as_reserved_and_what_is_above_it_on_demand_or_on_spot() -> None:
+    prices = '{gpuHour: "4", reservedGPUHour: "2", spotGPUHour: "1"}'
+    rented = pool(f"{{location: Cloud, gpu: H100-SXM-80GB, baseGPUs: 4, burstGPUs: 60, pricing: {prices}}}")
+    # 2 GPUs all week, 10 for a quarter of it: so 4 are always paid, and 6 more for a quarter of the time.
+    found = week_cost(week(rented, (member("a", 10), between(0, SLOTS // 4, 10, otherwise=2.0))))
+
+    assert found is not None
+    assert found.per_year == pytest.approx(HOURS_PER_YEAR * (4 * 2 + 6 / 4 * 4))
+    assert found.per_year_spot == pytest.approx(HOURS_PER_YEAR * (4 * 2 + 6 / 4 * 1))
+    assert found.per_year_static == pytest.approx(HOURS_PER_YEAR * 10 * 2)
+    # Busy for more than half of the time are two.
+    assert found.reserve is not None
+    assert (found.reserve.gpus, found.reserve.break_even_percent) == (2, 50.0)
+    assert found.reserve.per_year == pytest.approx(HOURS_PER_YEAR * (2 * 2 + 8 / 4 * 4))
+
+
+@pytest.mark.parametrize("prices", ['{gpuHour: "4"}', '{gpuHour: "4", reservedGPUHour: "4"}'])
+def test_a_reserved_gpu_that_costs_no_less_is_not_advised(prices: str) -> None:
+    rented = pool(f"{{location: Cloud, gpu: H100-SXM-80GB, baseGPUs: 4, burstGPUs: 60, pricing: {prices}}}")
+    found = week_cost(week(rented, (member("a", 10), flat(10))))
+
+    assert found is not None
+    assert (found.reserve, found.per_year_spot) == (None, None)
+    assert found.per_year == pytest.approx(HOURS_PER_YEAR * 10 * 4)

@@ -268,11 +268,12 @@ def test_a_pool_that_is_not_there_leaves_prices_unknown():
 
 
 def test_prices_are_keyed_by_the_canonical_gpu():
-    spare = pool(spec__gpu="NVIDIA-H100-80GB-HBM3", spec__pricing={"gpuHour": "2.50"}, spec__gpusPerServer=4)
+    prices = {"gpuHour": "2.50", "reservedGPUHour": "1.50", "spotGPUHour": 1}
+    spare = pool(spec__gpu="NVIDIA-H100-80GB-HBM3", spec__pricing=prices, spec__gpusPerServer=4)
 
     request = sizing_request(deployment(spec__capacity={"pool": "spare"}), {"spare": spare}, [])
 
-    assert request.pricing == {"H100-SXM-80GB": Pricing(gpu_hour=2.5)}
+    assert request.pricing == {"H100-SXM-80GB": Pricing(gpu_hour=2.5, reserved_gpu_hour=1.5, spot_gpu_hour=1.0)}
     assert request.hardware.gpus_per_server == 4
 
 

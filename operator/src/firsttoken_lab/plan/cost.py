@@ -16,6 +16,7 @@ from firsttoken_lab.plan.pools import PlannedPool
 from firsttoken_lab.plan.week import PoolWeek, Whole
 from firsttoken_sizing.optimize.cost import HOURS_PER_YEAR, server_cost_per_year
 from firsttoken_sizing.optimize.places import Place
+from firsttoken_sizing.workload import Pricing
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,21 @@ class WeekCost:
     per_year: float
     """Servers that are there and those to buy; or rented GPUs that follow the load, their base paid at all times."""
     per_year_static: float | None
-    """Rented GPUs for the busiest slot, kept all year; None: they are bought."""
+    """Rented GPUs for the busiest slot, kept all year, reserved where that has a price; None: they are bought."""
+    per_year_spot: float | None = None
+    """Everything above the base on spot; None: there is no such price."""
+    reserve: Reserve | None = None
+    """None: a reserved GPU has no price of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """The number of reserved GPUs that costs least, the rest on demand."""
+
+    gpus: int
+    break_even_percent: float
+    """Share of the time for which a GPU has to be busy, so that it costs less reserved than on demand."""
+    per_year: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +70,33 @@ def week_cost(week: PoolWeek) -> WeekCost | None:
         return None
     a_server = server_cost_per_year(pricing, week.pool.gpus_per_server)
     if pricing.gpu_hour is not None:
-        paid, a_year = np.maximum(week.pool.base_gpus, week.gpus), pricing.gpu_hour * HOURS_PER_YEAR
-        return WeekCost(pricing.currency, a_year * float(paid.mean()), a_year * float(paid.max()))
+        return _rented(week, pricing, pricing.gpu_hour)
     if a_server is None:
         return None
     servers = (week.pool.servers or 0) + (week.servers_to_buy or 0) if week.pool.on_prem else week.servers
     return WeekCost(pricing.currency, a_server * servers, None)
+
+
+def _rented(week: PoolWeek, pricing: Pricing, gpu_hour: float) -> WeekCost:
+    """Cost of rented GPUs: the base at its own price at all times, and what is needed above it on demand."""
+    reserved = gpu_hour if pricing.reserved_gpu_hour is None else pricing.reserved_gpu_hour
+    base, most = week.pool.base_gpus, max(week.pool.base_gpus, int(week.gpus.max()))
+    above = float(np.maximum(0, week.gpus - base).mean())
+    of_base = HOURS_PER_YEAR * reserved * base
+    reserve = None
+    if pricing.reserved_gpu_hour is not None and reserved < gpu_hour:
+        best = cheapest_servers(week.gpus, 1, reserved, gpu_hour)
+        rest = float(np.maximum(0, week.gpus - best).mean())
+        reserve = Reserve(best, 100 * reserved / gpu_hour, HOURS_PER_YEAR * (best * reserved + rest * gpu_hour))
+    return WeekCost(
+        currency=pricing.currency,
+        per_year=of_base + HOURS_PER_YEAR * gpu_hour * above,
+        per_year_static=HOURS_PER_YEAR * min(reserved, gpu_hour) * most,
+        per_year_spot=None
+        if pricing.spot_gpu_hour is None
+        else of_base + HOURS_PER_YEAR * pricing.spot_gpu_hour * above,
+        reserve=reserve,
+    )
 
 
 def base_and_burst(week: PoolWeek, pools: Iterable[PlannedPool]) -> BaseAndBurst | None:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from firsttoken_lab.plan.cost import BaseAndBurst
+from firsttoken_lab.plan.cost import BaseAndBurst, Reserve
 from firsttoken_lab.plan.load import SLOT_SECONDS
 from firsttoken_lab.plan.members import Member
 from firsttoken_lab.plan.plan import Plan, PoolPlan
@@ -24,8 +24,8 @@ _SLOTS_A_DAY = 86_400 // SLOT_SECONDS
 NOTES = (
     "Every week is taken to be as this one. GPUs are those of the sizes for the load in each quarter of an hour; burst"
     " headroom, starts and replicas that die come on top.",
-    "A price by the hour is one for all rented GPUs: reserved, on-demand and spot are not told apart. What is owned and"
-    " what is rented is told apart in GPUs, not in replicas.",
+    "What is owned, reserved and rented is told apart in GPUs, not in replicas. GPUs on spot may be taken back at any"
+    " time; no replica is counted for that.",
 )
 
 
@@ -68,6 +68,8 @@ def sentences(plan: Plan) -> Iterable[str]:
             )
         if pool.split is not None:
             yield _split(pool.name, pool.split)
+        if pool.cost is not None and pool.cost.reserve is not None and week.members:
+            yield _reserve(pool.name, pool.cost.currency, pool.cost.reserve)
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -124,6 +126,7 @@ def _pools(plan: Plan) -> Table:
         ("currency", [p.cost.currency if p.cost else UNKNOWN for p in plan.pools]),
         ("a year", [number(p.cost.per_year) if p.cost else UNKNOWN for p in plan.pools]),
         ("a year, the most all year", [number(p.cost.per_year_static) if p.cost else UNKNOWN for p in plan.pools]),
+        ("a year, burst on spot", [number(p.cost.per_year_spot) if p.cost else UNKNOWN for p in plan.pools]),
     )
     for label, cells in rows:
         table.add_row(label, *cells)
@@ -149,6 +152,14 @@ def _split(pool: str, split: BaseAndBurst) -> str:
         f" and rent up to {split.most_rented_gpus} GPUs, {number(split.rented_gpu_hours_per_week)} GPU-hours a week:"
         f" {number(split.per_year)} {split.currency} a year; all owned {number(split.per_year_all_own)}, all rented"
         f" {number(split.per_year_all_rented)}."
+    )
+
+
+def _reserve(pool: str, currency: str, reserve: Reserve) -> str:
+    return (
+        f"{pool}: a GPU that is busy for more than {reserve.break_even_percent:.0f} % of the time costs less reserved"
+        f" than on demand. Cheapest: reserve {reserve.gpus} GPUs, the rest on demand: {number(reserve.per_year)}"
+        f" {currency} a year."
     )
 
 
@@ -217,6 +228,12 @@ def _pool_json(pool: PoolPlan) -> dict[str, Any]:
         "cost": cost and {
             "currency": cost.currency, "perYear": round(cost.per_year, 2),
             "perYearStatic": None if cost.per_year_static is None else round(cost.per_year_static, 2),
+            "perYearSpot": None if cost.per_year_spot is None else round(cost.per_year_spot, 2),
+            "reserve": cost.reserve and {
+                "gpus": cost.reserve.gpus,
+                "breakEvenPercent": round(cost.reserve.break_even_percent, 3),
+                "perYear": round(cost.reserve.per_year, 2),
+            },
         },
         "baseAndBurst": split and {
             "own": split.own,

@@ -233,6 +233,8 @@ def limit_of(declared: LatencyLimit | None, percentile: Percentile | None = None
 def _pricing(spec: PricingSpec) -> Pricing:
     return Pricing(
         gpu_hour=number(spec.gpu_hour),
+        reserved_gpu_hour=number(spec.reserved_gpu_hour),
+        spot_gpu_hour=number(spec.spot_gpu_hour),
         server_price=number(spec.server_price),
         amortization_years=spec.amortization_years,
         hosting_per_year=number(spec.hosting_per_year) or 0.0,

@@ -42,8 +42,19 @@ def _server_only(attribute: str) -> Rule:
     )
 
 
+def _rented_only(attribute: str) -> Rule:
+    field = camel_case(attribute)
+    return Rule(
+        cel=f"!has(self.{field}) || has(self.gpuHour)",
+        problem=f"{field} stands beside the price on demand",
+        fix="set pricing.gpuHour, or remove it",
+        holds=lambda p: getattr(p, attribute) is None or p.gpu_hour is not None,
+        field=field,
+    )
+
+
 class PricingSpec(ApiModel):
-    """Cost of a GPU: a price an hour, or a server bought and written off."""
+    """Cost of a GPU: prices an hour, or a server bought and written off."""
 
     RULES = (
         Rule(
@@ -71,11 +82,25 @@ class PricingSpec(ApiModel):
             holds=lambda p: (p.input_per_million_tokens is None) == (p.output_per_million_tokens is None),
             field="inputPerMillionTokens",
         ),
+        _rented_only("reserved_gpu_hour"),
+        _rented_only("spot_gpu_hour"),
+        above_zero("reserved_gpu_hour", "write the price of one reserved GPU for one hour, or remove it"),
+        above_zero("spot_gpu_hour", "write the price of one GPU on spot for one hour, or remove it"),
         above_zero("gpu_hour", "write the price of one GPU for one hour, or remove pricing where it is unknown"),
         above_zero("server_price", "write the price of one server, or remove pricing where it is unknown"),
     )
 
-    gpu_hour: Amount | None = optional("Price of one GPU.", unit="currency per hour", absent="serverPrice says it")
+    gpu_hour: Amount | None = optional(
+        "Price of one GPU on demand.", unit="currency per hour", absent="serverPrice says it"
+    )
+    reserved_gpu_hour: Amount | None = optional(
+        "Price of one reserved GPU, which is paid at all times: of baseGPUs.",
+        unit="currency per hour",
+        absent="as gpuHour",
+    )
+    spot_gpu_hour: Amount | None = optional(
+        "Price of one GPU that its cloud may take back.", unit="currency per hour", absent="nothing is said of spot"
+    )
     server_price: Amount | None = optional("Price of one server.", unit="currency", absent="gpuHour says it")
     amortization_years: Int | None = optional(
         "Years over which a server is written off.", unit="years", absent="no server is bought", ge=1, le=30

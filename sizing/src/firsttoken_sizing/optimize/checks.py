@@ -197,6 +197,8 @@ def _check_pricing(pricing: Mapping[str, Pricing]) -> None:
     for gpu, price in pricing.items():
         for name, value in (
             ("gpuHour", price.gpu_hour),
+            ("reservedGPUHour", price.reserved_gpu_hour),
+            ("spotGPUHour", price.spot_gpu_hour),
             ("serverPrice", price.server_price),
             ("amortizationYears", price.amortization_years),
             ("hostingPerYear", price.hosting_per_year),
