@@ -76,6 +76,22 @@ class LabelledCounter:
             lines.append(f"{self._name}{_labels({**self._fixed, self._variable: value})} {count!r}")
 
 
+class States:
+    """A gauge with one series for each value of a label: 1 for the present `state`, 0 for all others."""
+
+    def __init__(
+        self, name: str, text: str, labels: Mapping[str, str], variable: str, values: Sequence[str], state: str
+    ) -> None:
+        self.state = state
+        self._head = _head(name, "gauge", text)
+        self._prefixes = {value: f"{name}{_labels({**labels, variable: value})} " for value in values}
+
+    def render(self, lines: list[str]) -> None:
+        """Append the family."""
+        lines.append(self._head)
+        lines += [f"{prefix}{float(value == self.state)!r}" for value, prefix in self._prefixes.items()]
+
+
 class Histogram:
     """A cumulative histogram over fixed upper bounds."""
 
@@ -120,7 +136,7 @@ class Histogram:
         lines.append(f"{self._sum}{float(self.sum)!r}")
 
 
-Instrument = Scalar | LabelledCounter | Histogram
+Instrument = Scalar | LabelledCounter | States | Histogram
 
 
 def render(instruments: Sequence[Instrument]) -> bytes:

@@ -7,7 +7,7 @@ sleeping until the next step ends. How far behind that it wakes up is measured (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from firsttoken_lab.emulate.truth import Lateness
 from firsttoken_sizing.simulation.online import OnlineReplica
@@ -28,6 +28,14 @@ class PacedEngine:
     def catch_up(self) -> None:
         """Advance the engine to now (before its gauges are read)."""
         self.engine.advance(self.clock())
+
+    def abort(self, requests: Iterable[Request]) -> None:
+        """End these requests now; what they have so far stays theirs."""
+        self.catch_up()
+        for request in requests:
+            self.engine.abort(request)
+        self._step.set()
+        self._step = asyncio.Event()
 
     async def drive(self) -> None:
         """Advance the engine at the end of every step, for ever."""

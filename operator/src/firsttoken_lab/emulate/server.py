@@ -8,6 +8,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from firsttoken_lab.emulate.fleet import ReplicaSpec
 from firsttoken_lab.emulate.hosting import serve, stop_on_signals
 from firsttoken_lab.emulate.openai import Answer, BadRequest, parse
 from firsttoken_lab.emulate.pacing import PacedEngine
+from firsttoken_lab.emulate.sleeping import Sleeper
 from firsttoken_operator.runtimes import CONTAINERS
-from firsttoken_sizing.simulation.online_requests import RequestTooLarge
+from firsttoken_sizing.simulation.online_requests import Request, RequestTooLarge
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 HEALTH_PATHS = tuple(dict.fromkeys(path for image in CONTAINERS for path in (image.ready_path, image.live_path)))
@@ -34,9 +36,14 @@ def _error(status: int, message: str, field: str | None = None) -> web.Response:
 
 
 class EmulatedServer:
-    """One replica. `natural_output_tokens`: where the emulated model stops by itself; None: only at `max_tokens`."""
+    """One replica. `natural_output_tokens`: where the emulated model stops by itself; None: only at `max_tokens`.
 
-    def __init__(self, spec: ReplicaSpec, natural_output_tokens: int | None = None) -> None:
+    `wake_up_seconds`: time that it takes to wake up; None: it has no sleep mode.
+    """
+
+    def __init__(
+        self, spec: ReplicaSpec, natural_output_tokens: int | None = None, wake_up_seconds: float | None = None
+    ) -> None:
         """Make an idle server; its engine runs while the application does."""
         self.spec = spec
         self._natural_output_tokens = natural_output_tokens
@@ -46,6 +53,12 @@ class EmulatedServer:
         self._paced = PacedEngine(engine, clock=lambda: time.monotonic() - began)
         self.lateness = self._paced.lateness
         self._numbers = itertools.count(1)
+        self._under_way: set[Request] = set()
+        self._idle = asyncio.Event()
+        self._sleeper = None
+        if wake_up_seconds is not None:
+            self._sleeper = Sleeper(spec.model_name, wake_up_seconds, self._settle)
+            self._metrics.instruments.append(self._sleeper.gauge)
 
     def application(self) -> web.Application:
         """The aiohttp application."""
@@ -57,6 +70,8 @@ class EmulatedServer:
             app.router.add_get(path, self._healthy)
         for path in METRICS_PATHS:
             app.router.add_get(path, self._metrics_page)
+        if self._sleeper is not None:
+            self._sleeper.add_to(app)
         app.cleanup_ctx.append(self._engine_task)
         return app
 
@@ -86,6 +101,10 @@ class EmulatedServer:
                 f"window of {self.spec.max_model_tokens}; send a shorter prompt or ask for less",
                 "max_tokens",
             )
+        if self._sleeper is not None:
+            await self._sleeper.awake()
+            # It is the engine's from here on: what waited while it slept is no time of the engine.
+            arrival = self._paced.clock()
         try:
             served = self._paced.engine.submit(
                 arrival,
@@ -97,13 +116,27 @@ class EmulatedServer:
         except RequestTooLarge as error:
             return _error(400, f"prompt: {error}; send a shorter one", "prompt")
         answer = Answer(prompt, f"cmpl-{next(self._numbers)}", int(time.time()))
-        # NB: no `await` before the first token is asked for: a generator that is closed before aborts nothing.
-        async with aclosing(self._paced.generate(served)) as tokens:
-            if prompt.stream:
-                return await self._stream(request, tokens, answer)
-            async for _ in tokens:
-                pass
+        self._under_way.add(served)
+        try:
+            # NB: no `await` before the first token is asked for: a generator that is closed before aborts nothing.
+            async with aclosing(self._paced.generate(served)) as tokens:
+                if prompt.stream:
+                    return await self._stream(request, tokens, answer)
+                given = sum([count async for count in tokens])
+        finally:
+            self._under_way.discard(served)
+            self._idle.set()
+        if served.is_aborted:
+            answer = replace(answer, prompt=replace(prompt, output_tokens=given, finish_reason="abort"))
         return web.json_response(answer.whole())
+
+    async def _settle(self, waits: bool) -> None:
+        """End what is under way, or wait until it is answered."""
+        if not waits:
+            self._paced.abort(self._under_way)
+        while self._under_way:
+            self._idle.clear()
+            await self._idle.wait()
 
     async def _stream(self, request: web.Request, tokens: AsyncIterator[int], answer: Answer) -> web.StreamResponse:
         response = web.StreamResponse(

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from firsttoken_operator.cli.output import local_file
-from firsttoken_operator.families import EMULATED, NIM1, TRITON
+from firsttoken_operator.families import EMULATED, NIM1, TRITON, VLLM
 from firsttoken_sizing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=_positive, help="end after this long (fleet: default 300; server: never)")
     parser.add_argument(
         "--shutdown-timeout", type=_rate, default=1.0, help="seconds for requests under way at the end (default: 1)"
+    )
+    parser.add_argument(
+        "--wake-up-seconds",
+        type=_rate,
+        metavar="S",
+        help="a server with vLLM's sleep mode (/sleep, /wake_up, /is_sleeping) that takes so long to wake up",
     )
     parser.add_argument("--max-prefill-tokens", type=int, help="prompt tokens an engine computes in one step")
 
@@ -92,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     if args.real and args.runtime != TRITON.runtime:
         problem = f"a Triton beside emulated servers of {args.runtime} is read as a rollout from one to the other"
         raise InvalidInput("--real", problem, f"use --runtime {TRITON.runtime}")
+    if args.wake_up_seconds is not None and (args.runtime != VLLM.runtime or args.fleet):
+        raise InvalidInput("--wake-up-seconds", "only one server of vLLM sleeps", "add --runtime vllm, without --fleet")
     deployment, question = _question(args)
     spec = replica_spec(question, runtime=args.runtime, max_prefill_tokens=args.max_prefill_tokens)
     spec = replace(spec, tells_ttft=not args.without_ttft)
@@ -145,7 +153,7 @@ def _run_server(args: argparse.Namespace, question: SizingRequest, spec: Replica
     from firsttoken_lab.emulate.server import EmulatedServer, run_server
 
     async def served() -> int:
-        server = EmulatedServer(spec, max(1, round(question.workload.output_tokens)))
+        server = EmulatedServer(spec, max(1, round(question.workload.output_tokens)), args.wake_up_seconds)
         await run_server(server, args.host, args.port, args.port_file, args.seconds, args.shutdown_timeout)
         return _verdict(server.lateness)
 
