@@ -25,6 +25,8 @@ class Cell:
     """Only so many days of a week; None: all there are."""
     asked_percent: float = TARGET_PERCENT
     """Attainment that is asked of those who can be asked: our policy, the causal bound and the clairvoyant."""
+    standby: int = 0
+    """Replicas that our policy keeps asleep (`scaling.standby`)."""
 
     @property
     def key(self) -> str:
@@ -32,7 +34,8 @@ class Cell:
         tuning = "-" if self.tuning is None else f"{self.tuning:g}"
         days = "all" if self.days is None else f"{self.days}d"
         asked = "" if self.asked_percent == TARGET_PERCENT else f"/asked {self.asked_percent:g} %"
+        standby = f"/standby {self.standby}" if self.standby else ""
         return (
             f"{self.scenario}/{days}/{self.policy}/{tuning}/seed {self.seed}/start {self.cold_start_seconds:g} s"
-            f"/capacity {self.capacity_error_percent:+d} %{asked}"
+            f"/capacity {self.capacity_error_percent:+d} %{asked}{standby}"
         )

@@ -34,6 +34,7 @@ def points(outcomes: Sequence[Outcome], scenario: str, policy: str) -> list[Poin
         if (outcome.cell.scenario, outcome.cell.policy) == (scenario, policy)
         and outcome.cell.cold_start_seconds == COLD_START_SECONDS
         and not outcome.cell.capacity_error_percent
+        and not outcome.cell.standby
     ]
     seed = min((outcome.cell.seed for outcome in usual), default=None)
     found = {

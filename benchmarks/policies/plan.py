@@ -22,6 +22,8 @@ QUICK_SCENARIOS = ("conv-week", "code", "mooncake")
 QUICK_DAYS = 2
 MORE_ASKED_PERCENT = (98.0, 99.5, 99.9)
 """Asked beside what the SLA asks, for the fronts; less, too, because our law attains more than it is asked for."""
+STANDBY = (1, 2)
+"""Replicas that ours keeps asleep beside none."""
 REACHABLE_PERCENT = 99.5
 """Attainment of a static fleet for the peak, from which on the target is asked for; else to be within a point of it."""
 
@@ -73,6 +75,8 @@ def first_cells(extent: Extent) -> list[Cell]:
                 continue
             if kind is Kind.WEEK and extent.seeds is None:
                 cells += _variants(scenario, policy, days)
+            if policy == OURS and kind is not Kind.FLEET:
+                cells += _standby(scenario, kind, seeds[0], days)
             if SCENARIOS[scenario].is_week and policy in ASKED:
                 cells += [
                     Cell(scenario, policy, seed=seeds[0], days=days, asked_percent=asked)
@@ -92,6 +96,15 @@ def _variants(scenario: str, policy: str, days: int | None) -> Iterator[Cell]:
         if policy == OURS:
             for error in CAPACITY_ERRORS:
                 yield Cell(scenario, policy, seed=seed, capacity_error_percent=error, days=days)
+
+
+def _standby(scenario: str, kind: Kind, seed: int, days: int | None) -> Iterator[Cell]:
+    """Ours with replicas asleep, and of a week also where a start takes longest: there a wake-up saves most."""
+    for standby in STANDBY:
+        yield Cell(scenario, OURS, seed=seed, days=days, standby=standby)
+    if kind is Kind.WEEK:
+        start = max(OTHER_STARTS)
+        yield Cell(scenario, OURS, seed=seed, cold_start_seconds=start, days=days, standby=min(STANDBY))
 
 
 def asked_percent(static_peak_percent: float) -> float:

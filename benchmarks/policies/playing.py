@@ -56,6 +56,7 @@ def outcome_of(cell: Cell, traces: Path) -> Outcome:
             first_hour=first,
             later=later,
             capacity_factor=factor,
+            standby_gpu_hours=figures.standby_gpu_hours,
         ),
     )
 
@@ -79,6 +80,9 @@ def _scene(
 
 def _policy(cell: Cell, scene: Scene) -> Policy:
     context = scene.context
+    if cell.standby:
+        kept = replace(context.setting.policy, standby=cell.standby)
+        context = replace(context, setting=replace(context.setting, policy=kept))
     if cell.capacity_error_percent:
         setting = context.setting
         assumed = misjudged(setting.sized, setting.request.workload, cell.capacity_error_percent)

@@ -41,6 +41,8 @@ class Figures:
     """All after the first hour."""
     capacity_factor: float | None = None
     """Factor that our policy had learned of the capacity after the first hour; None: nothing."""
+    standby_gpu_hours: float = 0.0
+    """Those of the GPU-hours in which a replica was on standby."""
 
 
 @dataclass(frozen=True, slots=True)

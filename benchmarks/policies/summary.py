@@ -1,6 +1,7 @@
 """Lines from plays: one for each scenario, policy, cold start and capacity error, over the seeds.
 
-Of a peer only the best tuning makes a line, and of the others only what the SLA asks; the rest makes the fronts.
+Of a peer only the best tuning makes a line, and of the others only what the SLA asks; the rest makes the fronts. What
+keeps replicas on standby has a table of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Summary:
         groups: dict[_Variant, dict[int, Outcome]] = {}
         for outcome in outcomes:
             cell = outcome.cell
-            if cell.asked_percent != TARGET_PERCENT:
+            if cell.asked_percent != TARGET_PERCENT or cell.standby:
                 continue
             if cell.tuning is None or cell.tuning == tunings[cell.scenario, cell.policy]:
                 variant = cell.scenario, cell.policy, cell.cold_start_seconds, cell.capacity_error_percent

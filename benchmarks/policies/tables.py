@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.table import Table
 
+from policies.cells import Cell
 from policies.contenders import CLAIRVOYANT, NAMES, PEERS, TUNING_PARAMETERS
 from policies.fingerprint import CAUSAL, OURS
 from policies.fronts import hours_at, points, reference_hours
@@ -54,6 +55,7 @@ def tables(summary: Summary, verdicts: list[Verdict]) -> list[ResultTable]:
         _equal_attainment(summary),
         _means(summary),
         _conditions(summary),
+        _standby(summary),
         _learning(summary),
         _speed(summary),
         _bar(verdicts),
@@ -164,6 +166,37 @@ def _conditions(summary: Summary) -> ResultTable:
         for line in summary.lines(name, usual=False)
     ]
     return ResultTable("Other cold starts, and a wrong capacity", ("condition", "policy", *_FIGURES), tuple(rows))
+
+
+def _standby(summary: Summary) -> ResultTable:
+    """Ours with replicas asleep beside ours without, on the same requests."""
+    rows = []
+    without = {_conditions_of(o.cell): o for o in summary.outcomes if o.cell.policy == OURS and not o.cell.standby}
+    for outcome in summary.outcomes:
+        cell, figures = outcome.cell, outcome.figures
+        bare = without.get(_conditions_of(cell))
+        if not cell.standby or bare is None:
+            continue
+        for asleep, each in ((0, bare.figures), (cell.standby, figures)):
+            more = 100 * (each.gpu_hours / bare.figures.gpu_hours - 1)
+            row = (
+                f"{cell.scenario}, start {cell.cold_start_seconds:g} s",
+                str(asleep),
+                f"{each.attainment_percent:.2f}",
+                f"{each.worst_hour_attainment_percent:.1f}",
+                f"{each.gpu_hours:.1f}",
+                f"{each.standby_gpu_hours:.1f}",
+                f"{more:+.1f}" if asleep else "",
+            )
+            if row not in rows:
+                rows.append(row)
+    headings = ("inside SLA %", "worst hour %", "GPU-hours", "of them asleep", "more %")
+    return ResultTable("Replicas on standby, seed by seed", ("trace", "asleep", *headings), tuple(rows))
+
+
+def _conditions_of(cell: Cell) -> Cell:
+    """Cell with the same requests and starts, and nothing on standby."""
+    return replace(cell, standby=0)
 
 
 def _learning(summary: Summary) -> ResultTable:

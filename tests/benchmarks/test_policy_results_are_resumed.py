@@ -26,6 +26,7 @@ CELL = Cell("conv-week", "hpa", 0.5, seed=2)
         {"capacity_error_percent": 30},
         {"days": 2},
         {"asked_percent": 99.5},
+        {"standby": 1},
     ],
     ids=str,
 )

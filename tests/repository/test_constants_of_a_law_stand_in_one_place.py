@@ -2,7 +2,7 @@
 
 The law is what `decide` and `estimate` compute: there the rule is strict. A number in them is 0, 1, 2, a unit, or
 mathematics that is listed here; every other one is a field of `estimate/config.py` or `estimate/forecast_config.py`
-that says where it comes from. `domain` holds two that both the law and what it reads from have to agree on. By what
+that says where it comes from. `domain` holds three that both the law and what it reads from have to agree on. By what
 `observe` believes and reads signals is in `observe/config.py`; every other number of it, and of the scorecard, is no
 law: listed here, by what it is. Of `firsttoken_sizing`, parameters are fields of `parameters.py`, an engine's stand in
 its file, a GPU's and a network's in the catalog's data; each other number beside or inside the code is listed here.
@@ -49,6 +49,7 @@ NAMED = {"ANSCOMBE", "HOUR", "WEEKDAY_SHIFT", "_SECONDS_AN_HOUR"}
 DOMAIN = {
     "MAXIMUM_ERROR_SHARE": "observe calls data ErrorsPresent by it, and a rule of decide asks for it again",
     "UNKNOWN_TIME_TO_READY_SECONDS": "operator and replay look ahead by it before there is a decision",
+    "UNKNOWN_TIME_TO_WAKE_SECONDS": "the same, where the next replica sleeps",
     "LARGEST_VALUE": "what any measurement may be",
 }
 

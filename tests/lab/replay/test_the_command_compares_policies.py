@@ -20,6 +20,7 @@ KEYS = [
     "worstHourAttainmentPercent",
     "shareOfWindowsUnder95Percent",
     "gpuHours",
+    "gpuHoursStandby",
     "gpuHoursClairvoyant",
     "gpuHoursStaticPeak",
     "scaleEvents",

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from firsttoken_lab.replay.gateway import Gateway
 from firsttoken_lab.replay.observed import Observed
-from firsttoken_lab.replay.policies.view import Policy, View
-from firsttoken_lab.replay.replicas import ColdStart, Replicas
+from firsttoken_lab.replay.policies.view import KeepsStandby, Policy, View
+from firsttoken_lab.replay.replicas import WAKE_UP, ColdStart, Replicas
 from firsttoken_lab.replay.scrape import Scraper
 from firsttoken_operator.observe import MeasureSettings
 from firsttoken_sizing.simulation.fleet import Fleet, Settings
@@ -34,6 +34,8 @@ class Stage:
     settings: Settings
     """Settings of the fleet; its `replicas` are the most that may live at one time, draining ones included."""
     cold_start: ColdStart = field(default_factory=lambda: ColdStart(180.0))
+    wake_up: ColdStart = WAKE_UP
+    """Time of a replica that sleeps until it serves."""
     scrape_lag_seconds: float = 5.0
     """Age of the newest sample when a policy looks; less than `scrape_seconds`."""
     ttft_limit: Limit | None = None
@@ -72,9 +74,11 @@ class Trajectory:
     """`spec.replicas`."""
     ready: NDArray[np.int64]
     living: NDArray[np.int64]
-    """Starting, ready and draining: what is billed."""
+    """Starting, ready, draining and on standby: what is billed."""
     replica_seconds: NDArray[np.float64]
     """Billed since the beginning."""
+    standby_seconds: NDArray[np.float64]
+    """Those of them that were spent on standby."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +100,7 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
     """Play to the last arrival, then let the fleet answer what it has. The same arguments give the same result."""
     fleet = Fleet(stage.step, requests, stage.settings)
     starts, deaths = (np.random.default_rng(seed) for seed in np.random.SeedSequence(stage.seed).spawn(2))
-    replicas = Replicas(fleet, stage.cold_start, starts)
+    replicas = Replicas(fleet, stage.cold_start, starts, stage.wake_up)
     scraper = Scraper(fleet, stage.settings.kv_cache_tokens, stage.window_seconds)
     settings = MeasureSettings(stage.window_seconds, stage.scrape_seconds)
     gateway = Gateway(fleet)
@@ -124,7 +128,8 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
         # NB: after an outage nothing is known before the next scrape: the last one is from before it.
         known = None if is_out or stage.is_blind(next_look) else scraper.scrapes
         view = _view(Observed(next_look, replicas.pods, known, stage.ttft_limit, settings), replicas, gateway)
-        replicas.scale(policy.desired(view), next_look)
+        wanted = policy.desired(view)
+        replicas.scale(wanted, next_look, policy.standby if isinstance(policy, KeepsStandby) else 0)
         if replicas.asked != before:
             changes.append((next_look, replicas.asked))
         next_look += policy.interval_seconds
@@ -146,10 +151,9 @@ def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
     )
 
 
-def _moment(now_seconds: float, replicas: Replicas) -> tuple[float, int, int, int, float]:
-    pods = replicas.pods
-    living = len(pods.starting) + len(pods.answering)
-    return now_seconds, replicas.asked, len(pods.serving), living, replicas.billed_replica_seconds()
+def _moment(now_seconds: float, replicas: Replicas) -> tuple[float, int, int, int, float, float]:
+    billed, standby = replicas.billed_replica_seconds(), replicas.standby_replica_seconds()
+    return now_seconds, replicas.asked, len(replicas.pods.serving), replicas.living, billed, standby
 
 
 def _view(observed: Observed, replicas: Replicas, gateway: Gateway) -> View:
@@ -161,10 +165,13 @@ def _view(observed: Observed, replicas: Replicas, gateway: Gateway) -> View:
         replicas=replicas.asked,
         ready=len(observed.pods.serving),
         starting=len(observed.pods.starting),
-        terminating=len(observed.pods.draining),
+        terminating=replicas.living - replicas.asked - replicas.standby,
         time_to_ready_seconds=replicas.time_to_ready_seconds,
         p99_start_seconds=replicas.p99_start_seconds,
-        waits_seconds=tuple(now_seconds - pod.created_seconds for pod in observed.pods.starting),
+        waits_seconds=tuple(now_seconds - pod.asked_seconds for pod in observed.pods.starting),
+        standby=replicas.standby,
+        asleep=replicas.asleep,
+        time_to_wake_seconds=replicas.time_to_wake_seconds,
         running_requests=last.running_requests if last else None,
         waiting_requests=last.waiting_requests if last else None,
         read_metrics=observed.metrics,

@@ -49,6 +49,7 @@ def comparison_json(comparison: Comparison, seed: int) -> list[dict[str, Any]]:
             "worstHourAttainmentPercent": _round(result.score.worst_hour_attainment_percent),
             "shareOfWindowsUnder95Percent": _round(result.score.windows_under_95_percent),
             "gpuHours": _round(result.score.gpu_hours),
+            "gpuHoursStandby": _round(result.score.standby_gpu_hours),
             "gpuHoursClairvoyant": _round(comparison.clairvoyant.score.gpu_hours),
             "gpuHoursStaticPeak": _round(scene.static_peak_gpu_hours),
             "scaleEvents": result.score.scale_events,

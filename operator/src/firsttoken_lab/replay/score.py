@@ -29,6 +29,8 @@ class Score:
     windows_under_95_percent: float
     gpu_hours: float
     scale_events: int
+    standby_gpu_hours: float = 0.0
+    """Those of the GPU-hours in which a replica was on standby."""
 
 
 def score(played: Played, sla: Sla, gpus_per_replica: int, from_seconds: float = 0.0) -> Score:
@@ -38,7 +40,7 @@ def score(played: Played, sla: Sla, gpus_per_replica: int, from_seconds: float =
     hours = shares(arrival, inside, HOUR_SECONDS, _FEWEST_IN_AN_HOUR)
     windows = shares(arrival, inside, WINDOW_SECONDS, 1)
     overall = 100 * float(inside.mean())
-    trajectory = played.trajectory
+    trajectory, asleep = played.trajectory, played.trajectory.standby_seconds
     before = float(np.interp(from_seconds, trajectory.at_seconds, trajectory.replica_seconds))
     return Score(
         policy=played.policy,
@@ -48,6 +50,9 @@ def score(played: Played, sla: Sla, gpus_per_replica: int, from_seconds: float =
         windows_under_95_percent=100 * float((100 * windows[~np.isnan(windows)] < POOR_PERCENT).mean()),
         gpu_hours=(played.replica_seconds - before) * gpus_per_replica / HOUR_SECONDS,
         scale_events=sum(at >= from_seconds for at, _ in played.changes[1:]),
+        standby_gpu_hours=float(asleep[-1] - np.interp(from_seconds, trajectory.at_seconds, asleep))
+        * gpus_per_replica
+        / HOUR_SECONDS,
     )
 
 

@@ -58,11 +58,15 @@ class Setting:
 
 
 def setting_of(
-    deployment: InferenceDeployment, pools: Mapping[str, GPUPool], benchmarks: tuple[BenchmarkProfile, ...]
+    deployment: InferenceDeployment,
+    pools: Mapping[str, GPUPool],
+    benchmarks: tuple[BenchmarkProfile, ...],
+    standby: int = 0,
 ) -> Setting | str:
     """Size a resource as the operator does, or say why it has no size. Raises `InvalidInput` as `size` does.
 
-    The replayed policy is always active: what a paused resource would do is nothing.
+    The replayed policy is always active: what a paused resource would do is nothing. `standby`: replicas that it keeps
+    started and asleep.
     """
     request = sizing_request(deployment, pools, benchmarks)
     sizing = size(request)
@@ -80,7 +84,7 @@ def setting_of(
     return Setting(
         request=request,
         sized=sized,
-        policy=replace(policy, mode=ScalingMode.ACTIVE),
+        policy=replace(policy, mode=ScalingMode.ACTIVE, standby=standby),
         subject=subject,
         peak_requests_per_second=sizing.peak_requests_per_second,
         concurrency_per_replica=sizing.concurrency_per_replica,

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from firsttoken_lab.replay.compare import NAMES, Comparison, compare, scene_of
+from firsttoken_lab.replay.replicas import WAKE_UP, ColdStart
 from firsttoken_lab.replay.report import comparison_json, comparison_table
 from firsttoken_lab.replay.setting import setting_of
 from firsttoken_lab.replay.traffic import Shaping, Traffic, made_of, read_traffic, sample_traffic
@@ -29,6 +30,7 @@ _COLD_START_SECONDS = 180.0
 _CLAIRVOYANT_PLAIN_SECONDS, _POLICY_PLAIN_SECONDS = 0.01, 0.0015
 """Seconds a request in plain Python: of the reference, which learns and plays again, and of a policy."""
 _LONGEST_COLD_START_SECONDS = 86400.0
+_MOST_STANDBY = 1000
 _SINCE = "7d"
 _SECONDS_OF = {"m": 60, "h": 3600, "d": 86400}
 _LONGEST_SINCE_SECONDS = 90 * 86400
@@ -79,6 +81,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--failures-per-day", type=float, default=0.0, metavar="N", help="how often a replica dies; default: 0"
     )
+    parser.add_argument(
+        "--standby",
+        type=int,
+        default=0,
+        metavar="N",
+        help="replicas that firsttoken keeps started and asleep beside those that answer; default: 0",
+    )
+    parser.add_argument(
+        "--wake-up-seconds",
+        type=float,
+        default=WAKE_UP.seconds,
+        metavar="S",
+        help=f"from the call that wakes one until it serves, give or take 20 %%; default: {WAKE_UP.seconds:g}",
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     add_output(parser)
 
@@ -93,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     deployments = sources.documents.deployments
     only_one(args, deployments, "--filename")
     (deployment,) = deployments
-    setting = setting_of(deployment, sources.documents.pools, sources.benchmarks)
+    setting = setting_of(deployment, sources.documents.pools, sources.benchmarks, args.standby)
     if isinstance(setting, str):
         print(f"firsttoken: {title(deployment)}: {setting}", file=sys.stderr)
         return INFEASIBLE
@@ -113,6 +129,7 @@ def run(args: argparse.Namespace) -> int:
     tell_if_slow(f"--rate-scale, such as {min(1.0, 60 * args.rate_scale / seconds):.1g}", seconds)
     _progress(f"{traffic.name}: {len(traffic.requests)} requests, {traffic.left_out} left out that no replica holds")
     scene = scene_of(traffic, setting, args.cold_start_seconds, args.seed, args.failures_per_day)
+    scene = replace(scene, stage=replace(scene.stage, wake_up=ColdStart(args.wake_up_seconds)))
     _print(title(deployment), compare(scene, args.policy, _progress), args)
     return 0
 
@@ -164,6 +181,8 @@ def _check(args: argparse.Namespace) -> None:
     check_number("--length-cv", args.length_cv, 10.0, or_zero=True)
     check_number("--cold-start-seconds", args.cold_start_seconds, _LONGEST_COLD_START_SECONDS, or_zero=True)
     check_number("--failures-per-day", args.failures_per_day, 1000.0, or_zero=True)
+    check_number("--standby", args.standby, _MOST_STANDBY, or_zero=True)
+    check_number("--wake-up-seconds", args.wake_up_seconds, _LONGEST_COLD_START_SECONDS)
     check_seed(args.seed)
 
 

@@ -16,6 +16,7 @@ from firsttoken_operator.decide.ledger import SHORT, UNBOUNDED_GPUS, Ledger
 from firsttoken_operator.decide.propose import Proposal
 from firsttoken_operator.decide.rebalancing import concessions
 from firsttoken_operator.decide.sharing import Claim, Grant, share
+from firsttoken_operator.decide.standby import with_standby
 from firsttoken_operator.domain import (
     FleetSnapshot,
     Outcome,
@@ -50,6 +51,8 @@ def arbitrate(
     alone = [p for p in proposals if p.resource.pool is None]
     since = clock_seconds - snapshot.scale_down_limit_window_seconds
     granted |= {p.resource.uid: p for p in _rate_limited(alone, since, config.decision.scale_down_limit_percent)}
+    free = [granted[p.resource.uid] for p in alone if p.resource.guest_of is None]
+    granted |= {p.resource.uid: p for p in with_standby(free)}
     granted |= {p.resource.uid: p for p in _bounded_by_hosts(list(granted.values()), snapshot, config)}
     return [granted[p.resource.uid] for p in proposals]
 
@@ -98,7 +101,8 @@ def _arbitrate_pool(
                 left -= given
             if left <= 0:
                 break
-    return results.values()
+    lacking = (p.resource.priority for p in results.values() if p.resource.pool is not None and _lacks_gpus(p))
+    return with_standby(results.values(), ledger, max(lacking, default=None))
 
 
 def _increased(proposed: Iterable[Proposed], ledger: Ledger) -> dict[str, Proposed]:
@@ -151,7 +155,7 @@ def _left_of(name: str, snapshot: FleetSnapshot, ups: Iterable[Proposal], config
     guests = (r for r in here if name == r.guest_of or name in r.strays | r.may_stray_to)
     ledger = Ledger(snapshot.pools.get(name), (r for r in here if r.pool == name), guests, config)
     for p in ups:
-        more = p.to_replicas - p.case.target.held
+        more = p.to_replicas - p.case.target.held - p.case.target.standby
         if more > 0:
             ledger.take(p.resource.namespace, p.case.target.gpus_per_replica, more)
     return ledger
@@ -163,7 +167,8 @@ def _claims(p: Proposal) -> list[Claim]:
     NB: pods that are not asked for any more are no room to grow into: they may be ending and hold their GPUs.
     """
     target, resource = p.case.target, p.resource
-    more = 0 if target.leaving else p.to_replicas - target.asked
+    # Those that sleep hold theirs already.
+    more = 0 if target.leaving else p.to_replicas - target.asked - target.standby
     least = max(0, min(more, resource.policy.min_replicas - target.asked))
     whole = Claim(
         resource.uid, resource.namespace, target.gpus_per_replica, more - least, resource.priority,
@@ -207,7 +212,7 @@ def _is_advice(p: Proposed) -> bool:
 def _grant(p: Proposal, grant: Grant) -> Proposal:
     """The part of an increase that was granted. What was asked for is charged already."""
     target, wanted = p.case.target, p.to_replicas - p.from_replicas
-    granted = min(wanted, target.asked - p.from_replicas + grant.replicas)
+    granted = min(wanted, target.asked - p.from_replicas + target.standby + grant.replicas)
     if granted == wanted:
         return p
     return replace(

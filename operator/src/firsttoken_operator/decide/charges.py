@@ -1,7 +1,8 @@
 """Charges of the members of a pool: the GPUs that their pods hold, that they wait for, and that come back.
 
-Charged are the pods that exist (ready, starting, stuck, surging, terminating), or the size that was asked for where
-that is more, also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are gone.
+Charged are the pods that exist (ready, starting, stuck, asleep, surging, terminating), or the size that was asked for
+where that is more, also where the watch does not show our write yet: a scale-down frees its GPUs only when its pods are
+gone. A pod that sleeps holds its GPUs as others do, whatever it has freed of their memory.
 Replicas whose pods the API server refuses are charged when they are made: they may never be.
 """
 
@@ -85,7 +86,7 @@ def all_on_counted_nodes(pool: PoolSnapshot, members: Iterable[ResourceSnapshot]
 def _held_gpus(target: Target) -> int:
     if target.occupied_gpus is not None:
         return target.occupied_gpus
-    return (target.pods + target.terminating) * target.gpus_per_replica
+    return (target.pods + target.standby + target.terminating) * target.gpus_per_replica
 
 
 def _unmade(target: Target) -> int:

@@ -38,6 +38,7 @@ def explain(p: Proposed, tick: Tick, config: EstimatorConfig) -> Decision:
 def _unscaled(p: Unscalable, tick: Tick, config: EstimatorConfig) -> Decision:
     resource, metrics, target = p.resource, p.resource.metrics, p.resource.target
     known, lost = p.memory.calibration, p.memory.lost_since_seconds
+    standby = target.standby if isinstance(target, Target) else 0
     return Decision(
         uid=resource.uid,
         namespace=resource.namespace,
@@ -57,6 +58,8 @@ def _unscaled(p: Unscalable, tick: Tick, config: EstimatorConfig) -> Decision:
         capacity_samples=round(known.budget.requests),
         metrics_lost_seconds=None if lost is None else tick.clock_seconds - lost,
         sleeps=p.memory.sleeps,
+        from_standby=standby,
+        to_standby=standby,
     )
 
 
@@ -72,6 +75,7 @@ def _scaled(p: Proposal) -> Decision:
         limit=case.bounds.upper,
         unmet_replicas=p.unmet_replicas,
         shortage=p.shortage,
+        to_standby=p.standby,
         arrival_requests_per_second=None if case.demand is None else case.demand.arrivals_per_second,
         prediction=_prediction(p),
         forecast_requests_per_second=forecast.peak_per_second / case.memory.demand.request_cost if forecast else None,

@@ -36,6 +36,8 @@ class Proposal:
     limited_by: Reason | None = None
     unmet_replicas: int = 0
     shortage: str = ""
+    standby: int = 0
+    """Replicas that are to sleep, beside `to_replicas`."""
 
     @property
     def resource(self) -> ResourceSnapshot:

@@ -13,6 +13,7 @@ from firsttoken_operator.domain.measurement import (
     health_of,
     measured,
 )
+from firsttoken_operator.domain.metrics import Metrics
 from firsttoken_operator.domain.pods import CostChange, Hindrances, ReplicaPod
 from firsttoken_operator.domain.reasons import POOL_LIMITS, Reason
 from firsttoken_operator.domain.rollout import RolloutPolicy, RolloutTerms
@@ -20,7 +21,6 @@ from firsttoken_operator.domain.snapshot import (
     Claims,
     FailedWrite,
     FleetSnapshot,
-    Metrics,
     Opening,
     Owner,
     ResourceSnapshot,
@@ -33,7 +33,14 @@ from firsttoken_operator.domain.snapshot import (
     Unsized,
 )
 from firsttoken_operator.domain.target_kinds import DEPLOYMENT, TargetKind
-from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS, Tick, Timing, lead_seconds, ready_seconds
+from firsttoken_operator.domain.times import (
+    UNKNOWN_TIME_TO_READY_SECONDS,
+    UNKNOWN_TIME_TO_WAKE_SECONDS,
+    Tick,
+    Timing,
+    lead_seconds,
+    ready_seconds,
+)
 from firsttoken_operator.domain.ttft import LateShare, TtftInterval
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "MAXIMUM_ERROR_SHARE",
     "POOL_LIMITS",
     "UNKNOWN_TIME_TO_READY_SECONDS",
+    "UNKNOWN_TIME_TO_WAKE_SECONDS",
     "Claims",
     "ConditionType",
     "CostChange",

@@ -78,11 +78,30 @@ class Decision:
     """Words of its pool about GPUs that it withholds; empty: nothing beside the reason."""
     announcement: str = ""
     """The change in one sentence, for Events and the list in the status; empty: nothing changes."""
+    from_standby: int = 0
+    """Pods on standby now, beside `from_replicas`."""
+    to_standby: int = 0
+    """Pods on standby that there are to be, beside `to_replicas`."""
 
     @property
     def changes(self) -> bool:
-        """True where a write would follow (if the mode allows one)."""
+        """True where other replicas are to answer than now."""
         return self.to_replicas != self.from_replicas
+
+    @property
+    def from_pods(self) -> int:
+        """Replicas that the target has (`spec.replicas`), those on standby included."""
+        return self.from_replicas + self.from_standby
+
+    @property
+    def to_pods(self) -> int:
+        """Replicas that the target is to have, those on standby included."""
+        return self.to_replicas + self.to_standby
+
+    @property
+    def resizes(self) -> bool:
+        """True where replicas would be written (if the mode allows it): waking a pod alone is none."""
+        return self.to_pods != self.from_pods
 
 
 class ConditionType(StrEnum):

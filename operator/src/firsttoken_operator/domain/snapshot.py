@@ -5,25 +5,20 @@ Times are seconds of one monotonic clock; durations in a policy are already divi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firsttoken_operator.domain.gpu_pools import PoolSnapshot
-from firsttoken_operator.domain.measurement import Measurement, Missing, Shortcoming, health_of
+from firsttoken_operator.domain.metrics import Metrics
 from firsttoken_operator.domain.pods import Hindrances
 from firsttoken_operator.domain.reasons import Reason
 from firsttoken_operator.domain.rollout import RolloutTerms
 from firsttoken_operator.domain.target_kinds import DEPLOYMENT, TargetKind
-from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS
-from firsttoken_operator.domain.ttft import TtftInterval
+from firsttoken_operator.domain.times import UNKNOWN_TIME_TO_READY_SECONDS, UNKNOWN_TIME_TO_WAKE_SECONDS
 from firsttoken_operator.runtimes.settings import SizedSettings, Started
 from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import Sla
-
-NOT_OBSERVED = Missing(Reason.NO_SERIES)
-NO_GATEWAY = Missing(Reason.SOURCE_NOT_CONFIGURED, "no gateway counter is named for this source")
 
 
 class ScalingMode(StrEnum):
@@ -55,6 +50,8 @@ class ScalingPolicy:
     scale_down_step_percent: int
     backlog_drain_seconds: float
     metrics_loss_grace_seconds: float
+    standby: int = 0
+    """Replicas kept started and asleep beside those that answer, while some do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +96,10 @@ class Opening:
 class Target:
     """The scaled object and the pods in its live owner chain.
 
-    `replicas` is `spec.replicas` of the target. Pods: `ready`, `starting` (created, not yet Ready) and `stuck` (for too
-    long, as `decide` judges) add up to the live ones; `terminating` still hold their GPUs, and `draining` of them may
-    still answer: their grace period is not over.
+    `replicas` is `spec.replicas` of the target, less those on standby: what answers, or is to. Pods: `ready`,
+    `starting` (created, or told to wake up, and not yet answering) and `stuck` (for too long, as `decide` judges) add
+    up to the live ones that are not on standby; `terminating` still hold their GPUs, and `draining` of them may still
+    answer: their grace period is not over.
     `unschedulable`, `failing` (image pull, crash loop) and `unplaced` (no node has them yet) are parts of
     `starting + stuck`.
     """
@@ -144,6 +142,10 @@ class Target:
     started: Started | None = None
     """Settings that its pods are started with; None: they cannot be read."""
     hindrances: Hindrances = field(default_factory=Hindrances)
+    standby: int = 0
+    """Live pods that are kept from traffic, to sleep: they hold what others of their template do."""
+    asleep: int = 0
+    """Those of them that are known to sleep, and may be woken; one of which nothing is known is none of them."""
 
     @property
     def held(self) -> int:
@@ -228,59 +230,6 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
-    """Live signals of one resource over the last rate window, summed over the ready pods of the owner chain.
-
-    `health` is Present, Idle, or why the data cannot be trusted (Missing, Stale, Partial, Recovering, ErrorsPresent);
-    `detail` is the cause in one sentence. `arrivals`: requests a second that arrived (never completions alone); a
-    partial set of pods gives a lower bound with coverage < 1. `first_tokens`: requests a second that got their first
-    token. `waiting`, `running`: requests now. `error_share`: failed / ended, 0..1. `kv_percent`: of the fullest ready
-    pod.
-    """
-
-    health: Reason
-    detail: str
-    arrivals: Measurement
-    first_tokens: Measurement
-    waiting: Measurement
-    running: Measurement
-    error_share: Measurement
-    kv_percent: Measurement
-    ttft: TtftInterval | None
-    window_seconds: float
-    input_tokens: Measurement = NOT_OBSERVED
-    """Mean prompt, tokens: of the requests that got their first token, or of those that ended where a runtime counts
-    prompts then."""
-    output_tokens: Measurement = NOT_OBSERVED
-    """Mean output of the requests, tokens."""
-    gateway_arrivals: Measurement = NO_GATEWAY
-    """Requests a second that a gateway in front of the pods counted as they came, where there is one."""
-    overdue: bool = False
-    """The newest scrape of a pod failed or is late: rates read low until the next one."""
-    family: str = ""
-    """Families of series that the pods publish; empty: nothing is known of them."""
-    shortcomings: tuple[Shortcoming, ...] = ()
-    awaited: bool = False
-    """The source has not answered yet at this tick, as it did at the last one: what this says counts for nothing."""
-    under_way: Mapping[str, float] = field(default_factory=dict)
-    """Requests that run or wait, by name of the pod; a pod of which that is not known is absent."""
-
-    def lacks(self, reason: Reason) -> Shortcoming | None:
-        """Find the shortcoming of this reason, if there is one."""
-        return next((each for each in self.shortcomings if each.reason is reason), None)
-
-    @property
-    def may_raise(self) -> bool:
-        """True where this data may ask for more replicas."""
-        return health_of(self.health).may_raise
-
-    @property
-    def may_lower(self) -> bool:
-        """True where this data may give replicas back."""
-        return health_of(self.health).may_lower
-
-
-@dataclass(frozen=True, slots=True)
 class ResourceSnapshot:
     """One InferenceDeployment at one tick."""
 
@@ -311,6 +260,8 @@ class ResourceSnapshot:
     time_to_ready_seconds: float = UNKNOWN_TIME_TO_READY_SECONDS
     """90th percentile of this target's own starts, of the kind that the next one will most likely be (a new node, a new
     image, or warm), or what stands in for it where none was seen."""
+    time_to_wake_seconds: float = UNKNOWN_TIME_TO_WAKE_SECONDS
+    """90th percentile of the wake-ups of its own pods, or what stands in for it where none was seen."""
     scheduled_requests_per_second: float | None = None
     """Largest peak that the declared schedule has from now until a new pod would be ready; None: no window is open."""
     has_schedule: bool = False
@@ -324,6 +275,13 @@ class ResourceSnapshot:
     rollout: RolloutTerms = field(default_factory=RolloutTerms)
     pending_rollout: str | None = None
     """Change of the pods that is not released yet, in words; empty: there is none; None: not known, not rendered."""
+
+    @property
+    def next_replica_seconds(self) -> float:
+        """Time until one more replica answers: a pod that sleeps is woken first."""
+        target = self.target
+        wakes = isinstance(target, Target) and target.asleep
+        return min(self.time_to_wake_seconds, self.time_to_ready_seconds) if wakes else self.time_to_ready_seconds
 
     @property
     def strays(self) -> frozenset[str]:

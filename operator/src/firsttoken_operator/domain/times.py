@@ -8,6 +8,11 @@ UNKNOWN_TIME_TO_READY_SECONDS = 300.0
 """Time to ready of a deployment of which no start was seen yet."""
 
 
+UNKNOWN_TIME_TO_WAKE_SECONDS = 30.0
+"""Time that a sleeping pod takes to answer, where none of its deployment was woken yet: an engine that copies its
+weights back from memory takes seconds, and is seen to do so by the next scrape."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Durations of the control loop in seconds of the wall clock: already divided by `scale`."""

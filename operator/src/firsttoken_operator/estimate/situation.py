@@ -30,7 +30,7 @@ class Situation:
     @property
     def lead_seconds(self) -> float:
         """Time to look ahead: until a pod that is ordered now is ready."""
-        return lead_seconds(self.resource.time_to_ready_seconds, self.tick.interval_seconds)
+        return lead_seconds(self.resource.next_replica_seconds, self.tick.interval_seconds)
 
     @property
     def capacity_factor(self) -> float:

@@ -83,7 +83,7 @@ def raising_arrivals(at: Situation, demand: Demand, forecast: Forecast | None, r
 
 def hold_seconds(at: Situation) -> float:
     """Time for which every signal has to allow a smaller size: what takes long to start is not given back at once."""
-    start = min(at.resource.time_to_ready_seconds, at.config.target_load.most_held_start_seconds)
+    start = min(at.resource.next_replica_seconds, at.config.target_load.most_held_start_seconds)
     return max(at.resource.policy.stabilization_seconds, start)
 
 

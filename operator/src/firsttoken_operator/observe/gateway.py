@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from firsttoken_operator.domain import Measurement, Missing, Reason, Value, measured
-from firsttoken_operator.domain.snapshot import NO_GATEWAY
+from firsttoken_operator.domain.metrics import NO_GATEWAY
 from firsttoken_operator.families.promql import since_newest, told_apart, windowed
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.source import MetricsSource

@@ -7,6 +7,7 @@ from firsttoken_lab.replay.policies.view import View
 from firsttoken_operator.decide import Memory, decide, initial_replicas, judge_facts
 from firsttoken_operator.domain import (
     DEPLOYMENT,
+    UNKNOWN_TIME_TO_WAKE_SECONDS,
     Decision,
     FleetSnapshot,
     ResourceSnapshot,
@@ -49,6 +50,8 @@ class Ours:
         self._calendar = calendar or Calendar()
         self._memory, self._config = memory or Memory(), config
         self.initial = initial_replicas(policy, sized, self._scheduled(0.0, ready_seconds(None)), on_prem=on_prem)
+        self.standby = 0
+        """Replicas that are to sleep, as decided last."""
         self.decisions: list[Decision] = []
         """Those that changed something, in order."""
         self.capacity_factors: list[tuple[float, float]] = []
@@ -61,6 +64,7 @@ class Ours:
             self.decisions.append(decision)
         if not self.capacity_factors or decision.capacity_factor != self.capacity_factors[-1][1]:
             self.capacity_factors.append((view.now_seconds, decision.capacity_factor))
+        self.standby = decision.to_standby
         return decision.to_replicas
 
     def decision(self, view: View) -> Decision:
@@ -70,11 +74,13 @@ class Ours:
             uid=_UID, kind=DEPLOYMENT, name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
             terminating=view.terminating, draining=view.terminating,
             gpus_per_replica=self._sized.configuration.gpus_per_replica, waits_seconds=view.waits_seconds,
-            p99_start_seconds=view.p99_start_seconds,
+            p99_start_seconds=view.p99_start_seconds, standby=view.standby, asleep=view.asleep,
         )  # fmt: skip
+        wake_seconds = view.time_to_wake_seconds
         resource = ResourceSnapshot(
             uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,
             metrics=view.metrics, time_to_ready_seconds=start_seconds,
+            time_to_wake_seconds=UNKNOWN_TIME_TO_WAKE_SECONDS if wake_seconds is None else wake_seconds,
             scheduled_requests_per_second=self._scheduled(view.now_seconds, start_seconds),
             has_schedule=bool(self._calendar.windows),
         )  # fmt: skip

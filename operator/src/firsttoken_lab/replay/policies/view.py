@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from firsttoken_lab.replay.gateway import Gateway
 from firsttoken_operator.domain import Metrics
@@ -46,6 +46,13 @@ class View:
     waits_seconds: tuple[float, ...] = ()
     """Seconds that each pod which starts has been doing so."""
 
+    standby: int = 0
+    """Replicas that are to sleep, beside `replicas`."""
+    asleep: int = 0
+    """Those of them that do, and may be woken."""
+    time_to_wake_seconds: float | None = None
+    """90th percentile of the last wake-ups; None: none was seen yet."""
+
     is_blind: bool = False
     """Metrics are out: nothing that is measured is known, only what Kubernetes shows."""
 
@@ -68,3 +75,11 @@ class Policy(Protocol):
     def desired(self, view: View) -> int:
         """Replicas to ask for now. 0 only of a policy that comes back from it by itself."""
         ...
+
+
+@runtime_checkable
+class KeepsStandby(Protocol):
+    """Policy that keeps replicas asleep, too."""
+
+    standby: int
+    """Replicas that are to sleep, as it last decided."""
