@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import statistics
 import time
@@ -15,6 +16,7 @@ from firsttoken_operator.domain import Metrics, Missing, Reason, Value
 from firsttoken_operator.families import FAMILIES, NIM1, SIGNAL, VLLM, MetricFamily, overview_query
 from firsttoken_operator.families.promql import without
 from firsttoken_operator.observe import gateway
+from firsttoken_operator.observe.bounds import seconds_of
 from firsttoken_operator.observe.collect import Collector, SourceReading
 from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
 from firsttoken_operator.observe.gateway import GatewayCounter
@@ -23,6 +25,7 @@ from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfi
 from firsttoken_operator.observe.source import Vector
 from firsttoken_sizing.workload import Limit, Percentile
 from tests.operator.observe.exporter import (
+    BOUNDS,
     INPUT_TOKENS,
     NAMESPACE,
     OUTPUT_TOKENS,
@@ -191,6 +194,22 @@ async def test_ttft_at_290_ms_is_read_as_its_bucket_and_its_exact_mean(source: P
     assert (ttft.low_milliseconds, ttft.high_milliseconds) == (250.0, 500.0)
     assert ttft.mean_milliseconds == pytest.approx(290.0, rel=0.02)
     assert ttft.requests == pytest.approx(120.0, rel=0.1)
+
+
+async def test_the_bounds_around_the_limit_alone_are_read(source: PrometheusSource) -> None:
+    await until(lambda: look(source, *NIM), Reason.PRESENT)
+    layouts = await source.query(NIM1.layout(TIMES["window_seconds"]))
+
+    reading = await Collector(source, **TIMES).read(seconds_of([LIMIT]))
+
+    assert isinstance(layouts, Vector)
+    counts = {sample.labels["le"]: sample.value for sample in layouts.samples}
+    assert set(counts) == set(BOUNDS), "the hostile pods have bounds that are no numbers, and none that holds all"
+    assert len(set(counts.values())) == 1
+    assert set(reading.pods[NAMESPACE, "nim-0"].buckets) == {0.001, 0.1, 0.25, 0.5, math.inf}
+    ttft = measure(reading, [LivePod(NAMESPACE, name, 3600.0) for name in NIM], LIMIT, SETTINGS).ttft
+    assert ttft is not None
+    assert (ttft.low_milliseconds, ttft.high_milliseconds) == (250.0, 500.0)
 
 
 async def test_engines_of_a_vllm_pod_are_added_and_both_kv_names_are_read(source: PrometheusSource) -> None:

@@ -145,6 +145,11 @@ class Backlog:
         self._waiting = {key: entry for key, entry in self._waiting.items() if key.uid in uids}
         self._failures = {key: failure for key, failure in self._failures.items() if key.uid in uids}
 
+    def has_waiting(self, priority: Priority) -> bool:
+        """Tell whether a write of this priority waits for its turn, and for nothing else."""
+        entry = self._first()
+        return entry is not None and entry.priority <= priority
+
     def is_idle(self, now: float) -> bool:
         """Tell whether nothing runs and nothing waits but what is put off."""
         return not self._running and self._first() is None and not (self._later and self._later[0][0] <= now)

@@ -36,7 +36,9 @@ def instant(text: str | None) -> datetime | None:
 
 def printable(text: str) -> str:
     """One line without control characters: part of the text may be what a tenant or a server wrote."""
-    return "".join(c if c.isprintable() else " " for c in text)[:_LONGEST_MESSAGE]
+    # NB: nearly every text is, and is made for every condition at every tick.
+    line = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+    return line[:_LONGEST_MESSAGE]
 
 
 def conditions(

@@ -88,7 +88,8 @@ class Publisher:
         status: InferenceDeploymentStatus,
         now: datetime,
     ) -> None:
-        self.statuses[resource.uid] = status
+        # NB: one object of two that are equal: a status is most of what a resource takes in memory.
+        self.statuses[resource.uid] = written if status == written else status
         if status == written:
             self._pending.pop(resource.uid, None)
         else:

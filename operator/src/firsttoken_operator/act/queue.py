@@ -79,7 +79,7 @@ class WriteQueue:
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._errors: dict[Key, ClusterError] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._idle = asyncio.Event()
+        self._idle, self._started = asyncio.Event(), asyncio.Event()
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Number of writes by kind and outcome."""
 
@@ -114,6 +114,7 @@ class WriteQueue:
         self._backlog.discard(key)
         self._jobs.pop(key, None)
         self._errors.pop(key, None)
+        self._started.set()
 
     def charge(self, requests: int) -> None:
         """Count requests that a write made beyond those it waited for."""
@@ -125,10 +126,17 @@ class WriteQueue:
         for known in (self._errors, self._jobs):
             for key in [key for key in known if key.uid not in uids]:
                 known.pop(key)
+        self._started.set()
 
     def waiting(self) -> Counter[str]:
         """Count the writes that wait or are under way, by kind."""
         return Counter(key.kind for key in {*self._backlog.waiting(), *self._tasks})
+
+    async def until_sent(self, priority: Priority) -> None:
+        """Return when no write of this priority, or before it, waits for its turn; some may be under way."""
+        while self._backlog.has_waiting(priority):
+            self._started.clear()
+            await self._started.wait()
 
     async def settle(self) -> None:
         """Return when everything is written that is not put off."""
@@ -169,6 +177,7 @@ class WriteQueue:
         wait = self._backlog.wait_seconds(now)
         if wait is not None:
             self._start_in(wait)
+        self._started.set()
         if self._backlog.is_idle(now):
             self._idle.set()
 

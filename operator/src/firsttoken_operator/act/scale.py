@@ -75,6 +75,11 @@ class ScaleWriter:
         """Reason that nothing is written now; empty: decisions are carried out."""
         return self._cluster.withheld
 
+    async def until_sent(self) -> None:
+        """Return when the replicas of all decisions that are being carried out are on their way."""
+        await asyncio.sleep(0)  # Until each of them has put what it has to write.
+        await self._writes.until_sent(Priority.SCALE)
+
     async def execute(
         self, decision: Decision, resource: ResourceSnapshot, before_write: Callable[[Decision], None] = lambda _: None
     ) -> ScaleResult:

@@ -8,6 +8,7 @@ from firsttoken_operator.families.dynamo import DYNAMO
 from firsttoken_operator.families.family import Metric, MetricFamily, MetricKind, Series, token_bounds
 from firsttoken_operator.families.nim1 import NIM1
 from firsttoken_operator.families.overview import FAMILY, overview_query
+from firsttoken_operator.families.promql import NO_BOUND
 from firsttoken_operator.families.sglang import SGLANG
 from firsttoken_operator.families.signals import (
     BY_BOUND,
@@ -36,6 +37,7 @@ __all__ = [
     "FAMILY",
     "FRESHNESS",
     "NIM1",
+    "NO_BOUND",
     "OUTCOME",
     "PART",
     "SERVED",

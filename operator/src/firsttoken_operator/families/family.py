@@ -6,7 +6,7 @@ One value a family, one file a value. `observe` asks Prometheus by it for what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -16,7 +16,9 @@ from types import MappingProxyType
 from firsttoken_operator.families.promql import (
     BOUND,
     age,
+    folded,
     fullest,
+    layout,
     rate,
     recent,
     samples,
@@ -149,14 +151,25 @@ class MetricFamily:
         return tuple(signal for signal in Signal if signal in _templates(self))
 
     def queries(self, window_seconds: float, recent_seconds: float) -> tuple[str, ...]:
-        """The PromQL of all its `signals`, by `SIGNAL`; samples are current for `recent_seconds`.
+        """The PromQL of all its `signals`: of its numbers, and of all its buckets where it has a histogram."""
+        return tuple(filter(None, (self.numbers(window_seconds, recent_seconds), self.buckets(window_seconds))))
 
-        Two questions of about the same size: one number of a pod each, and the bounds of its histogram.
-        """
-        signals = self.signals
-        split = ([s for s in signals if s not in BY_BOUND], [s for s in signals if s in BY_BOUND])
-        asked = (told_apart(SIGNAL, ((signal, _templates(self)[signal]) for signal in part)) for part in split if part)
-        return tuple(windowed(text, window_seconds, recent_seconds) for text in asked)
+    def numbers(self, window_seconds: float, recent_seconds: float) -> str:
+        """The PromQL of one number a pod and signal, by `SIGNAL`; samples are current for `recent_seconds`."""
+        return windowed(self._told_apart(by_bound=False), window_seconds, recent_seconds)
+
+    def buckets(self, window_seconds: float, bounds: Collection[str] = ()) -> str:
+        """The PromQL of the buckets of its histogram with these bounds; none: with all. Empty: it has no histogram."""
+        return windowed(folded(self._told_apart(by_bound=True), bounds), window_seconds, window_seconds)
+
+    def layout(self, window_seconds: float) -> str:
+        """The PromQL of the bounds that its histograms have, by `le`; empty: it has none."""
+        buckets = layout(f"{self.ttft}_bucket", self.model_label) if self.ttft else ""
+        return windowed(buckets, window_seconds, window_seconds)
+
+    def _told_apart(self, *, by_bound: bool) -> str:
+        signals = (signal for signal in self.signals if (signal in BY_BOUND) is by_bound)
+        return told_apart(SIGNAL, ((signal, _templates(self)[signal]) for signal in signals))
 
     def arriving(self, window_seconds: float) -> str:
         """The PromQL of requests a second that arrive, by pod, in the family's way; what is not told is left out."""

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 BOUND = 'le=~"[-+.0-9a-zA-Z]{1,32}"'
 """Matcher of bounds that can be numbers: `le` is a label of a tenant's too, and may be a megabyte long."""
-
+NO_BOUND = "+Inf"
+"""Bound of the bucket that holds all."""
 
 EVERY_POD = 'pod!=""'
 """Matcher of whatever runs in a pod."""
@@ -55,6 +56,25 @@ def without(query: str, namespaces: Collection[str]) -> str:
     names = "|".join(sorted(namespaces))
     left = f'namespace=~"[-a-z0-9]{{1,63}}",namespace!~"{names}"'
     return query.replace(f"{{{EVERY_POD}", f"{{{EVERY_POD},{left}") if namespaces else query
+
+
+def folded(query: str, bounds: Collection[str]) -> str:
+    """A query of buckets, with these bounds alone; none: with all that can be numbers.
+
+    NB: the bounds are a tenant's. Only such as `BOUND` matches get here.
+    """
+    named = "|".join(bound.replace("+", "[+]").replace(".", "[.]") for bound in sorted(bounds))
+    return query.replace(BOUND, f'le=~"{named}"') if bounds else query
+
+
+def layout(histogram: str, by: str = "") -> str:
+    """Histograms that have a bucket of each bound, by `le`: of pods that have the one without a bound.
+
+    A pod counts once for each bound, or once for each value of the labels `by`.
+    """
+    kept = f"namespace, pod, {by}" if by else "namespace, pod"
+    every, whole = (f"last_over_time({selector(histogram, of)}[WINDOW])" for of in (BOUND, f'le="{NO_BOUND}"'))
+    return f"count by (le) (count by ({kept}, le) ({every}) and on ({kept}) count by ({kept}) ({whole}))"
 
 
 def summed(inner: str, dimensions: str, by: str = "") -> str:

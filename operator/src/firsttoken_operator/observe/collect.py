@@ -1,6 +1,7 @@
 """Observation of one source: two queries a family that is there, whatever the number of resources, joined by pod.
 
-One more says which families there are and which pods are up; how pods are scraped is asked once a window. Numbers are
+One more says which families there are and which pods are up; how pods are scraped, and which bounds their histograms
+have, is asked once a window. Of those bounds only the ones around the limits are asked for (`bounds`). Numbers are
 passed on as they came; what a query could not answer is kept as a `Failure`. Nothing is judged here.
 """
 
@@ -29,6 +30,7 @@ from firsttoken_operator.families import (
     overview_query,
     symptoms_query,
 )
+from firsttoken_operator.observe.bounds import around
 from firsttoken_operator.observe.containment import Shares
 from firsttoken_operator.observe.source import MetricsSource, Vector
 
@@ -125,32 +127,62 @@ class Collector:
         """Families that there were last: they are asked for without waiting to hear that they still are."""
         self._symptoms: Mapping[PodKey, frozenset[str]] = {}
         self._symptoms_due_seconds = -math.inf
+        self._bounds: dict[str, _Bounds] = {}
 
     @property
     def present(self) -> tuple[MetricFamily, ...]:
         """Families that there were at the last observation."""
         return tuple(family for family in self._families if family.name in self._present)
 
-    async def read(self) -> SourceReading:
-        """Ask everything that one tick needs. Never raises for a failing source."""
+    async def read(self, ttft_seconds: Collection[float] | None = None) -> SourceReading:
+        """Ask everything that one tick needs. Never raises for a failing source.
+
+        `ttft_seconds`: times to the first token around which buckets are needed (`seconds_of`); None: all of them.
+        """
         joined = _Joined()
         await asyncio.gather(
-            self._ask_overview(joined), self._ask_symptoms(), *self._ask_families(joined, self._present)
+            self._ask_overview(joined), self._ask_symptoms(), *self._ask_families(joined, self._present, ttft_seconds)
         )
         # NB: where it is not known which there are, those of before are as good as any.
         there = self._present if joined.present is None else joined.present
-        await asyncio.gather(*self._ask_families(joined, there - self._present))
+        await asyncio.gather(*self._ask_families(joined, there - self._present, ttft_seconds))
         self._present = there
+        self._bounds = {name: known for name, known in self._bounds.items() if name in there}
         return joined.reading(self._families, self._symptoms)
 
-    def _ask_families(self, joined: _Joined, names: Collection[str]) -> list[Coroutine[Any, Any, None]]:
-        times = self._window_seconds, self._recent_seconds
+    def _ask_families(
+        self, joined: _Joined, names: Collection[str], ttft_seconds: Collection[float] | None
+    ) -> list[Coroutine[Any, Any, None]]:
         there = [family for family in self._families if family.name in names]
-        return [self._ask_family(joined, family, promql) for family in there for promql in family.queries(*times)]
+        asked = [self._ask_numbers(joined, family) for family in there]
+        return [*asked, *(self._ask_buckets(joined, family, ttft_seconds) for family in there if family.ttft)]
 
     # NB: each answer is joined as it comes: one that waits for all others takes several times the memory.
-    async def _ask_family(self, joined: _Joined, family: MetricFamily, promql: str) -> None:
-        joined.take(family, await self._source.query(promql))
+    async def _ask_numbers(self, joined: _Joined, family: MetricFamily) -> None:
+        joined.take(family, await self._source.query(family.numbers(self._window_seconds, self._recent_seconds)))
+
+    async def _ask_buckets(self, joined: _Joined, family: MetricFamily, ttft_seconds: Collection[float] | None) -> None:
+        layout = await self._layout(family) if ttft_seconds is not None else {}
+        if isinstance(layout, Missing):
+            # NB: not asked once more: a source that hangs would hold up the tick for twice as long.
+            joined.take(family, layout)
+            return
+        kept = around(layout, ttft_seconds or (), family.ttft_unit_seconds)
+        joined.take(family, await self._source.query(family.buckets(self._window_seconds, kept)))
+
+    async def _layout(self, family: MetricFamily) -> Mapping[str, float] | Missing:
+        """Number of histograms by bound; empty: it is not known; `Missing` where the source does not answer."""
+        now, known = self._clock(), self._bounds.get(family.name)
+        if known is not None and now < known.due_seconds:
+            return known.layout
+        self._bounds.pop(family.name, None)
+        answer = await self._source.query(family.layout(self._window_seconds))
+        if isinstance(answer, Missing):
+            return answer if answer.reason is Reason.SOURCE_UNREACHABLE else {}
+        # NB: with more bounds than are read it is not known which there are.
+        layout = {} if answer.overflowing else {s.labels.get("le", ""): s.value for s in answer.samples}
+        self._bounds[family.name] = _Bounds(layout, now + self._window_seconds)
+        return layout
 
     async def _ask_overview(self, joined: _Joined) -> None:
         joined.take_overview(await self._source.query(overview_query(self._families, self._window_seconds)))
@@ -164,6 +196,14 @@ class Collector:
         answer = await self._source.query(symptoms_query(self._families))
         if not isinstance(answer, Missing):
             self._symptoms = _by_pod(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Number of histograms of a family by bound, and when it is asked for again."""
+
+    layout: Mapping[str, float]
+    due_seconds: float
 
 
 _FRESHNESS = frozenset(FRESHNESS)

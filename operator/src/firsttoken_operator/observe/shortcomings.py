@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from firsttoken_operator.domain import Reason, Shortcoming
 from firsttoken_operator.families import Symptom, family_called
+from firsttoken_operator.observe.bounds import ROUNDING
 from firsttoken_operator.observe.collect import PodSample, SourceReading
 from firsttoken_operator.observe.freshness import SeenPod
-from firsttoken_operator.observe.ttft import ROUNDING
 from firsttoken_sizing.workload import Limit
 
 

@@ -17,15 +17,13 @@ from functools import lru_cache
 from firsttoken_operator.domain import LateShare, TtftInterval
 from firsttoken_operator.domain.measurement import LARGEST_VALUE
 from firsttoken_operator.families import Signal
+from firsttoken_operator.observe.bounds import ROUNDING
 from firsttoken_operator.observe.collect import PodSample
 from firsttoken_operator.observe.config import FirstTokenConfig
 from firsttoken_sizing.workload import Limit, Percentile
 
 UNLIMITED_PERCENTILE = Percentile.P95
 """Shown where the SLA has no limit on TTFT."""
-
-ROUNDING = 1e-9
-"""Relative error of summed floats: a share that is met up to rounding is met."""
 
 
 def largest_layout(samples: Iterable[PodSample]) -> tuple[tuple[PodSample, ...], int]:

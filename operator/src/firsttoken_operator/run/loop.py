@@ -80,6 +80,9 @@ class Parts:
     catch_up: Callable[[], Awaitable[bool]] = _is_caught_up
 
 
+_Sent = asyncio.Task[None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Tick:
     """Values that all resources of one tick share."""
@@ -109,7 +112,7 @@ class Loop:
         self._ownerships: dict[str, Ownership] = {}
         self._earliest_seconds = -math.inf
         """Time before which no tick comes early."""
-        self._led = False
+        self._publishing, self._led = asyncio.Lock(), False
         """True once this process has decided as the leader: from then on no other one of ours writes."""
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -220,11 +223,11 @@ class Loop:
         resources = {resource.uid: resource for resource in snapshot.resources}
         for resource in decided.failed:
             self._tell_undecided(resource, tick.now)
+        sent = asyncio.create_task(parts.writer.until_sent(), name="replicas before statuses")
+        ordered = sorted(decided.decisions, key=self._written_seconds)
+        carried_out = (self._carry_out(resources[d.uid], d, tick, sent) for d in ordered)
         # NB: waits for what a tick decides anew, replicas and rendered objects, and not for what is state: a status.
-        await asyncio.gather(
-            self._render(snapshot, decided),
-            *(self._carry_out(resources[d.uid], d, tick) for d in sorted(decided.decisions, key=self._written_seconds)),
-        )
+        await asyncio.gather(self._render(snapshot, decided), *carried_out, sent)
         if parts.writer.withheld:
             return
         try:
@@ -246,7 +249,7 @@ class Loop:
         except Exception:
             logger.exception("rendering failed")
 
-    async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick) -> None:
+    async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick, sent: _Sent) -> None:
         """Everything that follows from one decision. Never raises: no resource may hold up another."""
         try:
             if self._parts.victims is not None:
@@ -257,7 +260,11 @@ class Loop:
                 self._log(decision, result)
             if result.write is Write.DONE and result.replicas is not None:
                 self._note_write(resource.uid, result.replicas, confirmed=True)
-            self._publish(resource, decision, result, tick)
+            # NB: making a status takes as long as sending replicas, which others wait for.
+            await asyncio.shield(sent)
+            async with self._publishing:
+                self._publish(resource, decision, result, tick)
+                await asyncio.sleep(0)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
 

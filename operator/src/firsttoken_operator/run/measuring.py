@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from firsttoken_operator.api.convert import limit_of
 from firsttoken_operator.domain import Metrics, Missing, Reason
 from firsttoken_operator.observe import arriving, gateway
 from firsttoken_operator.observe.arriving import Arriving
+from firsttoken_operator.observe.bounds import seconds_of
 from firsttoken_operator.observe.collect import Collector, SourceReading, unavailable
 from firsttoken_operator.observe.freshness import MeasureSettings
 from firsttoken_operator.observe.measure import measure, nothing
@@ -21,6 +23,7 @@ from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.targets import workload_of
 from firsttoken_operator.run.reading import NoReading, SourceReader, read_all
 from firsttoken_operator.run.settings import Settings
+from firsttoken_sizing.workload import Limit
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +73,8 @@ class Measuring:
             )
             for name, source in self._sources.items()
         }
+        self._ttft_seconds: Mapping[str, frozenset[float]] = {}
+        """Times to the first token that are asked of each source, by its name."""
         self._answering: set[str] = set()
         """Sources that said something at the last tick: no other one is asked between two of them."""
         self._readers = {
@@ -94,6 +99,7 @@ class Measuring:
 
     async def metrics(self, store: Store, wall_seconds: float) -> Mapping[str, Metrics]:
         """Live metrics by uid of the resource, of those whose target exists. Never raises for a failing source."""
+        self._ttft_seconds = _judged(store)
         readings = await read_all(self._readers)
         self._answering = {name for name, found in readings.items() if not isinstance(found, NoReading)}
         measured: dict[str, Metrics] = {}
@@ -128,7 +134,7 @@ class Measuring:
 
     async def _read(self, name: str) -> Reading:
         asked = gateway.ask(self._sources[name], self._counters[name], self._settings)
-        return await asyncio.gather(self._collectors[name].read(), asked)
+        return await asyncio.gather(self._collectors[name].read(self._ttft_seconds.get(name, frozenset())), asked)
 
     async def arriving(self, name: str) -> Arriving:
         """Ask one source what arrives now, if it answered last; of any other nothing does."""
@@ -146,6 +152,15 @@ class Measuring:
             text = f"no Prometheus is called {name!r}; the administrator names them in the chart"
             why = Missing(Reason.SOURCE_NOT_CONFIGURED, text)
         return unavailable(why.reason, why.detail), gateway.GatewayReading(failure=why)
+
+
+def _judged(store: Store) -> Mapping[str, frozenset[float]]:
+    """Times to the first token around which buckets are needed, by the source of the resources that judge them."""
+    limits = defaultdict[str, set[Limit | None]](set)
+    for stored in store.resources.values():
+        if stored.parsed is not None:
+            limits[stored.parsed.spec.metrics.source].add(limit_of(stored.parsed.spec.sla.time_to_first_token))
+    return {source: seconds_of(found) for source, found in limits.items()}
 
 
 def _is_answer(reading: Reading) -> bool:
