@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
+from firsttoken_operator.act.backlog import Budget
 from firsttoken_operator.act.errors import Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.status import Observed
@@ -194,6 +195,25 @@ async def test_what_fails_as_one_is_carried_out_keeps_no_other_from_being_writte
         decisions = await loop.tick(time.monotonic())
 
         assert len(decisions) == len(server.done("PATCH", "/scale")) == 3
+
+
+async def test_no_status_is_made_before_all_replicas_of_its_tick_are_on_their_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server()
+    server.declare(120, lambda i: 5 if i % 2 else 2)
+    async with serving(server) as (loop, parts):
+        publish, sent = parts.publisher.publish, list[int]()
+
+        def counting(status: Any, seen: Observed, foreign: Any) -> None:
+            sent.append(len(server.done("PATCH", "/scale")))
+            publish(status, seen, foreign)
+
+        monkeypatch.setattr(parts.publisher, "publish", counting)
+        await loop.tick(time.monotonic())
+
+        assert len(sent) == 120
+        assert min(sent) >= 60 - Budget().in_flight, "the others are under way"
 
 
 async def test_writes_that_hang_are_given_up_before_the_process_looks_dead() -> None:

@@ -48,7 +48,9 @@ def _transition(before: Condition | None, after: Condition) -> Event | None:
         is_news = before is None or before.status is not after.status or before.message != after.message
         return (Reason(after.reason), after.message) if is_news and after.status is ConditionStatus.TRUE else None
     announced = after.type in {kind.value for kind in _ANNOUNCED_WHEN_FALSE}
-    if announced and changed and after.status is ConditionStatus.FALSE:
+    # NB: what waits for its size is in the status; a fleet that is declared at once would write an Event for each.
+    is_known = after.reason != Reason.UNKNOWN.value
+    if announced and changed and is_known and after.status is ConditionStatus.FALSE:
         return Reason(after.reason), after.message
     return None
 

@@ -90,6 +90,8 @@ def condition(before: Condition | None, judgement: Judgement, generation: int, n
     if same and before is not None and before.reason == judgement.reason and _words(before.message) == _words(message):
         is_news = before.observed_generation != generation or judgement.kind in _NUMBERS_ARE_NEWS
         message = message if is_news else before.message
+        if message == before.message and before.observed_generation == generation:
+            return before  # NB: as nearly every one at nearly every tick; making one takes longer than judging it.
     return Condition(
         type=judgement.kind.value,
         status=status,

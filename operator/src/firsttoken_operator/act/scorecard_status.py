@@ -7,6 +7,7 @@ What was counted after the last writing is lost with the process; `hours` says h
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from zlib import crc32
 
@@ -30,10 +31,12 @@ def shown(
     """
     if card is None or not card.days:
         return previous
+    figures = _figures(card.total)
+    if previous is not None and not _is_due(previous, figures, now, uid):
+        return previous
     days = [{"date": at.isoformat(), **_figures(tally)} for at, tally in card.days.items()]
     about = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
-    fresh = ScorecardStatus.model_validate(about | _figures(card.total))
-    return fresh if previous is None or _is_due(previous, fresh, now, uid) else previous
+    return ScorecardStatus.model_validate(about | figures)
 
 
 def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
@@ -48,7 +51,7 @@ def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
     )
 
 
-def _is_due(previous: ScorecardStatus, fresh: ScorecardStatus, now: datetime, uid: str) -> bool:
+def _is_due(previous: ScorecardStatus, fresh: Mapping[str, object], now: datetime, uid: str) -> bool:
     written = instant(previous.last_update_time)
     # NB: a clock that was set back must not keep the figures from being written until it has caught up.
     if written is None or now < written:
@@ -56,8 +59,7 @@ def _is_due(previous: ScorecardStatus, fresh: ScorecardStatus, now: datetime, ui
     own = timedelta(seconds=crc32(uid.encode()) % REFRESH.total_seconds())
     if _hour(now, own) > _hour(written + LEAST_APART, own):
         return True
-    names = ScorecardFigures.model_fields
-    return any(getattr(previous, name) is None and getattr(fresh, name) is not None for name in names)
+    return any(getattr(previous, name) is None and fresh[name] is not None for name in ScorecardFigures.model_fields)
 
 
 def _hour(at: datetime, own: timedelta) -> int:

@@ -137,10 +137,12 @@ def _sample(element: Any, shared: dict[str, str]) -> Sample:
     timestamp, value = element["value"]
     if not isinstance(value, str):
         raise TypeError("Prometheus writes numbers as strings; anything else is not Prometheus")
-    # NB: names of pods come once for every bucket; each is kept once. What is no string has no such name.
-    labels = {sys.intern(name): shared.setdefault(label, label) for name, label in element["metric"].items()}
-    if not all(isinstance(label, str) for label in labels.values()):
-        raise TypeError("a label is not a string")
+    labels = element["metric"]
+    for name, label in labels.items():
+        if not isinstance(label, str):
+            raise TypeError("a label is not a string")
+        # NB: names of pods come once for every number; each is kept once.
+        labels[name] = shared.setdefault(label, label)
     return Sample(labels, float(value), float(timestamp))
 
 

@@ -1,8 +1,8 @@
 """The loop: one tick for all resources, on a schedule. Observe, decide, act, tell; each part is somewhere else.
 
 A tick never overlaps with the next one: where it takes longer than its interval, the ticks that were missed are left
-out and the lag is a metric. One comes early where the lookout saw arrivals that ask for more replicas. What goes wrong
-with one resource stays with that resource.
+out and the lag is a metric. One comes early where the lookout saw arrivals that ask for more replicas, or sizes came.
+What goes wrong with one resource stays with that resource.
 
 An operator that stands by does all of this but act and tell, so that it can go on at once where the leader ends.
 """
@@ -47,8 +47,7 @@ LOOK_SECONDS = 0.5
 LEAST_INTERVAL_SHARE = 1 / 3
 """Share of the interval that is between two ticks in any case."""
 LEAST_REST = 2.0
-"""Multiple of the time that a tick took to be decided, after which the next one may begin early: so that early ticks
-take no more than half of a core where all of it is computing."""
+"""Multiple of a tick's CPU time, after which the next one may begin early: such ticks take at most half of a core."""
 
 
 async def _is_caught_up() -> bool:
@@ -156,7 +155,7 @@ class Loop:
         if leads and not self._led:
             # NB: a pool has one ledger: what another process gave of it must be in the caches before this one gives.
             leads = await parts.catch_up()
-        began = self._clock()
+        began, cpu_before = self._clock(), time.process_time()
         parts.lookout.begin()
         self._note_resources()
         answers = await parts.sizer.answers(
@@ -183,9 +182,9 @@ class Loop:
         memory = parts.histories.seeded(memory, snapshot, parts.store)
         # NB: in a thread, so that watches, health and metrics are served while a large fleet is decided.
         decided = await asyncio.to_thread(decide_isolated, snapshot, memory)
-        self._memory, took_seconds = decided.memory, self._clock() - began
+        self._memory, cpu_seconds = decided.memory, time.process_time() - cpu_before
         least_seconds = LEAST_INTERVAL_SHARE * self._timing.tick_seconds
-        self._earliest_seconds = began + max(least_seconds, LEAST_REST * took_seconds)
+        self._earliest_seconds = began + max(least_seconds, LEAST_REST * cpu_seconds)
         parts.lookout.expect(snapshot, decided.decisions, parts.store)
         self._note_decided(snapshot)
         parts.metrics.lag.observe(max(0.0, self._clock() - due_seconds))

@@ -63,7 +63,9 @@ class OperatorMetrics:
         self.clock_ahead = single("clock_ahead_seconds", "How far the API server's clock is ahead of this machine's")
         self.last_tick = single("last_tick_timestamp_seconds", "When a tick of this process completed last")
         self.early_ticks = Counter(
-            "firsttoken_early_ticks", "Ticks before they were due, for arrivals that rose", registry=self.registry
+            "firsttoken_early_ticks",
+            "Ticks before they were due, for arrivals that rose or new sizes",
+            registry=self.registry,
         )
         self.event_loop_lag = single("event_loop_lag_seconds", "Delay of the event loop at the last tick")
         self.decisions = counter("decisions", "Decisions taken", ("outcome", "reason"))

@@ -162,13 +162,15 @@ def _parts(
         spans_servers=spans_servers,
     )
     measuring = Measuring(settings)
+    lookout = Lookout(measuring.names, measuring.arriving, timing.tick_seconds)
     return Parts(
         store=Store(settings.target_kinds),
         writes=writes,
         measuring=measuring,
-        lookout=Lookout(measuring.names, measuring.arriving, timing.tick_seconds),
+        lookout=lookout,
         histories=Histories(source_configs(settings), timing),
-        sizer=Sizer(),
+        # NB: whoever declares a deployment need not wait for a size until the next tick is due.
+        sizer=Sizer(lookout.rising.set),
         writer=ScaleWriter(scaling, writes, settings.namespaces or ("",)),
         publisher=Publisher(cluster, recorder, writes),
         recorder=recorder,

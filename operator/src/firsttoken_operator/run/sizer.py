@@ -41,9 +41,13 @@ class Kept:
 
 
 class Sizer:
-    """Answers of all resources. Used on one event loop; `close` it when done."""
+    """Answers of all resources. Used on one event loop; `close` it when done.
 
-    def __init__(self) -> None:
+    `answered` is told when nothing waits any more and a tick can decide on new answers.
+    """
+
+    def __init__(self, answered: Callable[[], None] = lambda: None) -> None:
+        self._answered = answered
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="sizing")
         self._questions: dict[str, Question] = {}
         """Questions that the resources ask now, by uid."""
@@ -134,10 +138,15 @@ class Sizer:
 
     async def _work(self) -> None:
         """Answer what waits, then compare what is pinned; ends when nothing is left to do."""
+        has_answered = False
         while True:
             if (turn := self._turns.take()) is not None:
                 namespace, asked = turn
                 await self._size(namespace, asked)
+                has_answered = True
+            elif has_answered:
+                has_answered = False
+                self._answered()
             elif (pinned := self._not_compared()) is not None:
                 await self._compare(*pinned)
             else:
