@@ -14,7 +14,7 @@ from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
-from firsttoken_operator.act.status import Observed, document, is_change, status_of
+from firsttoken_operator.act.status import Observed, document, is_change, is_unsized_yet, status_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import ForeignWrite, judge_undecided, judge_untold
@@ -44,6 +44,8 @@ class Publisher:
         self._writes = writes
         self._pending: dict[str, _Pending] = {}
         self._unconfirmed: dict[str, tuple[InferenceDeploymentStatus, int]] = {}
+        self._met: set[str] = set()
+        """Resources that waited for their first size when they were first seen."""
         self.scorecards: dict[str, Scorecard] = {}
         """Counts so far, by uid of the resource."""
         self.statuses: dict[str, InferenceDeploymentStatus] = {}
@@ -55,7 +57,13 @@ class Publisher:
         written = self._written(resource.uid, shown)
         previous = self._last(resource.uid, written)
         card = self._count(previous, Look(seen.now, resource, seen.decision, is_change(previous, seen)))
-        self._want(resource, written, status_of(previous, replace(seen, scorecard=card)), seen.now)
+        status = status_of(previous, replace(seen, scorecard=card))
+        if previous.conditions or not is_unsized_yet(resource) or resource.uid in self._met:
+            self._want(resource, written, status, seen.now)
+        else:
+            # NB: its size is there in a moment, and a tick with it: a fleet that is declared is told once, not twice.
+            self.statuses[resource.uid] = status
+            self._met.add(resource.uid)
         for reason, message in deeds(seen, foreign):
             self._recorder.record(resource, reason, message)
 
@@ -138,6 +146,7 @@ class Publisher:
         for known in (self._pending, self._unconfirmed, self.scorecards, self.statuses):
             for uid in known.keys() - uids:
                 known.pop(uid)
+        self._met &= uids
         self._recorder.forget(uids)
 
     def _written(self, uid: str, shown: InferenceDeploymentStatus) -> InferenceDeploymentStatus:

@@ -158,7 +158,7 @@ def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
     return previous.desired_replicas != seen.decision.to_replicas
 
 
-def _is_unsized_yet(resource: ResourceSnapshot) -> bool:
+def is_unsized_yet(resource: ResourceSnapshot) -> bool:
     """Tell whether its turn has not come yet after a start."""
     return isinstance(resource.sized, Unsized) and resource.sized.reason is Reason.UNKNOWN
 
@@ -167,7 +167,7 @@ def _is_behind(previous: InferenceDeploymentStatus, resource: ResourceSnapshot) 
     """Tell whether what is known of its size after a start is older than what was told: that stays for so long."""
     # NB: a process may end between its status and the ConfigMap in which the next one finds the size.
     told, known = previous.observed_generation, resource.sized_generation
-    return _is_unsized_yet(resource) or (told is not None and known is not None and known < told)
+    return is_unsized_yet(resource) or (told is not None and known is not None and known < told)
 
 
 def _observed_generation(previous: InferenceDeploymentStatus, resource: ResourceSnapshot) -> int | None:
@@ -296,7 +296,7 @@ def _lost_time(before: str | None, seen: Observed) -> str | None:
     lost = seen.decision.metrics_lost_seconds
     if lost is None:
         # Before its first sizing a process remembers no outage: what was known stays, for a second restart to read.
-        return before if _is_unsized_yet(seen.resource) else None
+        return before if is_unsized_yet(seen.resource) else None
     since = seen.now - timedelta(seconds=lost)
     shown = instant(before)
     return before if shown and abs(shown - since) <= LOST_TIME_RESOLUTION else timestamp(since)

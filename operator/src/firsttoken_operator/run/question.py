@@ -70,6 +70,8 @@ class QuestionSources:
         self._pools = {pool.name: pool for pool in pools}
         self._profiles = {p.name: p for p in sorted(profiles, key=lambda p: p.name) if p.parsed is not None}
         self._of_model: dict[str, list[str]] = {}
+        self._requests: dict[str, SizingRequest] = {}
+        """Requests that were made from these sources, by content."""
         for name, stored in self._profiles.items():
             if stored.parsed is not None:
                 self._of_model.setdefault(canonical_model(stored.parsed.spec.model), []).append(name)
@@ -94,6 +96,8 @@ class QuestionSources:
             known = {pool.name: pool.parsed} if pool is not None and pool.parsed is not None else {}
             request = sizing_request(resource, known, [p.parsed for p in profiles if p.parsed is not None])
             content = content_of(request)
+            # NB: with its profile a request is a few kilobytes, and of a thousand resources many ask the same.
+            request = self._requests.setdefault(content, request)
         except Exception as error:
             refusal = _refused(error, resource.key)
         return Question(
