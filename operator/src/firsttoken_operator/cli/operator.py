@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     # NB: imported here, so that `firsttoken operator --help` needs none of the packages of the extra.
     from kubernetes.aio.config import ConfigException
 
-    from firsttoken_operator.run import check, garbage, logs
+    from firsttoken_operator.run import check, heap, logs
     from firsttoken_operator.run.process import run_operator
     from firsttoken_operator.run.settings import SettingsError, load
 
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
             print("the configuration is usable", *lines, sep="\n")
             return 0 if answered else 1
         logs.configure(settings.log_level)
-        garbage.collect_rarely()
+        heap.tune()
         return asyncio.run(run_operator(settings, args.kubeconfig))
     except SettingsError as error:
         print(f"firsttoken operator: {error}", file=sys.stderr)

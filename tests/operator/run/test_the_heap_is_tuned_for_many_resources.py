@@ -1,4 +1,4 @@
-"""Garbage of a process with many resources: cycles are looked for rarely, and still found."""
+"""The heap of a process with many resources: cycles are looked for rarely, and still found."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 SCRIPT = """
 import gc, weakref
-from firsttoken_operator.run.garbage import YOUNG, collect_rarely
+from firsttoken_operator.run.heap import YOUNG, tune
 
 class Cycle:
     def __init__(self):
         self.own = self
 
-collect_rarely()
+tune()
 begun = gc.get_stats()[0]["collections"]
 alive = [weakref.ref(Cycle()) for _ in range(3 * YOUNG)]
 collections = gc.get_stats()[0]["collections"] - begun
