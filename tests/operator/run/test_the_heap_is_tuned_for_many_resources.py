@@ -22,7 +22,7 @@ print(gc.get_freeze_count() > 1_000, collections < 20, sum(r() is not None for r
 
 
 def test_cycles_are_looked_for_rarely_and_found() -> None:
-    """In a process of its own: what is frozen stays so."""
+    # NB: in a process of its own, because what is frozen stays so.
     told = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=60)
 
     assert told.stdout.split() == ["True", "True", "True"]

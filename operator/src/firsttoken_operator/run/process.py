@@ -169,7 +169,7 @@ def _parts(
         measuring=measuring,
         lookout=lookout,
         histories=Histories(source_configs(settings), timing),
-        # NB: whoever declares a deployment need not wait for a size until the next tick is due.
+        # NB: a new deployment need not wait for its size until the next tick is due.
         sizer=Sizer(lookout.rising.set),
         writer=ScaleWriter(scaling, writes, settings.namespaces or ("",)),
         publisher=Publisher(cluster, recorder, writes),
