@@ -27,7 +27,7 @@ LAYOUTS = st.lists(st.sampled_from([0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 2.
 
 
 def layout(*pods: Iterable[float]) -> dict[str, float]:
-    """What the query of the layouts answers for pods with these bounds and one that holds all."""
+    """Answer of the query of the layouts, for pods with these bounds and one that holds all."""
     return dict(Counter(f"{bound:g}" for pod in pods for bound in pod) | {NO_BOUND: len(pods)})
 
 
