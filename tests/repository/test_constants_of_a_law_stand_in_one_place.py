@@ -134,6 +134,7 @@ NUMBERS = {
         observe/sums 1e6 1.5 1e9
         """,
     "how exactly a thing is computed, not what": """
+        observe/bounds 1e-9
         observe/ttft 1e-9
         act/scorecard_status 1e-6 1e4
         performance/disaggregated 1e-12
@@ -142,6 +143,9 @@ NUMBERS = {
         performance/prefill 4
         performance/routing 1e-300 1e-12
         performance/second_moments 1e-300
+        """,
+    "around which times buckets are asked for: the share above a limit needs those next to it only": """
+        observe/bounds 0.5 0.25 4
         """,
     "a word or its decimals": """
         observe/diagnosis 3

@@ -26,7 +26,7 @@ ROUNDING = 1e-9
 TOLD_AT = (0.5, 1.0, 2.0)
 """Multiples of a limit at which bounds are asked for."""
 WITHOUT_LIMIT_SECONDS = (0.25, 1.0, 4.0)
-"""Where the SLA has no limit on a percentile none of it decides, and it is told in these steps."""
+"""Steps in which TTFT is told where the SLA has no limit on a percentile: none of it decides then."""
 MOST_BOUNDS = 100
 """Bounds in a query: no layout has so many, and with more the query would be longer than it is worth."""
 
