@@ -135,7 +135,6 @@ NUMBERS = {
         """,
     "how exactly a thing is computed, not what": """
         observe/bounds 1e-9
-        observe/ttft 1e-9
         act/scorecard_status 1e-6 1e4
         performance/disaggregated 1e-12
         performance/disaggregated_search 16 5
