@@ -93,7 +93,7 @@ REVIEWED = {
         step/waves _KEY_VALUE_BYTES
         """,
     "what is searched, refused, or said": """
-        performance/disaggregated_search _MOST_WORKERS
+        performance/disaggregated_search MOST_WORKERS
         optimize/alternatives _SAME_COST _TIMES_PERCENT
         optimize/candidates _TENSOR_PARALLEL_CHOICES _PIPELINES_IN_A_SERVER _PIPELINES_OVER_SERVERS
         optimize/checks _MOST_GPUS_OF_A_REPLICA _RATES _MOST_REQUESTS _MOST_HOURS _MOST_MILLISECONDS _LARGEST_PRICE

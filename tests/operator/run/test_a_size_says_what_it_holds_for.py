@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Sized
-from firsttoken_operator.run.question import answers
+from firsttoken_operator.run.question import answers, better
 from firsttoken_operator.runtimes.settings import SizedSettings
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.optimize import alternatives, size
+from firsttoken_sizing.profile import ConfigurationKey
+from firsttoken_sizing.workload import Limit, Percentile
 from tests.operator.act.objects import infd
 
 DECLARED = {"maxBatchSize": 48, "maxBatchedTokens": 4096, "gpuMemoryPercent": 80}
@@ -44,3 +48,25 @@ def test_drafts_are_those_that_are_declared() -> None:
 
     assert (found.told.speculates, found.told.draft_tokens) == (True, 3)
     assert (found.as_installed.speculates, found.as_installed.draft_tokens) == (False, None)
+
+
+def test_pools_apart_are_not_searched_for_where_nothing_is_read_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a report shows them: of 1,000,000 requests/s the search took more memory than all else."""
+    searched: list[object] = []
+    monkeypatch.setattr(alternatives, "disaggregated", lambda *asked: searched.append(asked))
+    document = infd(hardware={"gpus": ["H100-SXM-80GB"], "tensorParallel": 2})
+    request = sizing_request(InferenceDeployment.model_validate(document), {}, ())
+    request = replace(
+        request,
+        workload=replace(request.workload, peak_requests_per_second=1e6),
+        sla=replace(request.sla, inter_token_latency=Limit(100, Percentile.P95)),
+    )
+
+    (answer, *_) = answers(request, "chat").values()
+    pinned = replace(request, pinned=ConfigurationKey(request.model, "H100-SXM-80GB", "FP8", 2))
+    better(pinned, answer)
+
+    assert isinstance(answer.sized, Sized)
+    assert not searched
+    assert size(request).feasible
+    assert searched, "the report asks for them"

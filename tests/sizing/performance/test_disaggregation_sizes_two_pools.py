@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
 from firsttoken_sizing.engines.scheduler import Scheduler
 from firsttoken_sizing.parameters import PARAMETERS
-from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.performance import disaggregated, poisson
+from firsttoken_sizing.performance.batch_service import Served, serve
 from firsttoken_sizing.performance.disaggregated import Worker, kv_transfer_seconds, predict_disaggregated
-from firsttoken_sizing.performance.disaggregated_search import Disaggregated, size_disaggregated
+from firsttoken_sizing.performance.disaggregated_search import MOST_WORKERS, Disaggregated, size_disaggregated
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import ConfigurationKey, Point
@@ -217,3 +219,24 @@ def test_cached_prompts_need_fewer_prefill_workers_and_no_fewer_decode_workers()
 
     assert cached.prefill_workers < plain.prefill_workers
     assert cached.decode_workers >= plain.decode_workers - 1
+
+
+@pytest.mark.parametrize("rate", [20_000.0, 1e6, 1e9])
+def test_no_load_makes_the_search_simulate_more_than_the_most_workers(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue before a million servers is a list of a million: one resource could take the memory of all."""
+    asked: list[int] = []
+
+    def counted(arrivals: Any, busy: Any, limit: int, servers: int) -> Served:
+        asked.append(servers)
+        return serve(arrivals, busy, limit, servers)
+
+    monkeypatch.setattr(disaggregated, "serve", counted)
+    found = search(sla(2000, 100), rate)
+
+    assert max(asked, default=0) <= MOST_WORKERS
+    assert (found is None) == (not asked), "what is too many for a pool is not simulated"
+    if found is not None:
+        assert max(found.prefill_workers, found.decode_workers) <= MOST_WORKERS
+    assert (found is None) == (rate > 1e5)

@@ -84,7 +84,7 @@ def membership(
             (placed,) = in_places(request, (planned[name].place,))
             sizing = placed.sizing
         else:
-            sizing = size(request)
+            sizing = size(request, pools_apart=False)
             name = sizing.configuration.gpu if sizing.configuration else resolve_gpu(request.hardware.gpus[0]).name
             planned.setdefault(name, undeclared_pool(name, request.hardware.gpus_per_server))
         named = declared.spec.capacity.pool

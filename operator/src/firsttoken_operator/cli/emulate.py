@@ -118,7 +118,7 @@ def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: i
     from firsttoken_sizing.optimize import size
     from firsttoken_sizing.simulation.subject import subject_of
 
-    sizing = size(question)
+    sizing = size(question, pools_apart=False)
     key = sizing.configuration
     subject = sizing.reason if key is None else subject_of(question, key, sizing.batching)
     if isinstance(subject, str):

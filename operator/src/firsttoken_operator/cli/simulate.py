@@ -131,7 +131,7 @@ def _check(args: argparse.Namespace) -> None:
 def _simulate(deployment: InferenceDeployment, sources: Sources, args: argparse.Namespace) -> Simulated | str:
     """One deployment, or the reason why there is nothing to simulate."""
     request = sources.request(deployment, None, None)
-    sizing = size(request)
+    sizing = size(request, pools_apart=False)
     if sizing.configuration is None or not (sizing.feasible or args.replicas):
         return sizing.reason if sizing.configuration is None else f"{sizing.reason} (or give --replicas)"
     batching = args.batching or sizing.batching

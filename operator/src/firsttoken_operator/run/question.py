@@ -133,7 +133,7 @@ def answers(request: SizingRequest, name: str) -> Mapping[str, Answer]:
 
 def _answer(request: SizingRequest, name: str) -> Answer:
     try:
-        sizing = size(request)
+        sizing = size(request, pools_apart=False)
         settings = None if sizing.configuration is None else _settings(request, sizing.configuration)
     except Exception as error:
         return _refused(error, name)
@@ -183,7 +183,7 @@ def _refused(error: Exception, name: str) -> Answer:
 def better(request: SizingRequest, answer: Answer) -> ConfigurationKey | None:
     """Find what is recommended in place of the pinned configuration. Sizes anew without the pin, in seconds."""
     try:
-        best = size(replace(request, pinned=None))
+        best = size(replace(request, pinned=None), pools_apart=False)
     except Exception:
         logger.warning("comparing the configuration of %s failed", request.model, exc_info=True)
         return None

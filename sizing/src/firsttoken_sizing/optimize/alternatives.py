@@ -16,8 +16,8 @@ _SAME_COST = 1.005
 _TIMES_PERCENT = 900
 
 
-def alternatives(question: Question, outcome: SearchResult) -> tuple[Alternative, ...]:
-    """Every candidate but the best plan of the outcome, with the reason it lost; and that plan in two pools."""
+def alternatives(question: Question, outcome: SearchResult, *, pools_apart: bool) -> tuple[Alternative, ...]:
+    """Every candidate but the best plan of the outcome, with the reason it lost; with `pools_apart` also two pools."""
     plans = outcome.plans
     lost = (
         Alternative(
@@ -29,7 +29,7 @@ def alternatives(question: Question, outcome: SearchResult) -> tuple[Alternative
         )
         for p in plans[1:]
     )
-    pools = disaggregated(plans[0].question, plans[0])
+    pools = disaggregated(plans[0].question, plans[0]) if pools_apart else None
     return (
         *lost,
         *([pools] if pools else []),

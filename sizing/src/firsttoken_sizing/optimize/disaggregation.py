@@ -14,7 +14,7 @@ from firsttoken_sizing.optimize.evaluation import CandidateBound
 from firsttoken_sizing.optimize.plan import Plan
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance.disaggregated import Worker, kv_transfer_seconds
-from firsttoken_sizing.performance.disaggregated_search import Disaggregated, size_disaggregated
+from firsttoken_sizing.performance.disaggregated_search import MOST_WORKERS, Disaggregated, size_disaggregated
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.request import Alternative, SeparatePools, WorkerPool
 from firsttoken_sizing.workload import Arrivals, Batching
@@ -37,7 +37,9 @@ def disaggregated(question: Question, best: Plan) -> Alternative | None:
     )
     if found is None:
         reason = f"prefill and decode apart: no parallelism of the two takes fewer than {best.bill.gpus} GPUs"
-        return Alternative(key, True, None, reason)
+        # Of more GPUs there may be pools that are not looked at.
+        looked_at = f" with {MOST_WORKERS} workers or fewer each" if best.bill.gpus > MOST_WORKERS else ""
+        return Alternative(key, True, None, reason + looked_at)
     pools = _pools(found)
     apart = f"prefill and decode apart: {pools.prefill.gpus} + {pools.decode.gpus} GPUs against {best.bill.gpus}"
     transfer = f"KV transfer {pools.transfer_milliseconds:.0f} ms"

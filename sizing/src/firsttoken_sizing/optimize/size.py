@@ -21,19 +21,20 @@ from firsttoken_sizing.step.bands import MEAN_OF, Banded
 from firsttoken_sizing.workload import Percentile, Sla
 
 
-def size(request: SizingRequest, knowledge: Knowledge | None = None) -> Sizing:
+def size(request: SizingRequest, knowledge: Knowledge | None = None, *, pools_apart: bool = True) -> Sizing:
     """Answer one sizing question, by `knowledge` of step times (None: what is shipped).
 
     An SLA that no size meets is an answer (`feasible=False` with its cause), and so is a configuration without
-    measurements (`Basis.EXTRAPOLATED`). Raises `InvalidInput` for a field that cannot be sized, among them
-    `UnknownModel` and `UnknownGPU`.
+    measurements (`Basis.EXTRAPOLATED`). `pools_apart`: also look for pools of their own for prefill and decode, which
+    are one of the alternatives and change nothing else. Raises `InvalidInput` for a field that cannot be sized, among
+    them `UnknownModel` and `UnknownGPU`.
     """
     question = check(request, knowledge)
     if (sentence := _context_exceeded(question)) is not None:
         return _infeasible(question, Infeasible.CONTEXT_WINDOW_EXCEEDED, sentence)
     outcome = search(question)
     if outcome.plans:
-        return _feasible(outcome.plans[0], alternatives(question, outcome))
+        return _feasible(outcome.plans[0], alternatives(question, outcome, pools_apart=pools_apart))
     nearest = min(outcome.infeasible, key=lambda c: c.shortfall)
     return _infeasible(question, nearest.cause, nearest.sentence, nearest, infeasible_alternatives(outcome.infeasible))
 

@@ -30,7 +30,7 @@ from firsttoken_sizing.performance.lengths import Lengths
 from firsttoken_sizing.profile import Point
 from firsttoken_sizing.rounding import ceiling
 
-_MOST_WORKERS = 4096
+MOST_WORKERS = 4096
 """Workers of one pool at most: a deployment that needs more is not one that this model is for."""
 
 Floats = NDArray[np.float64]
@@ -67,14 +67,15 @@ def size_disaggregated(
     """The fewest GPUs whose operating point at `rate` (requests a second) `meets` the SLA; None where none does.
 
     `workers` are the kinds that a pool may have; of equally small answers the one with the kinds that come first.
-    `transfer_seconds` of a prefill and a decode worker. `fewer_than`: only answers with fewer GPUs are looked for.
+    `transfer_seconds` of a prefill and a decode worker. `fewer_than`: only answers with fewer GPUs are looked for. No
+    pool has more than `MOST_WORKERS`: a kind that needs more is left out before anything is simulated.
 
     Both pools stay below `max_utilization` of their largest rates. For each kind and number of decode workers, from the
     fewest on, the fewest prefill workers of each kind that do; it ends where no prefill pool is small enough to beat
     the best so far. More workers of either kind never worsen a latency, so each search is a bisection.
     """
     kinds = tuple(workers)
-    pools = tuple(_prefill_pool(kind, lengths, rate) for kind in kinds)
+    pools = tuple(pool for kind in kinds if (pool := _prefill_pool(kind, lengths, rate)).fewest <= MOST_WORKERS)
     best: Disaggregated | None = None
 
     def left(gpus: int) -> float:
@@ -89,6 +90,8 @@ def size_disaggregated(
 
     for decode in kinds:
         counts = _decode_workers(decode, lengths, rate)
+        if not counts or not pools:
+            continue
         lightest = decode_point(decode.step, lengths, rate / counts[-1])
         able = [pool for pool in pools if judge(pool, decode, lightest)(pool.waited(pool.most))]
         for count in counts:
@@ -129,18 +132,23 @@ def _prefill_pool(kind: Worker, lengths: Lengths, rate: float) -> _PrefillPool:
     fewest = _fewest_for(rate, prefill_rate(kind, lengths))
     # The mean number of prompts at work, and five standard deviations.
     busy = rate * alone_seconds(kind, lengths)
-    most = 2 * fewest + math.ceil(busy + 5 * math.sqrt(busy) + 1)
+    most = min(MOST_WORKERS, 2 * fewest + math.ceil(busy + 5 * math.sqrt(busy) + 1))
     return _PrefillPool(kind, fewest, most, cache(lambda workers: prefill_seconds(kind, lengths, rate, workers)))
 
 
 def _decode_workers(kind: Worker, lengths: Lengths, rate: float) -> list[int]:
-    """Numbers of decode workers: from the fewest that are stable to nearly one request each, which more do not help."""
+    """Numbers of decode workers: from the fewest that are stable to nearly one request each, which more do not help.
+
+    None where the fewest are too many.
+    """
     count = _fewest_for(rate, poisson.saturation_rate(kind.step, decode_lengths(lengths)))
-    enough = min(_MOST_WORKERS, 2 * rate / _alone_rate(kind, lengths))
+    if count > MOST_WORKERS:
+        return []
+    enough = min(MOST_WORKERS, 2 * rate / _alone_rate(kind, lengths))
     counts = [count]
     while count < enough:
         # One more at a time while few; a fleet of hundreds is not searched one by one.
-        count += max(1, count // 16)
+        count = min(MOST_WORKERS, count + max(1, count // 16))
         counts.append(count)
     return counts
 
