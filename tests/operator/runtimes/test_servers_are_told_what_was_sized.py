@@ -18,9 +18,10 @@ from firsttoken_operator.runtimes import RuntimeType, nim1, nim2, sglang, triton
 from firsttoken_operator.runtimes.replica import longest_tokens, replica_settings
 from firsttoken_operator.runtimes.spec import ContainerSpec, version_of
 from firsttoken_operator.runtimes.weights import weights_of
-from firsttoken_sizing.catalog import resolve_model
+from firsttoken_sizing.catalog import gpus, models, resolve_model
 from firsttoken_sizing.declared import DeclaredSettings
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
@@ -105,6 +106,29 @@ def test_a_server_is_told_to_predict_with_the_layers_of_the_checkpoint(
     text = words(container, drafts=2, draft_method=DraftMethod.MTP)
 
     assert [word for word in told if word not in text] == []
+
+
+def test_a_server_is_told_no_request_that_no_group_of_attention_holds() -> None:
+    """A vLLM whose `--max-model-len` is above what the cache of one rank holds does not start."""
+    told = 0
+    for model in models():
+        for gpu in gpus() if model.experts else ():
+            key = ConfigurationKey(model.name, gpu.name, "FP8", 8, attention_data_parallel=8)
+            half = model.max_context_tokens / 2
+            memory = replica_memory(
+                model,
+                gpu,
+                precision="FP8",
+                tensor_parallel=8,
+                attention_data_parallel=8,
+                input_tokens=half,
+                output_tokens=half,
+                engine=Engine.VLLM,
+            )
+            if memory.kv_cache_tokens_per_group >= 2200:
+                told += 1
+                assert longest_tokens(model, key, Engine.VLLM, 2200) <= memory.kv_cache_tokens_per_group
+    assert told > 20
 
 
 def test_nim_1_has_no_groups_of_attention() -> None:

@@ -177,3 +177,43 @@ def test_key_and_value_heads_that_are_split_take_as_much_in_groups() -> None:
 def test_groups_that_do_not_share_the_gpus_evenly_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"attentionDataParallel: 3 groups do not share 8 GPUs evenly"):
         fit("deepseek-r1", "H200-SXM-141GB", tensor_parallel=8, attention_data_parallel=3)
+
+
+def layouts_of_groups() -> list[tuple[str, str, int]]:
+    """Every mixture of experts of the catalog on every GPU, as one group of attention a GPU."""
+    experts = [model for model in models() if model.experts]
+    return [(model.name, gpu.name, ways) for model in experts for gpu in gpus() for ways in (2, 4, 8)]
+
+
+def test_a_request_lives_wholly_in_one_group_of_attention() -> None:
+    layouts = layouts_of_groups()
+    assert len({model for model, *_ in layouts}) > 5
+    refused = 0
+    for model, gpu, ways in layouts:
+        most = resolve_model(model).max_context_tokens
+        for request in (most, most / 4):
+            memory = fit(
+                model,
+                gpu,
+                precision="FP8",
+                tensor_parallel=ways,
+                attention_data_parallel=ways,
+                input_tokens=request - 500.0,
+                output_tokens=500.0,
+                engine=Engine.VLLM,
+            )
+
+            assert memory.kv_cache_tokens == ways * memory.kv_cache_tokens_per_group
+            assert memory.max_concurrency == ways * int(memory.kv_cache_tokens_per_group / request)
+            refused += memory.max_concurrency == 0 and memory.kv_cache_tokens >= request
+    # The sum over the groups would have held them.
+    assert refused > 5
+
+
+def test_fractions_of_groups_hold_no_requests() -> None:
+    """2.5 requests in each of 8 groups are 16, and not 20."""
+    changes = {"precision": "FP8", "tensor_parallel": 8, "attention_data_parallel": 8, "engine": Engine.VLLM}
+    held = fit("deepseek-r1", "H200-SXM-141GB", **changes).kv_cache_tokens_per_group
+
+    lengths = {"input_tokens": held / 2.5 - 200.0, "output_tokens": 200.0}
+    assert fit("deepseek-r1", "H200-SXM-141GB", **changes, **lengths).max_concurrency == 16

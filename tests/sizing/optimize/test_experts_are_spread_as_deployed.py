@@ -16,8 +16,9 @@ from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize.size import size
+from firsttoken_sizing.performance.prefix_cache import hit_share
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.request import Sizing, SizingRequest
+from firsttoken_sizing.request import Infeasible, Sizing, SizingRequest
 from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
@@ -25,6 +26,7 @@ from firsttoken_sizing.workload import (
     Hardware,
     Limit,
     Percentile,
+    Routing,
     Sla,
     SlaMode,
     SpeculativeDecoding,
@@ -176,3 +178,46 @@ def test_a_model_without_layers_that_predict_has_no_multi_token_prediction() -> 
         InvalidInput, match=r"speculativeDecoding\.method: .* has no layers that predict further tokens"
     ):
         size(asked(DENSE, "H200", (1024, 1024), speculative_decoding=SpeculativeDecoding(1, 80, DraftMethod.MTP)))
+
+
+def test_a_request_that_no_group_holds_is_infeasible_and_the_reason_says_so() -> None:
+    """Llama 4 Maverick on 8 x H100: all groups together hold a million tokens, each of them 134,164."""
+    maverick, hardware = "meta-llama/Llama-4-Maverick-17B-128E-Instruct", Hardware(("H100-SXM-80GB",), 8)
+    long = asked(maverick, "H100-SXM-80GB", (300_000, 500), engine=Engine.VLLM, precision="FP8")
+
+    answer = size(replace(long, hardware=replace(hardware, attention_data_parallel=8)))
+    assert not answer.feasible
+    assert answer.cause is Infeasible.KV_CACHE_TOO_SMALL
+    assert "each of 8 groups of attention" in answer.reason
+    assert "use fewer groups (hardware.attentionDataParallel)" in answer.reason
+
+
+def test_groups_have_prefix_caches_of_their_own() -> None:
+    """At which no router can aim behind one endpoint: they find no more than eight caches behind Random."""
+    sla = Sla(time_to_first_token=Limit(3000, Percentile.P95))
+    hardware = Hardware(("H200",), tensor_parallel=8, attention_data_parallel=8)
+    load = Workload(8000, 300, peak_requests_per_second=30.0, cached_input_percent=80, prefixes_in_use=600)
+    answer = size(
+        asked(
+            R1,
+            "H200",
+            (8000, 300),
+            workload=replace(load, routing=Routing.PREFIX_AWARE),
+            sla=sla,
+            hardware=hardware,
+            arrivals=Arrivals.POISSON,
+            engine=Engine.VLLM,
+            precision="FP8",
+        )
+    )
+    assert answer.memory is not None
+    most = hit_share(
+        prefixes=600 / answer.replicas,
+        prefix_tokens=6400,
+        own_tokens=1900,
+        cache_tokens=answer.memory.kv_cache_tokens_per_group,
+        replicas=8,
+        routing=Routing.RANDOM,
+    )
+
+    assert 0 < answer.cached_input_percent / 80 <= most < 0.9

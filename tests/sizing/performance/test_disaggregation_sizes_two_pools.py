@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from firsttoken_sizing.catalog import resolve_gpu, resolve_model
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.optimize import size
 from firsttoken_sizing.parameters import PARAMETERS
 from firsttoken_sizing.performance import disaggregated, poisson
 from firsttoken_sizing.performance.batch_service import Served, serve
@@ -19,9 +21,10 @@ from firsttoken_sizing.performance.disaggregated_search import MOST_WORKERS, Dis
 from firsttoken_sizing.performance.lengths import Lengths, lengths_of
 from firsttoken_sizing.performance.limits import meets
 from firsttoken_sizing.profile import ConfigurationKey, Point
+from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.simulation import Settings, drawn_requests, poisson_arrivals, simulate
 from firsttoken_sizing.step.model import StepModel
-from firsttoken_sizing.workload import Limit, Percentile, Sla, Workload
+from firsttoken_sizing.workload import Hardware, Limit, Percentile, Sla, Workload
 
 STEP = StepModel(13e-3, 2e-5, 2e-8, 7e-5, 2e-10, max_batch=256)
 LENGTHS = Lengths(2000, 2000, 200)
@@ -73,8 +76,8 @@ def transfer_of_70b(prefill: int = 4, decode: int = 4, *, same_server: bool = Fa
         resolve_model("llama3-70b"),
         resolve_gpu("H100-SXM-80GB"),
         input_tokens=2000,
-        prefill_tensor_parallel=prefill,
-        decode_tensor_parallel=decode,
+        prefill_ways=prefill,
+        decode_ways=decode,
         gpus_per_server=8,
         same_server=same_server,
         kv_width=kv_width,
@@ -99,13 +102,32 @@ def test_every_gpu_that_decodes_gets_the_whole_latent_cache_of_mla() -> None:
             resolve_model("deepseek-ai/DeepSeek-R1"),
             resolve_gpu("H200-SXM-141GB"),
             input_tokens=20_000,
-            prefill_tensor_parallel=prefill,
-            decode_tensor_parallel=decode,
+            prefill_ways=prefill,
+            decode_ways=decode,
             gpus_per_server=8,
         )
 
     assert seconds(8, 8) == seconds(8, 4)
     assert seconds(4, 8) == pytest.approx(2 * seconds(8, 8), rel=0.02)
+
+
+def test_a_group_of_one_gpu_gets_the_whole_cache_over_one_adapter() -> None:
+    """With as many groups of attention as GPUs a prompt takes as long as between workers of one GPU."""
+    answer = size(
+        SizingRequest(
+            "Qwen/Qwen3-235B-A22B",
+            Workload(8000, 1000, peak_requests_per_second=60),
+            sla(1500, 60),
+            Hardware(("H100-SXM-80GB",), tensor_parallel=8, attention_data_parallel=8),
+            precision="FP8",
+            engine=Engine.VLLM,
+        ),
+    )
+    model, gpu = resolve_model("Qwen/Qwen3-235B-A22B"), resolve_gpu("H100-SXM-80GB")
+    of_one = kv_transfer_seconds(model, gpu, input_tokens=8000, prefill_ways=1, decode_ways=1, gpus_per_server=8)
+
+    assert answer.separate_pools is not None
+    assert answer.separate_pools.transfer_milliseconds == pytest.approx(1000 * of_one)
 
 
 def test_inside_a_server_the_transfer_is_faster() -> None:

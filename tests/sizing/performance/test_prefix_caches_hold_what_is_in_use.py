@@ -139,3 +139,16 @@ def test_without_room_nothing_is_found_and_with_all_the_room_everything() -> Non
 
     assert share(-5.0) == share(0.0) == 0.0
     assert share(1e9) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("requests_per_prefix", [2.5, math.inf])
+def test_groups_behind_one_endpoint_are_caches_behind_random(requests_per_prefix: float) -> None:
+    share = partial(
+        hit_share, prefix_tokens=SHARED, own_tokens=OWN, cache_tokens=150_000, requests_per_prefix=requests_per_prefix
+    )
+    eight = share(prefixes=100, replicas=8, routing=Routing.RANDOM)
+
+    assert share(prefixes=100, replicas=1, groups=8, routing=Routing.PREFIX_AWARE) == eight
+    assert share(prefixes=200, replicas=2, groups=8, routing=Routing.PREFIX_AWARE) == eight
+    assert share(prefixes=100, replicas=2, groups=4, routing=Routing.LEAST_LOADED) == eight
+    assert share(prefixes=100, replicas=8, routing=Routing.PREFIX_AWARE) > eight

@@ -64,9 +64,9 @@ def longest_tokens(
 ) -> int:
     """Tokens of the longest request: the model's context, or what memory holds; never less than is declared."""
     context, memory = model.max_context_tokens, _memory(model, key, engine, declared)
-    if memory.max_concurrency >= 1 and memory.kv_cache_tokens * KEPT_FOR_CACHE >= context:
+    if memory.max_concurrency >= 1 and memory.kv_cache_tokens_per_group * KEPT_FOR_CACHE >= context:
         return context
-    held = math.floor(memory.kv_cache_tokens * KEPT_FOR_CACHE / _LENGTH_STEP_TOKENS) * _LENGTH_STEP_TOKENS
+    held = math.floor(memory.kv_cache_tokens_per_group * KEPT_FOR_CACHE / _LENGTH_STEP_TOKENS) * _LENGTH_STEP_TOKENS
     return min(context, max(held, math.ceil(declared_tokens)))
 
 

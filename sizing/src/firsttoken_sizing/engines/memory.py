@@ -31,7 +31,10 @@ class Memory:
     kv_cache_tokens: int
     """Tokens of KV cache that a whole replica holds."""
     max_concurrency: int
-    """Requests of the declared lengths that fit at once if each reserves its whole input + output."""
+    """Requests of the declared lengths that fit at once if each reserves its whole input + output.
+
+    Of all groups of attention, each of which holds whole requests.
+    """
     measured_concurrency: int | None = None
     """Most requests that were measured running at once at these lengths; None where it was not measured.
 
@@ -40,6 +43,13 @@ class Memory:
     """
     kv_cache_bits: int = 16
     """Bits of each number in the KV cache."""
+    groups: int = 1
+    """Groups of attention, which divide the tokens evenly: a request lives wholly in one."""
+
+    @property
+    def kv_cache_tokens_per_group(self) -> int:
+        """Tokens of KV cache that one group of attention holds: the longest that a request can be."""
+        return self.kv_cache_tokens // self.groups
 
     @property
     def kv_width(self) -> float:
@@ -83,15 +93,17 @@ def replica_memory(
     share = largest_kv_share(model, tensor_parallel, attention_data_parallel) * fullest_stage
     bits = declared.kv_cache_bits or engine.spec.kv_cache_bits(model, precision)
     request_bytes_per_gpu = model.kv_bytes(request_tokens) * share * bits / (_BITS * KV_BYTES_PER_ELEMENT)
-    requests = kv_cache_gib * _GIB / request_bytes_per_gpu
+    groups = attention_data_parallel
+    requests_per_group = kv_cache_gib * _GIB / request_bytes_per_gpu / groups
     return Memory(
         total_gib=gpu.memory_gib,
         weights_gib=weights_gib,
         other_gib=rule.other_gib(gpu),
         kv_cache_gib=kv_cache_gib,
-        kv_cache_tokens=math.floor(requests * request_tokens),
-        max_concurrency=math.floor(requests),
+        kv_cache_tokens=groups * math.floor(requests_per_group * request_tokens),
+        max_concurrency=groups * math.floor(requests_per_group),
         kv_cache_bits=bits,
+        groups=groups,
     )
 
 

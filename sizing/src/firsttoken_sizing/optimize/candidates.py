@@ -91,7 +91,7 @@ def _groups(
 def over_servers(request: SizingRequest, model: Model, too_large: Iterable[Candidate]) -> Iterator[Candidate]:
     """Pipelines of whole servers, for the GPUs and precisions of candidates whose memory does not do; fewest first."""
     hardware = request.hardware
-    if hardware.pipeline_parallel is not None:
+    if hardware.pipeline_parallel is not None or (hardware.attention_data_parallel or 1) > 1:
         return
     tensor_parallel = hardware.tensor_parallel or max(
         n for n in _TENSOR_PARALLEL_CHOICES if n <= hardware.gpus_per_server and _splits(model, n)

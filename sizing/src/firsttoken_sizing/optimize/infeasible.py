@@ -36,10 +36,12 @@ def infeasible_by_memory(candidate: Candidate, memory: Memory, longest_tokens: f
         return InfeasibleCandidate(
             candidate, Infeasible.MODEL_DOES_NOT_FIT, sentence, _WITHOUT_WEIGHTS + missing, memory
         )
-    if memory.max_concurrency < 1 or memory.kv_cache_tokens < longest_tokens:
+    if memory.max_concurrency < 1 or memory.kv_cache_tokens_per_group < longest_tokens:
+        whole = memory.groups == 1
+        cache = "the KV cache" if whole else f"the KV cache of each of {memory.groups} groups of attention"
         sentence = (
-            f"the KV cache of {where} holds {memory.kv_cache_tokens} tokens, fewer than one request of"
-            f" {longest_tokens:g}; use more GPUs a"
+            f"{cache} of {where} holds {memory.kv_cache_tokens_per_group} tokens, fewer than one request of"
+            f" {longest_tokens:g}; use {'' if whole else 'fewer groups (hardware.attentionDataParallel), '}more GPUs a"
             " replica (hardware.tensorParallel), a smaller precision (model.precision) or shorter lengths"
             " (traffic.inputTokens, traffic.outputTokens)"
         )

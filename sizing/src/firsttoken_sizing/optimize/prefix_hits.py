@@ -53,11 +53,13 @@ def _share(workload: Workload, question: Question, result: Evaluation) -> float:
     lengths, sized = question.lengths, plan(result, question)
     prefix_tokens = lengths.input_tokens * workload.cached_input_percent / 100
     running = (result.point.concurrency or 0.0) * lengths.running_context_tokens
+    memory = result.bound.memory
     return hit_share(
         prefixes=workload.prefixes_in_use or 1,
         prefix_tokens=prefix_tokens,
         own_tokens=lengths.input_tokens - prefix_tokens + lengths.output_tokens,
-        cache_tokens=result.bound.memory.kv_cache_tokens - running,
+        cache_tokens=(memory.kv_cache_tokens - running) / memory.groups,
+        groups=memory.groups,
         replicas=1 if isinstance(sized, InfeasibleCandidate) else sized.replicas,
         routing=workload.routing,
         requests_per_prefix=workload.requests_per_prefix or math.inf,

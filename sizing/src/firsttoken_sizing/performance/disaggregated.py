@@ -57,22 +57,23 @@ def kv_transfer_seconds(
     gpu: Gpu,
     *,
     input_tokens: float,
-    prefill_tensor_parallel: int,
-    decode_tensor_parallel: int,
+    prefill_ways: int,
+    decode_ways: int,
     gpus_per_server: int,
     same_server: bool = False,
     kv_width: float = 1.0,
 ) -> float:
     """Time of the KV cache of one prompt from a prefill to a decode worker.
 
-    Every GPU of the decode worker gets the share that it will hold (1/TP; heads replicated beyond their number; an MLA
-    cache whole), and the GPUs of the prefill worker send them all at the same time: `latency + kv bytes * the largest
+    `..._ways`: GPUs that share the attention of a request, all of a worker or those of one of its groups. Every one of
+    them in the decode worker gets the share that it will hold (1/ways; heads replicated beyond their number; an MLA
+    cache whole), and those of the prefill worker send them all at the same time: `latency + kv bytes * the largest
     part of one adapter / bandwidth`. Without `same_server` over the network adapter of each GPU. `kv_width`: width of
     the numbers in the cache over 16 bits.
     """
     link = transfer(gpu, same_server=same_server, gpus_per_server=gpus_per_server)
-    received = largest_kv_share(model, decode_tensor_parallel)
-    busiest = received * max(1.0, decode_tensor_parallel / prefill_tensor_parallel)
+    received = largest_kv_share(model, decode_ways)
+    busiest = received * max(1.0, decode_ways / prefill_ways)
     return link.seconds(model.kv_bytes(input_tokens) * kv_width * busiest)
 
 

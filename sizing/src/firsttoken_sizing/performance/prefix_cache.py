@@ -12,8 +12,9 @@ tokens are touched: p that a request shares with earlier ones, and u that it doe
 answer. What fills the cache is its characteristic time (Che, Tung and Wang, IEEE JSAC 20, 2002), and a beginning is
 there where its last request came within it: `1 - e^(-n/K)`.
 
-A router that knows prefixes leaves a replica M/N of them. Any other sends them everywhere. Of the later requests of a
-beginning then `s = (1/N) / (1 - q*(1 - 1/N))` come to a replica where an earlier one was, and there lie
+A router that knows prefixes leaves a replica M/N of them. Any other sends them everywhere, and so does a replica of
+several groups of attention, each with a cache of its own behind one endpoint: N then counts caches. Of the later
+requests of a beginning then `s = (1/N) / (1 - q*(1 - 1/N))` come to a cache where an earlier one was, and there lie
 `K / (N * (1 - q*(1 - 1/N)))` requests between; of p only `s * p` is shared.
 
 Not modeled: beginnings that are used more often than others, and conversations that grow; both find more.
@@ -36,21 +37,23 @@ def hit_share(
     cache_tokens: float,
     replicas: int,
     routing: Routing,
+    groups: int = 1,
     requests_per_prefix: float = math.inf,
 ) -> float:
     """Share (0..1) of what prompts share with earlier ones that is in the cache of the replica they are sent to.
 
     `prefixes` beginnings that come again are in use at a time; a request shares `prefix_tokens` with earlier ones, and
-    adds `own_tokens` (means over all requests). `cache_tokens`: room of one of `replicas`, beside what its running
-    requests hold. `requests_per_prefix` (above 1): how many requests begin alike before no more come.
+    adds `own_tokens` (means over all requests). `cache_tokens`: room of one of `groups` in each of `replicas`, beside
+    what its running requests hold. `requests_per_prefix` (above 1): how many requests begin alike before no more come.
     """
     again = 1 - 1 / requests_per_prefix
     room = max(0.0, cache_tokens)
-    if routing is Routing.PREFIX_AWARE:
-        return _resident_share(max(1.0, prefixes / replicas) / again, prefix_tokens, own_tokens, room)
+    # A router aims at a replica, and at none of the groups behind its endpoint.
+    aimed, blind = (replicas, groups) if routing is Routing.PREFIX_AWARE else (1, replicas * groups)
+    prefixes = max(1.0, prefixes / aimed)
     # Requests of a beginning from one here to the next one here, or to the last of all.
-    until_here = 1 / (1 - again * (1 - 1 / replicas))
-    here = until_here / replicas
+    until_here = 1 / (1 - again * (1 - 1 / blind))
+    here = until_here / blind
     shared = here * prefix_tokens
     return here * _resident_share(prefixes / again * here, shared, own_tokens + prefix_tokens - shared, room)
 
