@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+REQUESTS_PER_PREFIX = (1.001, 1_000_000)
+"""Fewest and most requests that begin alike on average: of 1 nothing would come again."""
+
 
 class Percentile(StrEnum):
     """Statistic of a latency that a limit is about."""

@@ -255,7 +255,7 @@ REFUSED_BY_RULE = (
             "spec.traffic.cachedInputPercent": 50,
         },
         field="spec.traffic.requestsPerPrefix",
-        problem="requestsPerPrefix must be above 1, and at most 1000000",
+        problem="requestsPerPrefix must be 1.001 to 1000000",
         fix="write how many requests begin alike on average, such as '2.5'",
     ),
     BadObject(

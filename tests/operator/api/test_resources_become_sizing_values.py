@@ -19,8 +19,10 @@ from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize.checks import check_fields
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.workload import (
+    REQUESTS_PER_PREFIX,
     Arrivals,
     Batching,
     Limit,
@@ -145,6 +147,14 @@ def test_what_is_in_use_of_the_prefix_cache_is_passed_on():
     asked = workload(declared.spec.traffic)
     assert (asked.prefixes_in_use, asked.requests_per_prefix) == (500, 2.5)
     assert asked.routing is Routing.PREFIX_AWARE
+
+
+@pytest.mark.parametrize("each", REQUESTS_PER_PREFIX)
+def test_both_ends_of_requests_per_prefix_are_sized(each):
+    cached = {"cachedInputPercent": 40, "prefixesInUse": 500, "requestsPerPrefix": str(each)}
+    declared = deployment(spec__traffic={**GOOD[DEPLOYMENT]["spec"]["traffic"], **cached})
+
+    check_fields(sizing_request(declared, {}, ()))
 
 
 def test_a_job_with_a_deadline_has_no_peak():

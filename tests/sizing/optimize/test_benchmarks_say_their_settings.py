@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.optimize.size import size
+from firsttoken_sizing.profile import Latency, Point
 from firsttoken_sizing.request import Basis, Sizing, SizingRequest
-from firsttoken_sizing.workload import Percentile
+from firsttoken_sizing.workload import Limit, Percentile, Sla
 from tests.fixtures.worked_examples import call_center
 
 SMALL_STEPS = DeclaredSettings(tokens_per_step=2048)
@@ -68,6 +70,35 @@ def test_points_hold_up_to_the_smaller_of_both_batch_limits() -> None:
     assert concurrency(64, 10) == 10
     assert concurrency(10, 64) == 10
     assert concurrency(64, None) == 25
+
+
+@pytest.mark.parametrize(
+    "measured_with", [DeclaredSettings(max_batch=1024), DeclaredSettings(max_batch=1024, memory_share=0.95)], ids=str
+)
+@pytest.mark.parametrize("declared", [AS_INSTALLED, DeclaredSettings(max_batch=256)], ids=str)
+def test_a_larger_batch_limit_does_not_count_beyond_that_of_the_engine(
+    measured_with: DeclaredSettings, declared: DeclaredSettings
+) -> None:
+    """Points above the 256 sequences that vLLM runs as it is installed are of another server."""
+
+    def point(concurrency: float) -> Point:
+        itl, ttft = 8 + 0.02 * concurrency, 60 + 0.3 * concurrency
+        rate = 1000 * concurrency / (ttft + 199 * itl)
+        return Point(rate, concurrency=concurrency, ttft=Latency(mean=ttft), itl=Latency(mean=itl))
+
+    request = asked(measured_with, declared)
+    points = tuple(point(float(concurrency)) for concurrency in (1, 32, 128, 256, 512, 1024))
+    profiles = tuple(replace(p, input_tokens=500, points=points, engine="vLLM") for p in request.profiles)
+    lengths = replace(request.workload, input_tokens=500)
+    loose = Sla(time_to_first_token=Limit(5000, Percentile.MEAN))
+    request = replace(request, profiles=profiles, workload=lengths, sla=loose, engine=Engine.VLLM)
+
+    beyond, alike = size(request), size(replace(request, declared_settings=measured_with))
+
+    assert (beyond.basis, alike.basis) == (Basis.MEASURED, Basis.MEASURED)
+    assert beyond.concurrency_per_replica <= 256 < alike.concurrency_per_replica
+    assert any(w.startswith("OtherSettings: 2 measured points not used") for w in beyond.warnings)
+    assert not [w for w in alike.warnings if w.startswith("OtherSettings")]
 
 
 def test_steps_with_the_same_cache_are_fitted_where_there_are_any() -> None:

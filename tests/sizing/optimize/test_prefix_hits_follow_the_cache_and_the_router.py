@@ -117,6 +117,7 @@ def test_every_form_of_the_peak_has_hits(arrivals: Arrivals, change: dict[str, f
         ({"prefixes_in_use": 0}, "traffic.prefixesInUse"),
         ({"cached_input_percent": 0.0}, "traffic.cachedInputPercent"),
         ({"requests_per_prefix": 1.0}, "traffic.requestsPerPrefix"),
+        ({"requests_per_prefix": 1_000_001.0}, "traffic.requestsPerPrefix"),
         ({"requests_per_prefix": 4.0, "prefixes_in_use": None}, "traffic.prefixesInUse"),
     ],
     ids=str,

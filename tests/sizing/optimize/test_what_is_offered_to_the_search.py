@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from firsttoken_sizing import (
 )
 from firsttoken_sizing.catalog import resolve_model
 from firsttoken_sizing.optimize.question import check
+from firsttoken_sizing.workload import Batching
 from tests.fixtures.worked_examples import H100, call_center
 
 L40S, A100 = "L40S", "A100-SXM-80GB"
@@ -166,3 +168,26 @@ def test_a_limit_that_one_request_nearly_uses_up_is_warned_about() -> None:
 
     assert tight.feasible
     assert warned(tight, "TightLimit")
+
+
+@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("batching", [*Batching, None], ids=str)
+@pytest.mark.parametrize("groups", [1, 2, 4, 8])
+@pytest.mark.parametrize("per_server", [2, 8])
+def test_declared_groups_have_an_answer_or_a_refusal(
+    engine: Engine, batching: Batching | None, groups: int, per_server: int
+) -> None:
+    layout = {"attention_data_parallel": groups, "gpus_per_server": per_server}
+    asked = question("H200-SXM-141GB", model="openai/gpt-oss-20b", precision="MXFP4", **layout)
+    asked = replace(asked, engine=engine, batchings=(batching,) if batching else ())
+
+    with suppress(InvalidInput):
+        assert check(asked).candidates
+
+
+def test_groups_of_static_batches_are_refused_by_their_field() -> None:
+    asked = question("H200-SXM-141GB", model="openai/gpt-oss-20b", precision="MXFP4", attention_data_parallel=8)
+    static = replace(asked, engine=Engine.TENSORRT_LLM, batchings=(Batching.STATIC,))
+
+    with pytest.raises(InvalidInput, match=r"^hardware.attentionDataParallel: static batches have no groups"):
+        size(static)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from itertools import pairwise
 from operator import attrgetter
 from typing import Annotated
@@ -12,11 +13,12 @@ from pydantic import Field
 from firsttoken_operator.api.base import ApiModel, Int, Rule, camel_case, described, optional
 from firsttoken_operator.api.quantities import MAX_REQUESTS_PER_SECOND, RATE_FIX, Rate, above_zero, decimal
 from firsttoken_operator.api.schedule_spec import MAX_WINDOWS, ScheduleWindow
-from firsttoken_sizing.workload import Routing
+from firsttoken_sizing.workload import REQUESTS_PER_PREFIX, Routing
 
 MAX_TOKENS = 10_000_000
 MAX_DEADLINE_HOURS = 100_000
 MAX_QUANTILES = 16
+_FEWEST_ALIKE, _MOST_ALIKE = (Decimal(str(count)) for count in REQUESTS_PER_PREFIX)
 PEAK_FORMS = ("peak_requests_per_second", "peak_to_average", "peak_percentile", "concurrent_requests", "offline")
 
 Tokens = Annotated[Int, Field(ge=1, le=MAX_TOKENS)]
@@ -139,12 +141,15 @@ class Traffic(ApiModel):
         ),
         Rule(
             cel=(
-                "!has(self.requestsPerPrefix) || (quantity(string(self.requestsPerPrefix)).isGreaterThan(quantity('1'))"
-                " && !quantity(string(self.requestsPerPrefix)).isGreaterThan(quantity('1000000')))"
+                "!has(self.requestsPerPrefix) || "
+                f"(!quantity(string(self.requestsPerPrefix)).isLessThan(quantity('{_FEWEST_ALIKE}'))"
+                f" && !quantity(string(self.requestsPerPrefix)).isGreaterThan(quantity('{_MOST_ALIKE}')))"
             ),
-            problem="requestsPerPrefix must be above 1, and at most 1000000",
+            problem=f"requestsPerPrefix must be {_FEWEST_ALIKE} to {_MOST_ALIKE}",
             fix="write how many requests begin alike on average, such as '2.5'",
-            holds=lambda t: t.requests_per_prefix is None or 1 < decimal(t.requests_per_prefix) <= 1_000_000,
+            holds=lambda t: (
+                t.requests_per_prefix is None or _FEWEST_ALIKE <= decimal(t.requests_per_prefix) <= _MOST_ALIKE
+            ),
             field="requestsPerPrefix",
         ),
         Rule(

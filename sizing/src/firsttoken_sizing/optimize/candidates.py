@@ -48,13 +48,28 @@ def candidates(
             f"{engine.value} does not run {' or '.join(precisions)} on {' or '.join(runnable)}",
             nearest(engine, gpu, precisions[0]),
         )
+    is_empty = True
     for gpu in gpus:
         for precision in _of_hardware(request, gpu, runnable[gpu.name]):
             for tensor_parallel, pipeline_parallel in _ways(request, model, gpu, profiles):
                 key = ConfigurationKey(model.name, gpu.name, precision, tensor_parallel, pipeline_parallel)
                 for batching in batchings:
                     for groups in _groups(request, model, key, batching, profiles):
+                        is_empty = False
                         yield Candidate(replace(key, attention_data_parallel=groups), batching)
+    if is_empty:
+        raise _without_layout(request, model, batchings)
+
+
+def _without_layout(request: SizingRequest, model: Model, batchings: Iterable[Batching]) -> InvalidInput:
+    """Say why no replica has the declared groups of attention; any other layout has candidates."""
+    groups, hardware = request.hardware.attention_data_parallel, request.hardware
+    if all(batching is Batching.STATIC for batching in batchings):
+        problem, way_out = "static batches have no groups of attention", "remove it, or allow another sizing.batching"
+    else:
+        problem = f"{request.engine.value} has no {groups} groups for {model.name} on {hardware.gpus_per_server} GPUs"
+        way_out = "remove it, or set hardware.tensorParallel to a multiple of it"
+    return InvalidInput("hardware.attentionDataParallel", problem, way_out)
 
 
 def _groups(

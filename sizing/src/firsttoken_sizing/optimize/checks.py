@@ -13,7 +13,7 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import MIXED_UNITS_FACTOR, STATISTICS, Load, Point, Profile
 from firsttoken_sizing.request import SizingRequest
 from firsttoken_sizing.rounding import NOISE
-from firsttoken_sizing.workload import Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
+from firsttoken_sizing.workload import REQUESTS_PER_PREFIX, Hardware, Limit, OfflineJob, Pricing, Sla, SlaMode, Workload
 
 _LIMITS: dict[SlaMode, tuple[str, ...]] = {
     SlaMode.STREAMING: ("sla.timeToFirstToken", "sla.interTokenLatency", "sla.endToEnd"),
@@ -28,7 +28,6 @@ _MOST_REQUESTS = 1e15
 _MOST_HOURS = 1e6
 _MOST_MILLISECONDS = 1e12
 _MOST_DRAFTS = 16
-_FEWEST_ALIKE = 1.001
 _LARGEST_PRICE = 1e15
 _SHORTEST_AMORTIZATION_YEARS = 1 / 12
 
@@ -85,7 +84,7 @@ def _check_prefixes(workload: Workload) -> None:
                 "declare how much of a prompt earlier ones began with, or remove prefixesInUse",
             )
     if each is not None:
-        _positive("traffic.requestsPerPrefix", each, _FEWEST_ALIKE, _MOST_REQUESTS)
+        _positive("traffic.requestsPerPrefix", each, *REQUESTS_PER_PREFIX)
         if in_use is None:
             raise InvalidInput(
                 "traffic.prefixesInUse", "missing beside traffic.requestsPerPrefix", "declare how many are in use"

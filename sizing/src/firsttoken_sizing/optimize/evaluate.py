@@ -5,11 +5,11 @@ First what is cheap to know: does it fit, and what could it carry at most. Then 
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from firsttoken_sizing.engines.memory import replica_memory
 from firsttoken_sizing.engines.scheduler import Scheduler
+from firsttoken_sizing.engines.spec import CURRENT
 from firsttoken_sizing.optimize.engine import most_sequences, ranks_of, scheduler_for
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, Evaluation, InfeasibleCandidate
 from firsttoken_sizing.optimize.from_model import from_model
@@ -82,12 +82,11 @@ def evaluate(question: Question, bound: CandidateBound) -> Evaluation | Infeasib
 
 def points_left_out(question: Question) -> int:
     """Measured points of this workload that were measured with other settings of the engine than it has."""
-    most = question.request.declared_settings.max_batch or math.inf
     found = {
         (speed_key(candidate.key), *of_settings)
         for candidate in question.candidates
         if is_plain(question, candidate)
-        for of_settings in left_out(question, candidate, most)
+        for of_settings in left_out(question, candidate, _most_at_once(question, candidate))
     }
     return len(found)
 
@@ -116,6 +115,15 @@ def _most(question: Question, candidate: Candidate, step: StepModel, scheduler: 
         # NB: not that of the largest batch: a measured shape need not rise up to it.
         return full_throughput(step, question.lengths).requests_per_second
     return poisson.saturation_rate(step, question.lengths, scheduler)
+
+
+def _most_at_once(question: Question, candidate: Candidate) -> int:
+    """Sequences that the engine runs at once, whatever its memory holds."""
+    request = question.request
+    ranks, offline = ranks_of(request.engine, candidate.key), request.sla.mode is SlaMode.OFFLINE
+    release = request.engine.spec.release(question.engine_release or CURRENT)
+    declared = request.declared_settings
+    return most_sequences(request.engine, release, candidate.batching, declared, ranks=ranks, offline=offline)
 
 
 def _points(question: Question, candidate: Candidate, most: int) -> tuple[Point, ...]:

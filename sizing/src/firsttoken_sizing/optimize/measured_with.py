@@ -81,10 +81,9 @@ def _has_cache(question: Question, precision: str, settings: DeclaredSettings) -
 
 def _limit(question: Question, settings: DeclaredSettings, most: float) -> float:
     """Concurrency up to which points with these settings hold: that of both batch limits where they differ."""
-    declared = question.request.declared_settings
-    if settings == declared:
+    if settings == question.request.declared_settings:
         return math.inf
-    return min(settings.max_batch or math.inf, most if declared != AS_INSTALLED else math.inf)
+    return min(settings.max_batch or math.inf, most)
 
 
 def _concurrency(profile: Profile, point: Point) -> float:
