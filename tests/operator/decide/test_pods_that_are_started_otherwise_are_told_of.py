@@ -29,7 +29,7 @@ from firsttoken_operator.runtimes.started import Words, started
 from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.workload import Workload
+from firsttoken_sizing.workload import DraftMethod, SpeculativeDecoding, Workload
 from tests.operator.decide.builders import SIZED, metrics, resource, target
 from tests.operator.runtimes.replicas import KEY, MODEL, release_of, served
 
@@ -43,8 +43,10 @@ def sized(
     engine: Engine = Engine.VLLM,
     declared: DeclaredSettings = AS_INSTALLED,
     draft_tokens: int = 0,
+    method: DraftMethod = DraftMethod.N_GRAM,
 ) -> SizedSettings:
-    return sized_settings(MODEL, key, engine, None, load=LOAD, declared=declared, draft_tokens=draft_tokens)
+    drafts = SpeculativeDecoding(draft_tokens, 70, method) if draft_tokens else None
+    return sized_settings(MODEL, key, engine, None, load=LOAD, declared=declared, drafts=drafts)
 
 
 def about(settings: SizedSettings | None, start: Started | None, **pods: Any) -> ResourceSnapshot:
@@ -161,6 +163,27 @@ def test_other_drafts_differ() -> None:
     )
 
 
+@pytest.mark.parametrize("named", ["mtp", "deepseek_mtp", "ngram", "eagle3"])
+@pytest.mark.parametrize("method", DraftMethod)
+def test_another_draft_method_differs(method: DraftMethod, named: str) -> None:
+    flag = f'--speculative-config={{"method":"{named}","num_speculative_tokens":1}}'
+    found = of(flag, settings=sized(draft_tokens=1, method=method))
+    runs = {"mtp": "MTP", "deepseek_mtp": "MTP", "ngram": "NGram"}.get(named, named)
+
+    assert found is not None
+    assert found.reason is (Reason.SETTINGS_MATCH if runs == method else Reason.SETTINGS_DIFFER)
+    told = f"draft method: sized {method}, started with {runs} (sizing.speculativeDecoding.method)"
+    assert (told in found.message) == (runs != method)
+
+
+def test_n_grams_of_sglang_are_no_layers_of_the_checkpoint() -> None:
+    words = Words(command=("sglang", "serve"), arguments=("--speculative-algorithm=NGRAM",))
+    found = judged(about(sized(engine=Engine.SGLANG, draft_tokens=1, method=DraftMethod.MTP), started(words)))
+
+    assert found is not None
+    assert found.message.startswith("draft method: sized MTP, started with NGram")
+
+
 def test_of_another_engine_only_what_means_the_same_is_compared() -> None:
     found = of("-tp=2", "--max-num-seqs=64", settings=sized(engine=Engine.TENSORRT_LLM))
 
@@ -204,6 +227,7 @@ any_settings = st.builds(
     memory_share=st.none() | st.floats(0, 1),
     speculates=st.none() | st.booleans(),
     draft_tokens=counts,
+    draft_method=st.none() | st.text(max_size=64),
 )
 any_start = st.builds(Started, any_settings, st.frozensets(st.sampled_from(sorted(ALL))))
 any_sized = st.builds(SizedSettings, any_settings, any_settings)

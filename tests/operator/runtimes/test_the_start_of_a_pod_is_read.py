@@ -73,6 +73,7 @@ def test_what_is_rendered_is_read_back(
         memory_share=0.8,
         speculates=None if draft_tokens is None else True,
         draft_tokens=draft_tokens,
+        draft_method=None if draft_tokens is None else "NGram",
     )
 
 

@@ -35,6 +35,7 @@ _WORDS = {
     "kv_cache_bits": _Words("bits of the KV cache", "sizing.engineSettings.kvCacheType"),
     "memory_share": _Words("share of memory", "sizing.engineSettings.gpuMemoryPercent"),
     "speculates": _Words("speculative decoding", "sizing.speculativeDecoding", is_general=True),
+    "draft_method": _Words("draft method", "sizing.speculativeDecoding.method"),
     "draft_tokens": _Words("draft tokens", "sizing.speculativeDecoding.draftTokens"),
 }
 

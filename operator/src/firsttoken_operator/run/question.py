@@ -158,7 +158,6 @@ def _answer(request: SizingRequest, name: str) -> Answer:
 
 
 def _settings(request: SizingRequest, key: ConfigurationKey) -> SizedSettings:
-    drafts = request.speculative_decoding
     return sized_settings(
         request.architecture or resolve_model(request.model),
         key,
@@ -166,7 +165,7 @@ def _settings(request: SizingRequest, key: ConfigurationKey) -> SizedSettings:
         next(iter(request.batchings), None),
         load=request.workload,
         declared=request.declared_settings,
-        draft_tokens=drafts.draft_tokens if drafts else 0,
+        drafts=request.speculative_decoding,
         offline=request.sla.mode is SlaMode.OFFLINE,
     )
 

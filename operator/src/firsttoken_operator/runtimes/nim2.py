@@ -10,7 +10,7 @@ import shlex
 from dataclasses import replace
 
 from firsttoken_operator.runtimes import nim1, sglang, vllm
-from firsttoken_operator.runtimes.settings import Given, Options
+from firsttoken_operator.runtimes.settings import Given, Options, Speculation
 from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Start
 from firsttoken_sizing.engines import Engine
 
@@ -24,9 +24,9 @@ def _start(served: ServedReplica) -> Start:
     return Start(environment={**nim1.environment(served), _PASSTHROUGH: told})
 
 
-def _read_drafts(given: Given) -> tuple[bool | None, int | None]:
-    of_vllm = vllm.read_drafts(given) if "speculative_config" in given else (None, None)
-    return of_vllm if of_vllm[0] else sglang.read_drafts(given)
+def _read_drafts(given: Given) -> Speculation:
+    of_vllm = vllm.read_drafts(given) if "speculative_config" in given else Speculation()
+    return of_vllm if of_vllm.speculates else sglang.read_drafts(given)
 
 
 def _either(of_vllm: tuple[str, ...], of_sglang: tuple[str, ...]) -> tuple[str, ...]:

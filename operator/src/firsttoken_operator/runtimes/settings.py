@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.engines.spec import SIXTEEN_BITS
@@ -42,6 +42,8 @@ class StartSettings:
     speculates: bool | None = None
     draft_tokens: int | None = None
     """Tokens proposed at a time; None also where nothing speculates."""
+    draft_method: str | None = None
+    """Source of the proposed tokens: a `DraftMethod`, or the server's own word; None also where nothing speculates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,20 @@ class Started:
     left: frozenset[str] = frozenset()
 
 
-Drafts = Callable[[Given], tuple[bool | None, int | None]]
-"""Reads whether a server speculates (None: no option says so), and how many tokens are proposed at a time."""
+class Speculation(NamedTuple):
+    """Speculative decoding of a start; None: no option says so."""
+
+    speculates: bool | None = None
+    draft_tokens: int | None = None
+    draft_method: str | None = None
 
 
-def no_drafts(given: Given) -> tuple[bool | None, int | None]:
+Drafts = Callable[[Given], Speculation]
+
+
+def no_drafts(given: Given) -> Speculation:
     """Read nothing, for a server that has no option for it."""
-    return None, None
+    return Speculation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ class Options:
 
     def settings(self, given: Given) -> StartSettings:
         """Read the settings that options give."""
-        speculates, draft_tokens = self.drafts(given)
+        speculation = self.drafts(given)
         return StartSettings(
             engine=self.engine,
             tensor_parallel=_told(given, self.tensor_parallel, whole),
@@ -108,8 +117,7 @@ class Options:
             tokens_per_step=_told(given, self.tokens_per_step, whole),
             kv_cache_bits=_told(given, self.kv_cache_bits, cache_bits),
             memory_share=_told(given, self.memory_share, share),
-            speculates=speculates,
-            draft_tokens=draft_tokens,
+            **speculation._asdict(),
         )
 
     def left(self, given: Given) -> frozenset[str]:
@@ -118,7 +126,7 @@ class Options:
             return frozenset()
         words = {name: getattr(self, name) for name in _IN_ONE_OPTION}
         left = {name for name, options in words.items() if options and (_last(given, options) or "").lower() in LEFT}
-        return frozenset(left if self.drafts(given)[0] is not None else {*left, "speculates"})
+        return frozenset(left if self.drafts(given).speculates is not None else {*left, "speculates"})
 
 
 _IN_ONE_OPTION = (

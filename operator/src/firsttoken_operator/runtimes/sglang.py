@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
-from firsttoken_operator.runtimes.settings import Given, Options, whole
+from firsttoken_operator.runtimes.settings import Given, Options, Speculation, whole
 from firsttoken_operator.runtimes.spec import (
     LEADER_ADDRESS,
     SERVER_NUMBER,
@@ -90,12 +90,16 @@ def _start(served: ServedReplica) -> Start:
     return Start(_COMMAND, (*flags, *served.flags), dict(hugging_face.ENVIRONMENT), drains=True)
 
 
-def read_drafts(given: Given) -> tuple[bool | None, int | None]:
+def read_drafts(given: Given) -> Speculation:
     """Read the speculative decoding of a start. Only of n-grams the drafts are a number of tokens, and not a tree."""
     algorithm = given.get("speculative_algorithm", given.get("speculative_algo"))
     if algorithm is None:
-        return None, None
-    return True, whole(given.get("speculative_num_draft_tokens", "")) if algorithm.upper() == "NGRAM" else None
+        return Speculation()
+    if algorithm.upper() == "NGRAM":
+        tokens = whole(given.get("speculative_num_draft_tokens", ""))
+        return Speculation(True, tokens, DraftMethod.N_GRAM.value)
+    # NB: EAGLE is its word for MTP, and for a draft model beside the checkpoint: which of both is not told of here.
+    return Speculation(True)
 
 
 OPTIONS = Options(

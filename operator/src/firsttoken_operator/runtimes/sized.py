@@ -12,7 +12,7 @@ from firsttoken_sizing.catalog import Model
 from firsttoken_sizing.declared import AS_INSTALLED, DeclaredSettings
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.workload import Batching, Workload
+from firsttoken_sizing.workload import Batching, SpeculativeDecoding, Workload
 
 
 def sized_settings(
@@ -23,18 +23,19 @@ def sized_settings(
     *,
     load: Workload,
     declared: DeclaredSettings,
-    draft_tokens: int,
+    drafts: SpeculativeDecoding | None,
     offline: bool = False,
 ) -> SizedSettings:
     """Say what a replica was sized with, to be held against what its pods are started with.
 
-    `batching`: None: as the engine is installed. `draft_tokens`: 0: nothing speculates.
+    `batching`: None: as the engine is installed. `drafts`: None: nothing speculates.
     """
     told = replace(
         _settings(model, key, engine, batching, declared, offline=offline),
         longest_tokens=math.ceil(needed_tokens(load)),
-        speculates=draft_tokens > 0,
-        draft_tokens=draft_tokens or None,
+        speculates=drafts is not None,
+        draft_tokens=drafts.draft_tokens if drafts else None,
+        draft_method=drafts.method.value if drafts else None,
     )
     installed = _settings(model, key, engine, batching, AS_INSTALLED)
     groups = None if installed.data_parallel is None else 1

@@ -10,7 +10,7 @@ import json
 
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
-from firsttoken_operator.runtimes.settings import Given, Options, whole
+from firsttoken_operator.runtimes.settings import Given, Options, Speculation, whole
 from firsttoken_operator.runtimes.spec import (
     LEADER_ADDRESS,
     SERVER_NUMBER,
@@ -45,7 +45,7 @@ _BATCH, _STEP, _MEMORY = "--max-num-seqs", "--max-num-batched-tokens", "--gpu-me
 _KV_TYPE, _CHUNKS, _NO_CHUNKS = "--kv-cache-dtype", "--enable-chunked-prefill", "--no-enable-chunked-prefill"
 _PREFIXES, _DRAIN, _BUCKETS = "--enable-prefix-caching", "--shutdown-timeout", "--custom-histogram-buckets"
 _SERVERS, _NUMBER, _LEADER, _WORKER = "--nnodes", "--node-rank", "--master-addr", "--headless"
-_DRAFTS, _LONGEST_N_GRAM = "--speculative-config", 4
+_DRAFTS, _LONGEST_N_GRAM, _LONGEST_METHOD = "--speculative-config", 4, 64
 """Look-up of n-grams of the prompt, as vLLM's page on it has them (docs.vllm.ai, features/speculative_decoding)."""
 
 
@@ -102,17 +102,26 @@ def _start(served: ServedReplica) -> Start:
     return Start(_COMMAND, (*flags, *served.flags), dict(_ENVIRONMENT), drains)
 
 
-def read_drafts(given: Given) -> tuple[bool | None, int | None]:
+def read_drafts(given: Given) -> Speculation:
     """Read the speculative decoding of a start: JSON, an option for each of its fields, or the words of 2024."""
     field, told = "num_speculative_tokens", given.get("speculative_config")
     if told is None and not any(name.startswith("speculative_") for name in given):
-        return None, None
+        return Speculation()
     try:
         config = json.loads(told or "{}")
     except (ValueError, RecursionError):
         config = None  # It is on, and that is all that is known.
-    tokens = config.get(field) if isinstance(config, dict) else None
-    return True, whole(str(tokens or given.get(f"speculative_config.{field}") or given.get(field) or ""))
+    of_json = config if isinstance(config, dict) else {}
+    tokens = of_json.get(field) or given.get(f"speculative_config.{field}") or given.get(field)
+    method = of_json.get("method") or given.get("speculative_config.method")
+    return Speculation(True, whole(str(tokens or "")), _method(str(method)) if method else None)
+
+
+def _method(name: str) -> str:
+    """The method by its name in vLLM, where each family of models may have a name of its own for MTP."""
+    if name == "ngram":
+        return DraftMethod.N_GRAM.value
+    return DraftMethod.MTP.value if name == "mtp" or name.endswith("_mtp") else name[:_LONGEST_METHOD]
 
 
 OPTIONS = Options(
