@@ -21,6 +21,7 @@ from firsttoken_sizing.workload import (
     Hardware,
     Pricing,
     Sla,
+    SlaMode,
     Sparsity,
     SpeculativeDecoding,
     Workload,
@@ -87,6 +88,13 @@ class SizingRequest:
     """Settings that the engine is given in place of those that it has as it is installed."""
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
+    is_as_installed: bool = False
+    """True of pods that are told nothing of the answer: what is not declared is what the engine does by itself."""
+
+    @property
+    def has_offline_batch(self) -> bool:
+        """Tell whether replicas are told the batch that engines ship for work without a caller."""
+        return self.sla.mode is SlaMode.OFFLINE and not self.is_as_installed
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,8 @@ class Hardware:
     pipeline_parallel: int | None = None
     gpus_per_server: int = 8
     attention_data_parallel: int | None = None
-    """Groups of a replica's GPUs with an attention of their own; None: as many as are best."""
+    """Groups of a replica's GPUs with an attention of their own; None: 1 where `tensor_parallel` is declared, else
+    what is best."""
 
 
 @dataclass(frozen=True, slots=True)

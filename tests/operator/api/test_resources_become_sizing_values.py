@@ -19,6 +19,7 @@ from firsttoken_operator.domain import ScaleDown
 from firsttoken_sizing.catalog import BYTES_PER_PARAMETER
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.optimize import size
 from firsttoken_sizing.optimize.checks import check_fields
 from firsttoken_sizing.profile import ConfigurationKey, Latency, Load, Point, Profile
 from firsttoken_sizing.workload import (
@@ -444,3 +445,59 @@ def test_the_budget_of_a_pool_is_what_it_declares(declared, expected):
 @given(st.floats(min_value=0, max_value=MAX_INTEGER, allow_nan=False))
 def test_a_number_written_as_a_rate_is_read_back_to_a_thousandth(value):
     assert number(decimal_string(value)) == pytest.approx(value, abs=5.001e-4, rel=1e-15)
+
+
+MIXTURE = {
+    "spec__model": {"name": "deepseek-ai/DeepSeek-R1", "precision": "FP8"},
+    "spec__hardware": {"gpus": ["H200-SXM-141GB"]},
+    "spec__sla": {"timeToFirstToken": {"milliseconds": 3000}},
+    "spec__traffic": {"inputTokens": 1000, "outputTokens": 2000, "peakRequestsPerSecond": "60"},
+    "spec__sizing": {"engine": "vLLM"},
+}
+
+
+def groups_of(resource, *, has_pods=True):
+    return size(sizing_request(resource, {}, [], has_pods=has_pods)).configuration.attention_data_parallel
+
+
+def test_pods_of_others_have_one_attention_unless_more_groups_are_declared():
+    target = deployment(**MIXTURE)
+    of_eight = {"gpus": ["H200-SXM-141GB"], "tensorParallel": 8}
+    fixed = deployment(**MIXTURE | {"spec__hardware": of_eight})
+    told = deployment(**MIXTURE | {"spec__hardware": of_eight | {"attentionDataParallel": 8}})
+    as_one = deployment(**MIXTURE | {"spec__hardware": of_eight | {"attentionDataParallel": 1}})
+
+    assert (groups_of(target), groups_of(fixed), groups_of(told)) == (1, 1, 8)
+    assert size(sizing_request(fixed, {}, [])).gpus == size(sizing_request(as_one, {}, [])).gpus
+    # A question without pods may answer with any layout, unless its tensor parallelism is declared.
+    assert groups_of(target, has_pods=False) == 8
+    assert groups_of(fixed, has_pods=False) == 1
+
+
+def test_groups_that_were_fixed_for_pods_of_others_are_not_kept():
+    fixed = {"gpu": "H200-SXM-141GB", "precision": "FP8", "tensorParallel": 8, "pipelineParallel": 1}
+
+    def pinned(groups):
+        configuration = fixed | {"attentionDataParallel": groups}
+        return sizing_request(deployment(**MIXTURE, status={"sizing": {"configuration": configuration}}), {}, []).pinned
+
+    assert pinned(8) is None
+    assert pinned(1).tensor_parallel == 8
+
+
+def test_offline_pods_of_others_run_the_batch_of_their_engine():
+    job = {"inputTokens": 500, "outputTokens": 300, "offline": {"requests": 100_000_000, "deadlineHours": "24"}}
+    offline = {"spec__sla": {"mode": "Offline"}, "spec__traffic": job}
+    runtime = {"image": "a/server:latest", "modelCache": {"claimName": "weights"}}
+
+    def batch(engine="vLLM", settings=None, **changes):
+        sizing = {"engine": engine} | ({"engineSettings": settings} if settings else {})
+        question = sizing_request(deployment(**offline, spec__sizing=sizing, **changes), {}, [])
+        return size(question).concurrency_per_replica
+
+    default = Engine.VLLM.spec.release().max_batch
+    rendered = batch(spec__targetRef=REMOVED, spec__runtime=runtime | {"type": "VLLM"})
+    nim = batch(spec__targetRef=REMOVED, spec__runtime=runtime | {"type": "NIM", "version": "1.8"})
+
+    assert batch() == nim == default < rendered
+    assert default < batch(settings={"maxBatchSize": 512}) <= 512

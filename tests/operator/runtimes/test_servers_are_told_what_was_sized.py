@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.served import served_replica
 from firsttoken_operator.runtimes import RuntimeType, nim1, nim2, sglang, triton, trtllm_serve, vllm
 from firsttoken_operator.runtimes.replica import longest_tokens, replica_settings
-from firsttoken_operator.runtimes.spec import ContainerSpec, version_of
+from firsttoken_operator.runtimes.spec import ContainerSpec, ServerRelease, version_of
 from firsttoken_operator.runtimes.weights import weights_of
 from firsttoken_sizing.catalog import gpus, models, resolve_model
 from firsttoken_sizing.declared import DeclaredSettings
@@ -343,3 +344,30 @@ def test_vllm_starts_with_every_setting_that_can_be_declared(
     sequences, tokens = (int(re.search(rf"--max-num-{name}=(\d+)", text)[1]) for name in ("seqs", "batched-tokens"))  # type: ignore[index]
     assert sequences <= tokens
     assert longest <= tokens or "--no-enable-chunked-prefill" not in text
+
+
+SERVERS = [(runtime, release) for runtime in RuntimeType for release in runtime.spec.releases]
+
+
+@pytest.mark.parametrize("ways", [None, 8, 16])
+@pytest.mark.parametrize(("runtime", "release"), SERVERS, ids=[f"{r} {s.since}" for r, s in SERVERS])
+def test_a_server_can_start_what_is_answered_where_no_layout_is_declared(
+    runtime: RuntimeType, release: ServerRelease, ways: int | None
+) -> None:
+    version = ".".join(map(str, release.since))
+    image = {"type": runtime.value, "image": "a/server:latest", "version": version, "checkpoint": "a/checkpoint"}
+    asked = resource(
+        runtime=image,
+        sizing={},
+        model={"name": "Qwen/Qwen3-235B-A22B", "precision": "FP8"},
+        sla={"timeToFirstToken": {"milliseconds": 10_000}},
+        hardware={"gpus": ["H200-SXM-141GB"]} | ({"tensorParallel": ways} if ways else {}),
+    )
+    answer, declared = size(sizing_request(asked, {}, [])), asked.spec.runtime
+    assert answer.feasible
+    assert answer.configuration is not None
+    assert declared is not None
+
+    servers = math.ceil(answer.configuration.gpus_per_replica / 8)
+    server = replace(served_replica(asked, declared, answer.configuration), servers=servers)
+    assert declared.release.container.start(server)

@@ -51,12 +51,14 @@ def sizing_request(
     *,
     arrivals: Arrivals | None = None,
     percentile: Percentile | None = None,
+    has_pods: bool = True,
 ) -> SizingRequest:
     """The sizing question that a deployment asks.
 
     `pools` are all that are known, by name; only the deployment's own is used (servers and prices), and one that is not
-    there leaves prices unknown. `arrivals` and `percentile` (of every limit) override the resource. A configuration
-    that status has pinned stays the only candidate as long as the spec still allows it. Raises `InvalidInput` (and
+    there leaves prices unknown. `arrivals` and `percentile` (of every limit) override the resource. `has_pods`: False
+    of a question without pods, whose target is only a name. A configuration that status has pinned stays the only
+    candidate as long as the spec still allows it. Raises `InvalidInput` (and
     `UnknownGPU`, `UnknownModel`) where the sizing could not start.
     """
     spec = deployment.spec
@@ -99,7 +101,16 @@ def sizing_request(
         profiles=profiles,
         pricing=pricing,
         pinned=_pinned(deployment),
+        is_as_installed=has_pods and is_as_installed(spec),
     )
+
+
+def is_as_installed(spec: InferenceDeploymentSpec) -> bool:
+    """Tell whether the pods are told nothing of what was sized: those of a target, and servers that take no settings.
+
+    They run what is declared of them, and else what their engine does by itself.
+    """
+    return spec.runtime is None or not spec.runtime.release.container.is_told
 
 
 def place(pool: GPUPool) -> Place:
@@ -277,11 +288,12 @@ def _pinned(deployment: InferenceDeployment) -> ConfigurationKey | None:
         return None
     spec: InferenceDeploymentSpec = deployment.spec
     fixed = sizing.configuration
+    groups = spec.hardware.attention_data_parallel or (1 if is_as_installed(spec) else None)
     allowed = (
         resolve_gpu(fixed.gpu).name in {resolve_gpu(gpu).name for gpu in spec.hardware.gpus}
         and spec.hardware.tensor_parallel in (None, fixed.tensor_parallel)
         and spec.hardware.pipeline_parallel in (None, fixed.pipeline_parallel)
-        and spec.hardware.attention_data_parallel in (None, fixed.attention_data_parallel)
+        and groups in (None, fixed.attention_data_parallel)
         and (spec.model.precision is None or spec.model.precision == fixed.precision)
         and (not spec.model.allowed_precisions or fixed.precision in spec.model.allowed_precisions)
     )

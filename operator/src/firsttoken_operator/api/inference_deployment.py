@@ -125,7 +125,7 @@ class HardwareSpec(ApiModel):
         "Groups of the GPUs of one replica, each of which does the attention of its own requests, while experts are"
         " spread over all of them; with TensorRT-LLM 1 or tensorParallel.",
         unit="groups",
-        absent="chosen by the sizing",
+        absent="1 with targetRef, tensorParallel or NIM 1.x, else chosen by the sizing",
         ge=1,
         le=64,
     )

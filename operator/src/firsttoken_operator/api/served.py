@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firsttoken_operator.api.convert import workload
+from firsttoken_operator.api.convert import is_as_installed, workload
 from firsttoken_operator.api.engine_settings import declared_settings
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
@@ -73,7 +73,7 @@ def _replica(
             engine,
             next(iter(spec.sizing.batching), None),
             prefix_caching=load.cached_input_percent > 0,
-            offline=spec.sla.mode is SlaMode.OFFLINE,
+            offline=spec.sla.mode is SlaMode.OFFLINE and not is_as_installed(spec),
             declared=settings,
         ),
         drafts=drafts.draft_tokens if drafts else 0,

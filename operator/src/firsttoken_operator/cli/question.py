@@ -27,13 +27,20 @@ class Sources:
 
     documents: Documents
     benchmarks: tuple[BenchmarkProfile, ...]
+    has_pods: bool = True
+    """False where everything was said by flags, so that there are no pods yet."""
 
     def request(
         self, deployment: InferenceDeployment, arrivals: Arrivals | None, percentile: Percentile | None
     ) -> SizingRequest:
         """The sizing question of one of the deployments, with what the command line overrides."""
         return sizing_request(
-            deployment, self.documents.pools, self.benchmarks, arrivals=arrivals, percentile=percentile
+            deployment,
+            self.documents.pools,
+            self.benchmarks,
+            arrivals=arrivals,
+            percentile=percentile,
+            has_pods=self.has_pods,
         )
 
 
@@ -77,11 +84,12 @@ def add_word(parser: argparse.ArgumentParser, argument: str, words: type[StrEnum
 
 def read(args: argparse.Namespace) -> Sources:
     """Read the files that the arguments name. Raises `InvalidInput` where there is no InferenceDeployment."""
-    documents = declared(args) or _loaded(args)
+    said = declared(args)
+    documents = said or _loaded(args)
     if args.measured is not None and not args.benchmarks:
         raise InvalidInput("--measured", "has no meaning without --benchmarks", "name the files that were measured")
     more = read_measured(args.benchmarks, args.measured) if args.benchmarks else ()
-    return Sources(documents, (*documents.benchmarks, *more))
+    return Sources(documents, (*documents.benchmarks, *more), has_pods=said is None)
 
 
 def _loaded(args: argparse.Namespace) -> Documents:

@@ -31,7 +31,6 @@ from firsttoken_sizing.errors import InvalidInput, SizingError, UnknownGPU, Unkn
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.request import SizingRequest
-from firsttoken_sizing.workload import SlaMode
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ def _settings(request: SizingRequest, key: ConfigurationKey) -> SizedSettings:
         load=request.workload,
         declared=request.declared_settings,
         drafts=request.speculative_decoding,
-        offline=request.sla.mode is SlaMode.OFFLINE,
+        offline=request.has_offline_batch,
     )
 
 

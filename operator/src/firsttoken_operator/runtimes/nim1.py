@@ -51,5 +51,6 @@ CONTAINER = ContainerSpec(
     owned=(_CACHE_VARIABLE, _PORT_VARIABLE, TENSOR_VARIABLE, PIPELINE_VARIABLE),
     defaults={"NIM_JSONL_LOGGING": "1", "NIM_LOG_LEVEL": "INFO"},
     start=_start,
+    is_told=False,
 )
 RELEASE = ServerRelease((1, 0), (Engine.TENSORRT_LLM, Engine.VLLM, Engine.SGLANG), CONTAINER)

@@ -54,6 +54,7 @@ CONTAINER = replace(
     settable=vllm.CONTAINER.settable,
     retired=vllm.CONTAINER.retired,
     start=_start,
+    is_told=True,
     options=_OPTIONS,
 )
 RELEASE = ServerRelease((2, 0), (Engine.VLLM, Engine.SGLANG), CONTAINER)

@@ -115,6 +115,8 @@ class ContainerSpec:
     """Flags that a user could give once: resources that have them go on, and no other takes them."""
     options: Options | None = None
     """Words by which the settings of a start are read; None: they stand in files, or another release has them."""
+    is_told: bool = True
+    """False where its engine takes no settings: pods run what its profile has."""
     spans_since: Version | None = None
     """First version of which one replica is started over several servers; None: none is."""
 

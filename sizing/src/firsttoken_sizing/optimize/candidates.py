@@ -77,6 +77,8 @@ def _groups(
 ) -> list[int]:
     """Groups of GPUs with an attention of their own: one, or as many as GPUs where experts are spread over them.
 
+    Where nothing is declared the second is offered inside a server, to replicas that can be told of it and whose
+    parallelism is open as a whole: a declared tensor parallelism alone is that of the attention too.
     Raises `InvalidInput` for a declared number that the engine, or the GPUs, cannot have.
     """
     declared, ways, field = (
@@ -85,9 +87,12 @@ def _groups(
         "hardware.attentionDataParallel",
     )
     possible = ways > 1 and key.pipeline_parallel == 1 and batching is not Batching.STATIC
+    if declared is None and request.is_as_installed:
+        return [1]
     if declared is None:
+        is_open = request.hardware.tensor_parallel is None and ways <= request.hardware.gpus_per_server
         measured = {p.key.attention_data_parallel for p in profiles if replace(p.key, attention_data_parallel=1) == key}
-        return sorted({1, ways, *measured} if possible and model.experts else {1, *measured})
+        return sorted({1, ways, *measured} if possible and model.experts and is_open else {1, *measured})
     if declared > 1 and not model.experts:
         raise InvalidInput(
             field, f"{model.name} has no experts to spread", "remove it: replicas are its data parallelism"

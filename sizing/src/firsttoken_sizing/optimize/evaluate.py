@@ -27,7 +27,7 @@ from firsttoken_sizing.performance.work import work_of
 from firsttoken_sizing.profile import ConfigurationKey, Point
 from firsttoken_sizing.request import Basis
 from firsttoken_sizing.step import FittedStep, Origin, StepModel, basis_of, speed_key, step_for
-from firsttoken_sizing.workload import Arrivals, Batching, SlaMode
+from firsttoken_sizing.workload import Arrivals, Batching
 
 
 def bound_of(question: Question, candidate: Candidate) -> CandidateBound | InfeasibleCandidate:
@@ -51,9 +51,9 @@ def bound_of(question: Question, candidate: Candidate) -> CandidateBound | Infea
     memory = replace(memory, measured_concurrency=measured_concurrency(question, key))
     fitted = _step(question, key)
     release = request.engine.spec.release(fitted.release)
-    ranks, offline = ranks_of(request.engine, key), request.sla.mode is SlaMode.OFFLINE
-    declared = request.declared_settings
+    ranks, declared = ranks_of(request.engine, key), request.declared_settings
     scheduler = scheduler_for(release, candidate.batching, declared, ranks)
+    offline = request.has_offline_batch
     most = most_sequences(request.engine, release, candidate.batching, declared, ranks=ranks, offline=offline)
     fitted = optimized(question, candidate, fitted, scheduler)
     slots = max(memory.max_concurrency, memory.measured_concurrency or 0)
@@ -120,7 +120,7 @@ def _most(question: Question, candidate: Candidate, step: StepModel, scheduler: 
 def _most_at_once(question: Question, candidate: Candidate) -> int:
     """Sequences that the engine runs at once, whatever its memory holds."""
     request = question.request
-    ranks, offline = ranks_of(request.engine, candidate.key), request.sla.mode is SlaMode.OFFLINE
+    ranks, offline = ranks_of(request.engine, candidate.key), request.has_offline_batch
     release = request.engine.spec.release(question.engine_release or CURRENT)
     declared = request.declared_settings
     return most_sequences(request.engine, release, candidate.batching, declared, ranks=ranks, offline=offline)
