@@ -62,6 +62,9 @@ def decided(tgt: Target, of: PoolSnapshot, seen: Metrics) -> Decision:
         (130, 250, DAY, False),
         (130, 310, DAY, True),
         (130, 310, 100, False),
+        (130, 899, 100, False),
+        (130, DAY, 100, True),
+        (None, DAY, 100, True),
         (240, 470, DAY, False),
         (240, 481, DAY, True),
     ],
@@ -104,6 +107,28 @@ def test_where_no_more_nodes_come_no_more_pods_are_asked_for_and_the_rest_is_unm
     told = judge_pool(cloud(130), [decision])[0]
     assert (told.holds, told.reason) == (False, Reason.INSUFFICIENT_CAPACITY)
     assert ["no", "more", "nodes", "come", "for", "the", "pods", "of", "ns/name"][0] in told.message
+
+
+def test_what_no_node_fits_takes_no_more_of_a_bounded_pool_whatever_comes_for_others() -> None:
+    """26 of 30 run and 4 have waited for days; it would take 40, the other deployment needs all 19 that are left."""
+    bounded = replace(cloud(130, 100.0), budget_gpus=49, is_elastic=False)
+    unfit = resource(waiting(3 * DAY), metrics(195), pool="h100")
+    other = resource(target(10, uid="d-2"), metrics(95), uid="r-2", name="other", pool="h100")
+    snapshot = FleetSnapshot(0, TICK_SECONDS, (unfit, other), {"h100": bounded})
+    held, grown = decide(judge_facts(snapshot), Memory())[0]
+
+    assert (held.outcome, held.to_replicas, held.reason) == (Outcome.HELD, 30, Reason.INSUFFICIENT_CAPACITY)
+    assert (grown.outcome, grown.to_replicas, grown.limited_by) == (Outcome.UP, 19, None)
+
+
+def test_pods_that_waited_for_days_stop_growth_also_beside_some_that_have_just_been_made() -> None:
+    tgt = waiting(3 * DAY, 8)
+    held = replace(tgt.hindrances, placeless_seconds=(3 * DAY,) * 4 + (20.0,) * 4)
+    mixed = replace(tgt, hindrances=held, waits_seconds=held.placeless_seconds)
+    decision = decided(mixed, cloud(130, 100.0), metrics(190))
+
+    assert (judged(mixed, cloud(130, 100.0)).stuck, judged(mixed, cloud(130, 100.0)).starting) == (4, 4)
+    assert (decision.to_replicas, decision.reason) == (30, Reason.INSUFFICIENT_CAPACITY)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 What a cloud has no more of (a quota, a sold-out type) it does not say to Kubernetes in one way: no node comes. So time
 tells it from a cloud that is slow: pods have waited for longer than nodes of this pool ever took, with a margin, and no
-node of the pool has come within that time either.
+node of the pool has come within that time either. Of a burst the last nodes come late; but what has waited for several
+such times while nodes came for others is what no node fits: a selector of no node group, more GPUs than a server has.
 
 | nodes took at most | pods wait for | youngest node | judged |
 |---|---|---|---|
@@ -10,6 +11,7 @@ node of the pool has come within that time either.
 | 130 s | 250 s | a day old | they come: up to 300 s |
 | 130 s | 310 s | a day old | overdue |
 | 130 s | 310 s | 100 s old | they come, one after the other |
+| 130 s | 1 day | 100 s old | overdue: after 900 s whatever came |
 | 240 s | 470 s | a day old | they come: up to 480 s |
 """
 
@@ -41,6 +43,7 @@ def judge_provisioning(
         return held
     deadline = provisioning_deadline_seconds(pool, time_scale, config)
     comes = pool.newest_node_seconds is not None and pool.newest_node_seconds <= deadline
-    overdue = 0 if comes else sum(seconds > deadline for seconds in waits)
+    longest = deadline * (config.decision.most_provisioning_deadlines if comes else 1)
+    overdue = sum(seconds > longest for seconds in waits)
     usual = pool.provisioning.p90_seconds if pool.provisioning else None
     return replace(held, usual_seconds=usual, are_nodes_coming=not overdue, overdue=overdue)

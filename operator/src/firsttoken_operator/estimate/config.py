@@ -248,6 +248,9 @@ class DecisionConfig:
     """The same at least where some were seen. Chosen: clouds take 90 to 240 s."""
     provisioning_deadline_slack: float = 2.0
     """Multiple of the slowest node that was seen to come, after which the next one is overdue. Chosen."""
+    most_provisioning_deadlines: float = 3.0
+    """The same times after which a pod is overdue though nodes came for others. Chosen: those of a burst come one after
+    the other, and in a busy pool some node always has just come."""
     most_replaced_percent: int = 25
     """Percent of the replicas needed for which stuck pods are ordered again at most. Chosen: where all pods of a first
     start are slow, others would be too."""
