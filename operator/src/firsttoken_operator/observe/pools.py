@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from firsttoken_operator.api.gpu_pool import GPUPool, Location
 from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.domain import Excluded, Exclusion, PoolSnapshot, Provisioning, Server, Tenant
+from firsttoken_operator.observe.affinity import Affinity
 from firsttoken_operator.observe.nodes import NodeView, canonical_gpu
 from firsttoken_operator.observe.projections import PodView
 from firsttoken_operator.observe.resources import Stored
@@ -163,6 +164,7 @@ def pools_to_stray_to(
     named: str,
     selector: Mapping[str, str],
     tolerations: Iterable[Toleration],
+    affinity: Affinity | None,
     nodes: Iterable[NodeView],
     pools_of_node: Mapping[str, tuple[str, ...]],
 ) -> frozenset[str]:
@@ -173,7 +175,8 @@ def pools_to_stray_to(
     tolerations = tuple(tolerations)
     own = (node for node in nodes if named not in (names := pools_of_node.get(node.name, ())) and names)
     fitting = (node for node in own if node.gpus and node.takes(tolerations) and _is_selected(node, selector))
-    return frozenset(pools_of_node[node.name][0] for node in fitting)
+    required = (node for node in fitting if affinity is None or any(term.selects(node) for term in affinity))
+    return frozenset(pools_of_node[node.name][0] for node in required)
 
 
 def _exclusion(node: NodeView, pool: GPUPool, around: Surroundings) -> Exclusion | None:

@@ -154,7 +154,7 @@ class _Builder:
             pool=pool_name,
             in_default_pool=pool_name is not None and stored.parsed.spec.capacity.pool is None,
             hosts=self._hosts(stored, resource, target),
-            may_stray_to=self._may_stray_to(stored, pool_name, target),
+            may_stray_to=self._may_stray_to(stored, resource, target),
             priority=resource.spec.capacity.priority,
             created=stored.created,
             claims=claims_on(self.store, resource),
@@ -190,16 +190,20 @@ class _Builder:
         return frozenset() if name is None else frozenset({name})
 
     def _may_stray_to(
-        self, stored: Stored[InferenceDeployment], named: str | None, target: Target | TargetMissing
+        self, stored: Stored[InferenceDeployment], resource: InferenceDeployment, target: Target | TargetMissing
     ) -> frozenset[str]:
         """Pools on whose nodes pods may come to run that name another one and have no node yet.
 
-        NB: what the operator renders goes where its pool says.
+        NB: what the operator renders goes where its pool says, unless it is told by a selector where it goes.
         """
+        named, runtime = resource.spec.capacity.pool, resource.spec.runtime
         if named is None or len(self.pools) < 2 or not isinstance(target, Target):
+            return frozenset()
+        if runtime is not None and not runtime.node_selector:
             return frozenset()
         view = self.store.workload(stored.namespace, target.name, target.kind.kind)
         if view is None or any(pod.node for pod in self.store.members_of(target.uid)):
             return frozenset()
         nodes = self.store.nodes.values()
-        return pools_to_stray_to(named, view.node_selector, view.tolerations or (), nodes, self.pools_of_node)
+        tolerations = view.tolerations or ()
+        return pools_to_stray_to(named, view.node_selector, tolerations, view.affinity, nodes, self.pools_of_node)

@@ -27,6 +27,7 @@ from firsttoken_operator.domain.target_kinds import (
     FieldPath,
     at,
 )
+from firsttoken_operator.observe.affinity import Affinity, affinity_of
 from firsttoken_operator.observe.projections import (
     Body,
     conditions_of,
@@ -66,6 +67,8 @@ class WorkloadView:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] | None = None
     """Taints that its pods tolerate; None: it has no pod template."""
+    affinity: Affinity | None = None
+    """Nodes that its pods require beside the selector; None: they require none."""
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
@@ -212,6 +215,7 @@ def _template_facts(template: Body) -> Facts:
     return {
         "gpus_per_replica": gpus_of(pod_spec),
         "node_selector": pod_spec.get("nodeSelector") or {},
+        "affinity": affinity_of(pod_spec),
         "tolerations": tuple(_toleration(each) for each in pod_spec.get("tolerations") or ()),
         "started": started_by(pod_spec),
         "grace_seconds": DEFAULT_GRACE_SECONDS if declared is None else float(count(declared)),
