@@ -19,7 +19,10 @@ class Preemptions:
     def note(self, target_uid: str, pod: PodView) -> None:
         """Take a pod into account, where it had to end for another one."""
         if pod.preempted_seconds is not None:
-            self._times[target_uid][pod.uid] = pod.preempted_seconds
+            times = self._times[target_uid]
+            times[pod.uid] = pod.preempted_seconds
+            # NB: of a target that no resource names nothing is asked: what is old goes when something new comes.
+            self._drop_before(max(times.values()) - self._remembered_seconds, times)
 
     def forget(self, target_uid: str) -> None:
         """A target is gone."""
@@ -30,7 +33,10 @@ class Preemptions:
         times = self._times.get(target_uid)
         if times is None:
             return 0
-        since = wall_seconds - self._remembered_seconds
-        for pod in [pod for pod, at in times.items() if at < since]:
-            del times[pod]
+        self._drop_before(wall_seconds - self._remembered_seconds, times)
         return len(times)
+
+    @staticmethod
+    def _drop_before(since_seconds: float, times: dict[str, float]) -> None:
+        for pod in [pod for pod, at in times.items() if at < since_seconds]:
+            del times[pod]
