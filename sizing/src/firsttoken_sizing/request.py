@@ -95,6 +95,8 @@ class SizingRequest:
     def has_offline_batch(self) -> bool:
         """Tell whether replicas are told the batch that engines ship for work without a caller."""
         return self.sla.mode is SlaMode.OFFLINE and not self.is_as_installed
+    fewest_replicas: int | None = None
+    """Replicas from which on the answer holds, where hits depend on their number; None: those that it asks for."""
 
 
 @dataclass(frozen=True, slots=True)

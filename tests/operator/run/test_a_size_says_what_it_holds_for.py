@@ -15,7 +15,7 @@ from firsttoken_operator.runtimes.settings import SizedSettings
 from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.optimize import alternatives, size
 from firsttoken_sizing.profile import ConfigurationKey
-from firsttoken_sizing.workload import Limit, Percentile
+from firsttoken_sizing.workload import Limit, Percentile, Routing
 from tests.operator.act.objects import infd
 
 DECLARED = {"maxBatchSize": 48, "maxBatchedTokens": 4096, "gpuMemoryPercent": 80}
@@ -48,6 +48,19 @@ def test_drafts_are_those_that_are_declared() -> None:
 
     assert (found.told.speculates, found.told.draft_tokens) == (True, 3)
     assert (found.as_installed.speculates, found.as_installed.draft_tokens) == (False, None)
+
+
+def test_what_is_scaled_down_by_has_the_hits_of_one_replica() -> None:
+    document = infd(hardware={"gpus": ["H100-SXM-80GB"], "tensorParallel": 2})
+    request = sizing_request(InferenceDeployment.model_validate(document), {}, ())
+    cached = {"cached_input_percent": 60.0, "prefixes_in_use": 300, "routing": Routing.PREFIX_AWARE}
+    request = replace(request, workload=replace(request.workload, peak_requests_per_second=400.0, **cached))
+
+    (answer, *_) = answers(request, "chat").values()
+
+    assert isinstance(answer.sized, Sized)
+    assert answer.sized.table == size(replace(request, fewest_replicas=1)).table
+    assert answer.sized.table != size(request).table
 
 
 def test_pools_apart_are_not_searched_for_where_nothing_is_read_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,32 @@ def test_a_router_that_knows_prefixes_saves_replicas() -> None:
 
 
 @pytest.mark.slow
+def test_a_size_that_holds_for_one_replica_is_enough_at_every_load() -> None:
+    request = replace(question(300, Routing.PREFIX_AWARE), fewest_replicas=1)
+    table = size(request).table
+    assert table is not None
+
+    for rate in (1.0, 10.0, 30.0, 60.0):
+        own = size(
+            replace(
+                question(300, Routing.PREFIX_AWARE), workload=replace(request.workload, peak_requests_per_second=rate)
+            )
+        )
+        assert table.replicas_for(rate) >= own.replicas
+
+
+@pytest.mark.slow
+def test_the_hits_of_the_peak_say_nothing_of_the_average() -> None:
+    peak = question(300, Routing.PREFIX_AWARE)
+    request = replace(peak, workload=replace(peak.workload, average_requests_per_second=20.0))
+
+    assert size(request).replicas_for_average is None
+    assert size(replace(request, fewest_replicas=1)).replicas_for_average is not None
+    random = replace(request.workload, routing=Routing.RANDOM)
+    assert size(replace(request, workload=random)).replicas_for_average is not None
+
+
+@pytest.mark.slow
 def test_a_gpu_with_more_memory_finds_more() -> None:
     assert sized(300, gpus="H200-SXM-141GB").cached_input_percent > sized(300).cached_input_percent
 

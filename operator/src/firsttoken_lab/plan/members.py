@@ -78,7 +78,7 @@ def membership(
     members = []
     for declared in documents.deployments:
         deployment = tenancy.placed(declared)
-        request = _grown(sizing_request(deployment, pools, benchmarks), growth)
+        request = replace(_grown(sizing_request(deployment, pools, benchmarks), growth), fewest_replicas=1)
         if pools:
             name = _pool_of(deployment, request, planned)
             (placed,) = in_places(request, (planned[name].place,))

@@ -69,7 +69,7 @@ def setting_of(
     started and asleep.
     """
     request = sizing_request(deployment, pools, benchmarks)
-    sizing = size(request, pools_apart=False)
+    sizing = size(replace(request, fewest_replicas=1), pools_apart=False)
     if not sizing.feasible or sizing.table is None or sizing.configuration is None:
         return sizing.reason
     subject = subject_of(request, sizing.configuration, sizing.batching)

@@ -132,7 +132,7 @@ def answers(request: SizingRequest, name: str) -> Mapping[str, Answer]:
 
 def _answer(request: SizingRequest, name: str) -> Answer:
     try:
-        sizing = size(request, pools_apart=False)
+        sizing = size(_for_every_load(request), pools_apart=False)
         settings = None if sizing.configuration is None else _settings(request, sizing.configuration)
     except Exception as error:
         return _refused(error, name)
@@ -154,6 +154,11 @@ def _answer(request: SizingRequest, name: str) -> Answer:
     )
     cost_per_hour = sizing.cost.per_hour if sizing.cost else None
     return Answer(sized, sizing_status(sizing), request.workload, cost_per_hour, compared=compared)
+
+
+def _for_every_load(request: SizingRequest) -> SizingRequest:
+    """The question for a size that is scaled down by: it holds for one replica too."""
+    return replace(request, fewest_replicas=1)
 
 
 def _settings(request: SizingRequest, key: ConfigurationKey) -> SizedSettings:
@@ -181,7 +186,7 @@ def _refused(error: Exception, name: str) -> Answer:
 def better(request: SizingRequest, answer: Answer) -> ConfigurationKey | None:
     """Find what is recommended in place of the pinned configuration. Sizes anew without the pin, in seconds."""
     try:
-        best = size(replace(request, pinned=None), pools_apart=False)
+        best = size(_for_every_load(replace(request, pinned=None)), pools_apart=False)
     except Exception:
         logger.warning("comparing the configuration of %s failed", request.model, exc_info=True)
         return None

@@ -15,7 +15,7 @@ from firsttoken_sizing.optimize.plan import plan
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.performance.lengths import lengths_of
 from firsttoken_sizing.performance.prefix_cache import hit_share
-from firsttoken_sizing.workload import Workload
+from firsttoken_sizing.workload import Routing, Workload
 
 _MOST_PASSES = 6
 _CLOSE = 0.005
@@ -49,8 +49,8 @@ def with_hits(question: Question, bound: CandidateBound) -> tuple[Question, Cand
 
 
 def _share(workload: Workload, question: Question, result: Evaluation) -> float:
-    """Share of hits beside the requests that this evaluation leaves running, at as many replicas as it needs."""
-    lengths, sized = question.lengths, plan(result, question)
+    """Share of hits beside the requests that this evaluation leaves running, at as many replicas as are asked for."""
+    lengths = question.lengths
     prefix_tokens = lengths.input_tokens * workload.cached_input_percent / 100
     running = (result.point.concurrency or 0.0) * lengths.running_context_tokens
     memory = result.bound.memory
@@ -60,10 +60,19 @@ def _share(workload: Workload, question: Question, result: Evaluation) -> float:
         own_tokens=lengths.input_tokens - prefix_tokens + lengths.output_tokens,
         cache_tokens=(memory.kv_cache_tokens - running) / memory.groups,
         groups=memory.groups,
-        replicas=1 if isinstance(sized, InfeasibleCandidate) else sized.replicas,
+        replicas=_replicas(question, result),
         routing=workload.routing,
         requests_per_prefix=workload.requests_per_prefix or math.inf,
     )
+
+
+def _replicas(question: Question, result: Evaluation) -> int:
+    """Replicas that share the beginnings: behind a router that knows them, fewer replicas hold fewer each."""
+    fewest = question.request.fewest_replicas
+    if fewest is not None and question.request.workload.routing is Routing.PREFIX_AWARE:
+        return fewest
+    sized = plan(result, question)
+    return 1 if isinstance(sized, InfeasibleCandidate) else sized.replicas
 
 
 def _with_share(question: Question, share: float) -> Question:

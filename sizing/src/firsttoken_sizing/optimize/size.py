@@ -18,7 +18,7 @@ from firsttoken_sizing.performance.table import CapacityTable
 from firsttoken_sizing.request import Alternative, Infeasible, Sizing, SizingRequest
 from firsttoken_sizing.step import Knowledge
 from firsttoken_sizing.step.bands import MEAN_OF, Banded
-from firsttoken_sizing.workload import Percentile, Sla
+from firsttoken_sizing.workload import Percentile, Routing, Sla
 
 
 def size(request: SizingRequest, knowledge: Knowledge | None = None, *, pools_apart: bool = True) -> Sizing:
@@ -56,7 +56,7 @@ def _feasible(best: Plan, others: tuple[Alternative, ...]) -> Sizing:
     point, workload = evaluation.point, request.workload
     table = table_of(evaluation, question, best.replicas)
     average = workload.average_requests_per_second
-    for_average = _replicas_at(question, evaluation, table, average) if average else None
+    for_average = _replicas_at(question, evaluation, table, average) if average and _holds_below(request) else None
     low, high = replicas_between(best)
     pricing, cost = request.pricing.get(evaluation.key.gpu), None
     if pricing is not None:
@@ -125,6 +125,13 @@ def _latency_bands(evaluation: Evaluation, sla: Sla) -> dict[str, Band]:
         name: evaluation.times_of(tail if limit and limit.percentile is not Percentile.MEAN else MEAN_OF[tail])
         for name, (limit, tail) in declared.items()
     }
+
+
+def _holds_below(request: SizingRequest) -> bool:
+    """Tell whether a replica carries as much where there are fewer: each may then find less in its prefix cache."""
+    load = request.workload
+    shared = load.prefixes_in_use is not None and load.routing is Routing.PREFIX_AWARE
+    return request.fewest_replicas is not None or not shared
 
 
 def _replicas_at(question: Question, evaluation: Evaluation, table: CapacityTable, rate: float) -> int:
