@@ -88,6 +88,8 @@ class SizingRequest:
     """Settings that the engine is given in place of those that it has as it is installed."""
     pinned: ConfigurationKey | None = None
     """A running fleet's configuration: only this one is considered for the answer."""
+    fewest_replicas: int | None = None
+    """Replicas from which on the answer holds, where hits depend on their number; None: those that it asks for."""
     is_as_installed: bool = False
     """True of pods that are told nothing of the answer: what is not declared is what the engine does by itself."""
 
@@ -95,8 +97,6 @@ class SizingRequest:
     def has_offline_batch(self) -> bool:
         """Tell whether replicas are told the batch that engines ship for work without a caller."""
         return self.sla.mode is SlaMode.OFFLINE and not self.is_as_installed
-    fewest_replicas: int | None = None
-    """Replicas from which on the answer holds, where hits depend on their number; None: those that it asks for."""
 
 
 @dataclass(frozen=True, slots=True)

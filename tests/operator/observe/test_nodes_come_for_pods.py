@@ -47,8 +47,17 @@ CLOUD = ("GPUPool", pool("h100", location="Cloud"))
 def test_a_pool_knows_how_long_its_nodes_take() -> None:
     found = seen(burst(CLOUD)).pools["h100"]
 
-    assert found.provisioning == Provisioning(120.0, 130.0, 130.0, 2)
+    assert found.provisioning == Provisioning(120.0, 120.0, 120.0, 1)
     assert (found.is_provisioned, found.newest_node_seconds) == (True, 190.0)
+
+
+def test_an_hour_behind_a_gate_is_no_time_of_a_node() -> None:
+    late = [
+        ("Node", registered("late", 3450, 3455)),
+        ("Pod", started("gated", created=0, scheduled=3480, sandbox=3482, begun=3483, ready=3520, on="late")),
+    ]
+
+    assert seen(burst(CLOUD, *late)).pools["h100"].provisioning == seen(burst(CLOUD)).pools["h100"].provisioning
 
 
 def test_it_goes_on_knowing_when_nodes_and_deployments_are_gone() -> None:
@@ -73,9 +82,9 @@ def test_where_nodes_are_bought_nothing_is_learned() -> None:
     [
         ((CLOUD,), 300.0),
         ((CLOUD, *FULL), 300.0),
-        ((CLOUD, *FULL, ("Node", registered("new", 110, 115) | {"spec": {"unschedulable": True}})), 430.0),
+        ((CLOUD, *FULL, ("Node", registered("new", 110, 115) | {"spec": {"unschedulable": True}})), 420.0),
     ],
-    ids=["free GPUs on two nodes", "on one", "on none: 130 s for a node, 300 s for a start of which none was seen"],
+    ids=["free GPUs on two nodes", "on one", "on none: 120 s for a node, 300 s for a start of which none was seen"],
 )
 def test_a_deployment_that_never_waited_for_a_node_looks_as_far_ahead_as_one_would_take(
     others: tuple[tuple[str, Any], ...], seconds: float

@@ -59,8 +59,9 @@ def test_what_is_scaled_down_by_has_the_hits_of_one_replica() -> None:
     (answer, *_) = answers(request, "chat").values()
 
     assert isinstance(answer.sized, Sized)
-    assert answer.sized.table == size(replace(request, fewest_replicas=1)).table
-    assert answer.sized.table != size(request).table
+    careful, of_the_peak = size(replace(request, fewest_replicas=1)), size(request)
+    assert answer.sized.replicas_for_declared_peak == careful.replicas
+    assert careful.requests_per_second_per_replica < of_the_peak.requests_per_second_per_replica
 
 
 def test_pools_apart_are_not_searched_for_where_nothing_is_read_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

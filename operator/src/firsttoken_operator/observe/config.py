@@ -60,7 +60,10 @@ class StartsConfig:
     container takes a second or two and times are whole seconds; pulling the many gigabytes of an inference runtime
     takes minutes."""
     kept_nodes: int = 200
-    """Waits for nodes kept, of all pools together. Chosen: a few bursts of a large one."""
+    """Nodes that came for pods, whose waits are kept, of all pools together. Chosen: a few bursts of a large one."""
+    longest_node_seconds: float = 900.0
+    """Wait for a node beyond which a gate, a queue or a sold-out cloud was waited for, and not a node. Chosen: as long
+    as one is waited for where nothing is known."""
     foretelling: int = 5
     """Last starts of which the slowest kind is the kind of the next one. Chosen."""
 

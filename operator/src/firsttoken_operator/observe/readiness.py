@@ -85,8 +85,8 @@ class ReadinessHistory:
         self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=config.kept))
         self._unjudged: dict[str, list[PodView]] = defaultdict(list)
         self._known: dict[str, Starts] = {}
-        self.node_waits: deque[tuple[NodeView, float]] = deque(maxlen=config.kept_nodes)
-        """Nodes that came for pods, and how long each of these pods waited for one, seconds."""
+        self.node_waits: dict[tuple[str, float | None], tuple[NodeView, float]] = {}
+        """Nodes that came for pods, by name and creation, and the shortest wait of a pod for each, seconds."""
         self._learned: dict[str, set[str]] = defaultdict(set)
         """Uids of the targets that have taken a pod into account, by that of the pod."""
 
@@ -120,10 +120,19 @@ class ReadinessHistory:
                 node = node_named(pod.node)
                 start = _start(pod, node, self._config)
                 starts.append(start)
-                if node is not None and start.kind is StartKind.COLD_NODE and start.asked_seconds > start.took_seconds:
-                    self.node_waits.append((node, start.asked_seconds - start.took_seconds))
+                if node is not None and start.kind is StartKind.COLD_NODE and pod.gpus:
+                    self._note_wait(node, start.asked_seconds - start.took_seconds)
             self._known[deployment_uid] = _summary(starts, self._config.foretelling)
         return self._known.get(deployment_uid)
+
+    def _note_wait(self, node: NodeView, seconds: float) -> None:
+        # NB: a pod may wait for other things before its node is ordered, and whoever makes it decides for how long.
+        if 0 < seconds <= self._config.longest_node_seconds:
+            key = node.name, node.created_seconds
+            _, before = self.node_waits.pop(key, (node, seconds))
+            self.node_waits[key] = node, min(before, seconds)
+            while len(self.node_waits) > self._config.kept_nodes:
+                del self.node_waits[next(iter(self.node_waits))]
 
 
 def kind_of(pod: PodView, node: NodeView | None, pull_seconds: float) -> StartKind:

@@ -197,8 +197,8 @@ class Store:
 
     @property
     def node_waits(self) -> Sequence[tuple[NodeView, float]]:
-        """Nodes that came for pods, and the seconds that each of these pods waited."""
-        return tuple(self._readiness.node_waits)
+        """Nodes that came for pods, and the seconds that the pod waited that waited least for it."""
+        return tuple(self._readiness.node_waits.values())
 
     def _put_node(self, body: Body) -> None:
         uid, view = body["metadata"]["uid"], project_node(body)
