@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from firsttoken_operator.observe.pools import Surroundings, pool_snapshot, pools_of_nodes
@@ -37,8 +38,9 @@ def test_the_pods_are_gone_through_once_however_many_pools_there_are() -> None:
     parsed = {each.name: each.parsed for each in store.pools.values() if each.parsed is not None}
     nodes, pods = tuple(store.nodes.values()), Read(store.gpu_pods())
     around = Surroundings(
-        nodes, pods, store.tenancy, 600.0, EPOCH, pools_of_nodes(nodes, parsed), {"room-00": {"uid-own"}}, {}
-    )
+        nodes, pods, Counter(), store.tenancy, 600.0, EPOCH, pools_of_nodes(nodes, parsed),
+        {"room-00": {"uid-own"}}, {}, {},
+    )  # fmt: skip
     found = {each.name: pool_snapshot(each, around) for each in store.pools.values()}
 
     assert pods.times == 1
