@@ -245,7 +245,8 @@ def assert_lowers_nothing(metrics: Metrics) -> None:
 
 
 async def test_what_is_read_well_does_lower(source: PrometheusSource) -> None:
-    metrics = await look(source, "vllm", wanted=Reason.PRESENT)
+    # Its bucket ends at the limit of 300 ms, which no other page's does.
+    metrics = await look(source, "triton-tensorrt-llm", wanted=Reason.PRESENT)
 
     assert Fleet(replicas=40).run(metrics, seconds=3600)[-1].to_replicas < 40
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from firsttoken_operator.api.conditions import Condition, ConditionStatus
 from firsttoken_operator.decide import ABOUT_SIZING, judge
-from firsttoken_operator.domain import ConditionType, Decision, FailedWrite, Judgement, ResourceSnapshot, Target
+from firsttoken_operator.domain import ConditionType, Decision, FailedWrite, Judgement, Reason, ResourceSnapshot, Target
 
 _LONGEST_MESSAGE = 1024
 _NUMBERS_ARE_NEWS = (ConditionType.SIZING_READY, ConditionType.SETTINGS_MATCH)
@@ -82,13 +82,15 @@ def undecided(
 def condition(before: Condition | None, judgement: Judgement, generation: int, now: datetime) -> Condition:
     """One condition; `before` keeps its time while the status is the same, its message while the words are.
 
-    NB: of another generation, of a size or of a setting, a number is news: it does not move by itself.
+    NB: of another generation, of a size, of a setting or of what a spec has wrong, a number is news: none of them moves
+    by itself, and what is wrong may have been told of the spec before.
     """
     holds, message = judgement.holds, printable(judgement.message)
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     same = before is not None and before.status is status
     if same and before is not None and before.reason == judgement.reason and _words(before.message) == _words(message):
-        is_news = before.observed_generation != generation or judgement.kind in _NUMBERS_ARE_NEWS
+        is_still = judgement.kind in _NUMBERS_ARE_NEWS or judgement.reason is Reason.INVALID_SPEC
+        is_news = before.observed_generation != generation or is_still
         message = message if is_news else before.message
         if message == before.message and before.observed_generation == generation:
             return before  # NB: as nearly every one at nearly every tick; making one takes longer than judging it.

@@ -55,7 +55,9 @@ def hit_share(
     until_here = 1 / (1 - again * (1 - 1 / blind))
     here = until_here / blind
     shared = here * prefix_tokens
-    return here * _resident_share(prefixes / again * here, shared, own_tokens + prefix_tokens - shared, room)
+    resident = _resident_share(prefixes / again * here, shared, own_tokens + prefix_tokens - shared, room)
+    # NB: `here` is 1 but for rounding where every later request comes to a cache that has seen its beginning.
+    return min(1.0, here * resident)
 
 
 def _resident_share(between: float, prefix_tokens: float, own_tokens: float, cache_tokens: float) -> float:
