@@ -71,11 +71,11 @@ class Held:
         while len(self.asked) < count:
             await asyncio.sleep(0.005)
 
-    def size(self, request: Any) -> Any:
+    def size(self, request: Any, **options: Any) -> Any:
         """Size, once it is let through."""
         self.asked.append(request)
         self._gate.acquire()
-        return self.real(request)
+        return self.real(request, **options)
 
     real = staticmethod(question.size)
 

@@ -131,7 +131,7 @@ async def test_a_thousand_are_decided_on_at_the_first_tick(
     sizers: list[Sizer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = question.size(next(iter(questions().values())))
-    monkeypatch.setattr(question, "size", lambda request: replace(template, request=request))
+    monkeypatch.setattr(question, "size", lambda request, **_: replace(template, request=request))
     store = stored(*(infd(f"r{n}", traffic=load(10 + n)) for n in range(1000)))
     await settled(sizers[0], store)
     cluster = Keeping()

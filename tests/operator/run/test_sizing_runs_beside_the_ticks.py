@@ -205,7 +205,7 @@ async def test_only_profiles_of_its_own_model_or_named_ones_make_a_resource_size
 
 
 async def test_a_sizing_that_crashes_is_an_answer(sizer: Sizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(request: Any) -> Any:
+    def crash(request: Any, **_: Any) -> Any:
         raise MemoryError
 
     monkeypatch.setattr(question, "size", crash)
@@ -254,7 +254,7 @@ async def test_what_is_pinned_is_compared_once_and_after_all_that_wait(
 async def test_a_comparison_that_crashes_recommends_nothing(sizer: Sizer, monkeypatch: pytest.MonkeyPatch) -> None:
     real = question.size
 
-    def crash(request: Any) -> Any:
+    def crash(request: Any, **_: Any) -> Any:
         if request.pinned is None:
             raise MemoryError
         return real(request)

@@ -174,7 +174,7 @@ def test_a_limit_that_one_request_nearly_uses_up_is_warned_about() -> None:
 @pytest.mark.parametrize("batching", [*Batching, None], ids=str)
 @pytest.mark.parametrize("groups", [1, 2, 4, 8])
 @pytest.mark.parametrize("per_server", [2, 8])
-def test_declared_groups_have_an_answer_or_a_refusal(
+def test_declared_groups_have_an_answer_or_are_refused(
     engine: Engine, batching: Batching | None, groups: int, per_server: int
 ) -> None:
     layout = {"attention_data_parallel": groups, "gpus_per_server": per_server}

@@ -126,7 +126,7 @@ class ReadinessHistory:
         return self._known.get(deployment_uid)
 
     def _note_wait(self, node: NodeView, seconds: float) -> None:
-        # NB: a pod may wait for other things before its node is ordered, and whoever makes it decides for how long.
+        # NB: a pod may wait for other things before its node is ordered, and who makes the pod decides for how long.
         if 0 < seconds <= self._config.longest_node_seconds:
             key = node.name, node.created_seconds
             _, before = self.node_waits.pop(key, (node, seconds))
