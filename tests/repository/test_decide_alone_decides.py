@@ -47,7 +47,9 @@ FACTS = {
         "which Event tells of a change that was decided or seen": """
             FOREIGN_WRITE METRICS_LOST METRICS_RECOVERED SCALED_DOWN SCALED_UP
             """,
-        "a judgement is read, to show it or not": "AS_SIZED ERRORS_PRESENT INVALID_SPEC LEARNED MISSING SCALED_TO_ZERO UNKNOWN",
+        "a judgement is read, to show it or not": """
+            AS_SIZED ERRORS_PRESENT INVALID_SPEC LEARNED MISSING SCALED_TO_ZERO UNKNOWN
+            """,
         "its Event is no warning": "ADVISORY PAUSED TARGET_AT_ZERO",
     },
     "api": {},
