@@ -82,7 +82,7 @@ async def dripping(request: web.Request) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def reached(server: Server) -> AsyncIterator[KubernetesCluster]:
+async def reached(server: Server, longest_seconds: float = LONGEST_SECONDS) -> AsyncIterator[KubernetesCluster]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -90,7 +90,7 @@ async def reached(server: Server) -> AsyncIterator[KubernetesCluster]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    cluster = KubernetesCluster(client.ApiClient(configuration), timeout_seconds=LONGEST_SECONDS)
+    cluster = KubernetesCluster(client.ApiClient(configuration), timeout_seconds=longest_seconds)
     try:
         yield cluster
     finally:
@@ -99,9 +99,9 @@ async def reached(server: Server) -> AsyncIterator[KubernetesCluster]:
 
 
 @asynccontextmanager
-async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
-    async with reached(server) as cluster:
-        loop, parts = looped(cluster, server.store, deadline_seconds=1.5 * LONGEST_SECONDS)
+async def serving(server: Server, longest_seconds: float = LONGEST_SECONDS) -> AsyncIterator[tuple[Loop, Parts]]:
+    async with reached(server, longest_seconds) as cluster:
+        loop, parts = looped(cluster, server.store, deadline_seconds=1.5 * longest_seconds)
         await settled(parts.sizer, server.store)
         try:
             yield loop, parts
@@ -114,7 +114,8 @@ async def serving(server: Server) -> AsyncIterator[tuple[Loop, Parts]]:
 async def test_two_thousand_slow_statuses_do_not_delay_a_scale_up() -> None:
     server = Server(delay=lambda method, path: 0.25)
     server.declare(2000, lambda i: 5 if i == 1999 else 2)
-    async with serving(server) as (loop, parts):
+    # NB: as long as in production, since the CPU's part of such a tick is no tenth of what it is there.
+    async with serving(server, 10 * LONGEST_SECONDS) as (loop, parts):
         await loop.tick(time.monotonic())
         paths = [path for _, _, path in server.requests]
         scale_writes = [i for i, path in enumerate(paths) if path.endswith("/d-r1999/scale")]
@@ -122,7 +123,7 @@ async def test_two_thousand_slow_statuses_do_not_delay_a_scale_up() -> None:
         assert server.done("PATCH", "/scale") == ["deployments/d-r1999/scale"]
         # Its three requests take as long as three rounds of the two dozen others that may be under way at once.
         assert max(scale_writes) < 100
-        assert parts.writes.waiting()["status"] > 1500, "of the statuses most wait still"
+        assert parts.writes.waiting()["status"] > 1000, "of the statuses most wait still"
 
 
 @pytest.mark.slow
