@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from firsttoken_operator.act.pods import CONFIGURATION_ANNOTATION
+from firsttoken_operator.act.prepull import COMMAND
 from firsttoken_operator.runtimes import CONTAINERS
 
 FILE = Path(__file__).parents[1] / "helm/firsttoken/files/starts.json"
@@ -22,6 +23,7 @@ def text() -> str:
         "flags": sorted(
             {flag for container in started for flag in (*container.flags, *container.settable, *container.retired)}
         ),
+        "keeps": list(COMMAND),
         "configurationAnnotation": CONFIGURATION_ANNOTATION,
     }
     return json.dumps(starts, indent=1) + "\n"

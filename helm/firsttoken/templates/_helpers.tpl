@@ -143,6 +143,7 @@ scaleKinds:
   {{- toYaml .Values.scale.kinds | nindent 2 }}
 chooseVictims: {{ .Values.scale.chooseVictims }}
 render: {{ .Values.render.enabled }}
+prePull: {{ .Values.render.prePull }}
 renderNamespaces:
   {{- toYaml .Values.render.namespaces | nindent 2 }}
 podMonitorLabels:
@@ -229,6 +230,12 @@ and caches are told apart by these. */ -}}
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
   verbs: [get, create, patch]
+{{- end }}
+{{- if .Values.render.prePull }}
+# Images that are kept on nodes, until they are not asked for any more.
+- apiGroups: [apps]
+  resources: [daemonsets]
+  verbs: [get, list, create, patch, delete]
 {{- end }}
 - apiGroups: [""]
   resources: [services]

@@ -102,7 +102,7 @@ def test_a_node_that_came_after_the_pod_was_made_for_it_in_any_order_of_events(n
 
     assert set(found.by_kind) == {StartKind.COLD_NODE}
     assert found.overall.p90_seconds == 288.0, "the deadline counts from the scheduling"
-    assert found.next_p90_seconds == 400.0, "the next pod will wait for its node as well"
+    assert found.next_p90_seconds() == 400.0, "the next pod will wait for its node as well"
 
 
 def test_a_node_that_was_woken_up_for_the_pod_is_cold_and_one_that_flapped_later_is_not() -> None:
@@ -122,7 +122,7 @@ def test_a_pod_that_waited_for_room_for_hours_counts_only_what_came_after() -> N
         new, ("Pod", started("a", scheduled=long + 25, sandbox=None, begun=None, ready=long + 325, on="new"))
     )
 
-    assert found.next_p90_seconds == 300.0
+    assert found.next_p90_seconds() == 300.0
 
 
 def test_what_the_pod_does_not_say_is_not_called_warm() -> None:
@@ -149,8 +149,8 @@ def test_the_next_start_is_of_the_slowest_kind_of_the_last_five() -> None:
     ]
     among, before = starts_of(cold, *later[:-1]), starts_of(cold, *later)
 
-    assert (among.expected, among.next_p90_seconds) == (StartKind.COLD_IMAGE, 400.0)
-    assert (before.expected, before.next_p90_seconds) == (StartKind.WARM, 40.0)
+    assert (StartKind.COLD_IMAGE in among.last, among.next_p90_seconds()) == (True, 400.0)
+    assert (before.last, before.next_p90_seconds()) == ({StartKind.WARM}, 40.0)
 
 
 def test_the_snapshot_gives_the_decision_the_time_that_the_next_start_needs() -> None:
@@ -164,3 +164,20 @@ def test_the_snapshot_gives_the_decision_the_time_that_the_next_start_needs() ->
     assert unseen.time_to_ready_seconds == UNKNOWN_TIME_TO_READY_SECONDS
     assert isinstance(resource.target, Target)
     assert resource.time_to_ready_seconds == 400.0
+
+
+def test_where_the_image_is_there_the_next_start_is_warm_or_what_is_left_without_the_pull() -> None:
+    cold = ("Pod", started("cold", scheduled=0, sandbox=5, begun=185, ready=400))
+    only, both = starts_of(cold), starts_of(cold, ("Pod", warm("w", ready=90)))
+
+    assert (only.next_p90_seconds(), only.next_p90_seconds(image_is_there=True)) == (400.0, 220.0)
+    assert (both.next_p90_seconds(), both.next_p90_seconds(image_is_there=True)) == (400.0, 90.0)
+
+
+def test_an_image_that_is_there_makes_no_node_of_a_new_one_and_tells_nothing_of_what_is_not_said() -> None:
+    new = ("Node", registered("new", created=90, ready=110))
+    fresh = ("Pod", started("a", scheduled=112, sandbox=120, begun=300, ready=400, on="new"))
+    gone = ("Pod", started("b", scheduled=0, sandbox=None, begun=None, ready=50, on="gone"))
+
+    assert starts_of(new, fresh).next_p90_seconds(image_is_there=True) == 400.0
+    assert starts_of(gone).next_p90_seconds(image_is_there=True) == 50.0

@@ -7,6 +7,7 @@ creates a custom object (HTTP 201) comes back from them as None. What is used of
 
 from __future__ import annotations
 
+import contextlib
 import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -140,6 +141,15 @@ class KubernetesCluster(Connection):
         """Create the object; one that exists already is a `Conflict`."""
         path = ObjectRef.of(manifest).collection()
         return await self._request("POST", path, {"fieldManager": FIELD_MANAGER}, manifest, "application/json")
+
+    async def delete(self, ref: ObjectRef, *, uid: str) -> None:
+        """Delete the object with this uid, and what it controls after it; another uid is a `Conflict`.
+
+        One that is gone is no error.
+        """
+        options: Json = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        with contextlib.suppress(NotFound):
+            await self._request("DELETE", ref.path(), body=options, media="application/json")
 
     async def patch(self, ref: ObjectRef, patch: Json) -> Json:
         """Merge-patch the object."""

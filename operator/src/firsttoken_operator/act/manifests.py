@@ -1,6 +1,7 @@
 """Manifests that `spec.runtime` becomes: Deployment, Service, PodMonitor and PodDisruptionBudget. Pure.
 
 A replica that takes several servers is a group of pods, one on each: a LeaderWorkerSet in the place of the Deployment.
+A DaemonSet that keeps the image on nodes comes with them where that is asked for.
 
 **`replicas` is in none of these manifests.** Who owns that field, and how it gets its first value, is in `render`. What
 is in a pod is in `pods`.
@@ -22,6 +23,7 @@ from firsttoken_operator.act.pods import (
     has_metrics_port,
     pod_template,
 )
+from firsttoken_operator.act.prepull import KEEPER, keeper
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.inference_deployment import KIND
 from firsttoken_operator.domain import DEPLOYMENT
@@ -39,12 +41,14 @@ DEADLINE_STEP_SECONDS = 600
 WORKLOADS = (DEPLOYMENT, LEADER_WORKER_SET)
 """Kinds of which a rendering has one: its pods are the replicas, or groups of them are."""
 KINDS = (
+    KEEPER,
     ("v1", "Service"),
     ("policy/v1", "PodDisruptionBudget"),
     (MONITORING_API, "PodMonitor"),
     *((kind.api_version, kind.kind) for kind in WORKLOADS),
 )
-"""Kinds that are rendered, in the order in which they are made: nothing leads to a pod before the Service is there."""
+"""Kinds that are rendered, in the order in which they are made: nodes pull before pods come, and nothing leads to a pod
+before the Service is there."""
 LONGEST_GROUP_NAME = 48
 """Characters of the name of a LeaderWorkerSet at most: the label of a worker has it, a number and a hash, in 63."""
 
@@ -52,13 +56,21 @@ LONGEST_GROUP_NAME = 48
 def manifests(rendering: Rendering) -> tuple[Json, ...]:
     """All of them, in the order of `KINDS`. Raises `InvalidInput` for what the server cannot run."""
     workload = deployment if rendering.servers == 1 else leader_worker_set
-    return service(rendering), disruption_budget(rendering), pod_monitor(rendering), workload(rendering)
+    kept = (image_keeper(rendering),) if rendering.runtime.pre_pull else ()
+    return *kept, service(rendering), disruption_budget(rendering), pod_monitor(rendering), workload(rendering)
 
 
 def pods_of(workload: Json) -> Json:
     """The part of a Deployment or a LeaderWorkerSet that says what its pods are."""
     spec = workload["spec"]
     return spec["template" if workload["kind"] == DEPLOYMENT.kind else "leaderWorkerTemplate"]  # type: ignore[no-any-return]
+
+
+def images_of(workload: Json, container: str) -> list[str]:
+    """Images that the pods of a Deployment or a LeaderWorkerSet run in their container of this name."""
+    pods = pods_of(workload)
+    templates = [pods] if "spec" in pods else [pods[part] for part in ("leaderTemplate", "workerTemplate")]
+    return [each["image"] for pod in templates for each in pod["spec"]["containers"] if each["name"] == container]
 
 
 def revision_of(workload: Json) -> str:
@@ -111,6 +123,11 @@ def leader_worker_set(rendering: Rendering) -> Json:
         },
     }
     return _manifest(LEADER_WORKER_SET.api_version, LEADER_WORKER_SET.kind, rendering, spec, {SCALE_LABEL: "true"})
+
+
+def image_keeper(rendering: Rendering) -> Json:
+    """The DaemonSet that keeps the image on nodes. Raises `InvalidInput` where that is not to be had."""
+    return _manifest(*KEEPER, rendering, keeper(rendering))
 
 
 def service(rendering: Rendering) -> Json:

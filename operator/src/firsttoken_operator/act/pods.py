@@ -8,8 +8,8 @@ account token and reach nothing outside their namespace. What each server is tol
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
@@ -29,6 +29,8 @@ METRICS_PORT_NAME = "metrics"
 CONFIGURATION_ANNOTATION = "firsttoken.dev/configuration."
 """Prefix of the annotations of a pod that are files of its server. The name of the file follows."""
 GPUS_PER_SERVER = Hardware(gpus=()).gpus_per_server
+UNPRIVILEGED: Json = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""Security context of a container."""
 PROBE_PERIOD_SECONDS = 10
 STARTUP_DELAY_SECONDS = 30
 
@@ -53,6 +55,10 @@ class Rendering:
     gpus_per_server: int = GPUS_PER_SERVER
     pool_tolerations: tuple[Toleration, ...] = ()
     """Taints of the pool's nodes that its pods tolerate, beside those that the resource names."""
+    pool_selector: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the pool's nodes."""
+    pre_pulls: bool = False
+    """Images may be kept on nodes."""
     spans_servers: bool = False
 
     @property
@@ -113,42 +119,57 @@ def has_metrics_port(runtime: Runtime) -> bool:
 def _pod(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
     runtime, user = rendering.runtime, rendering.container.user
     shared_memory = {"medium": "Memory", "sizeLimit": runtime.resources.shared_memory}
-    tolerated = dict.fromkeys((*runtime.tolerations, *rendering.pool_tolerations))
     pod: Json = {
         "automountServiceAccountToken": False,
         # NB: a Service of the engine's name would inject variables such as NIM_PORT=tcp://..., which engines read.
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": runtime.termination_grace_period_seconds,
-        "securityContext": {
-            "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "tolerations": [
-            {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
-            *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in tolerated),
-        ],
+        "securityContext": restricted(user) | {"fsGroup": user},
+        "tolerations": tolerations(rendering),
         "containers": [_container(rendering, start, is_worker=is_worker)],
         "volumes": [
             {"name": "dshm", "emptyDir": shared_memory},
             {"name": "model-store", **_cache(runtime)},
             *_files(start),
         ],
-    }  # fmt: skip
+        **pull_secrets(runtime),
+    }
     if rendering.node_selector:
         pod["nodeSelector"] = dict(rendering.node_selector)
     elif rendering.gpu_products:
-        pod["affinity"] = nodes_with(rendering.gpu_products)
-    if runtime.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in runtime.image_pull_secrets]
+        # NB: whole GPUs only, since shared ones have another value of this label of GPU feature discovery.
+        pod["affinity"] = nodes_with([(GPU_PRODUCT_LABEL, rendering.gpu_products)])
     if runtime.runtime_class_name:
         pod["runtimeClassName"] = runtime.runtime_class_name
     return pod
 
 
-def nodes_with(gpu_products: tuple[str, ...]) -> Json:
-    """Node affinity by the label of GPU feature discovery: whole GPUs only, since shared ones have another value."""
-    product = {"key": GPU_PRODUCT_LABEL, "operator": "In", "values": list(gpu_products)}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [product]}]}
+def restricted(user: int) -> Json:
+    """The security context of a pod that runs as `user`."""
+    return {
+        "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+
+
+def tolerations(rendering: Rendering) -> list[Json]:
+    """Taints that the pods tolerate: that of GPUs, and those that the resource and its pool name."""
+    tolerated = dict.fromkeys((*rendering.runtime.tolerations, *rendering.pool_tolerations))
+    return [
+        {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
+        *(t.model_dump(mode="json", by_alias=True, exclude_none=True) for t in tolerated),
+    ]
+
+
+def pull_secrets(runtime: Runtime) -> Json:
+    """The Secrets that its image is pulled with, as a pod has them."""
+    names = runtime.image_pull_secrets
+    return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}
+
+
+def nodes_with(labels: Iterable[tuple[str, Sequence[str]]]) -> Json:
+    """Node affinity: nodes that have one of the values of each label."""
+    expressions = [{"key": key, "operator": "In", "values": list(values)} for key, values in labels]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
@@ -198,7 +219,7 @@ def _container(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
         **({} if is_worker else _ports(rendering)),
         "env": _environment(rendering, start),
         "resources": {"limits": limits} | ({"requests": requests} if requests else {}),
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": dict(UNPRIVILEGED),
         **({} if is_worker else _probes(rendering)),
         # A worker computes for its leader until that has ended its answers.
         "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds(runtime, drains=start.drains and not is_worker)}}},

@@ -6,7 +6,8 @@ is sent exactly once, at creation; a second field manager takes hold of it at on
 from then on no apply contains it. A crash between the first two steps is repaired before the next apply.
 
 An object of the same name that another writer made is never touched. What is deleted or changed by another writer is
-put back, by what differs from the manifest alone.
+put back, by what differs from the manifest alone. Nothing is deleted but what keeps the image on nodes, when that is not
+asked for any more.
 """
 
 from __future__ import annotations
@@ -27,19 +28,25 @@ from firsttoken_operator.act.manifests import (
     MANAGER,
     MONITORING_API,
     WORKLOADS,
+    images_of,
     manifests,
 )
 from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.preconditions import changed_since, live_mode
+from firsttoken_operator.act.prepull import KEEPER, keeping_also
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.rollouts import exchange_text, pending_text, rollout_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.domain import Reason, ScalingMode
+from firsttoken_operator.domain.pods import KEEPER_KIND
 from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET
 
 WORKLOAD_KINDS = frozenset(kind.kind for kind in WORKLOADS)
 HELD_KINDS = WORKLOAD_KINDS | {"PodMonitor"}
 """Kinds that stay as they are while a rollout waits: the pods, and how those that run are scraped."""
+GROUPS = (LEADER_WORKER_SET.api_version, LEADER_WORKER_SET.kind)
+DEFINED = ((MONITORING_API, "PodMonitor"), GROUPS)
+"""Kinds that a cluster has where their project is installed."""
 REQUESTS = 16
 """Requests of one rendering at most."""
 LISTS_AT_ONCE = 8
@@ -76,6 +83,7 @@ class Renderer:
     """Applies the manifests of one resource at a time.
 
     `namespaces`: where, empty: everywhere. `spans_servers`: LeaderWorkerSets, too, for which it has the rights then.
+    `pre_pulls`: DaemonSets that keep images, too, likewise.
     """
 
     def __init__(
@@ -85,11 +93,13 @@ class Renderer:
         namespaces: Sequence[str] = (),
         *,
         spans_servers: bool = False,
+        pre_pulls: bool = False,
     ) -> None:
         self._cluster = cluster
         self._writes = writes
         self._namespaces = namespaces or ("",)
-        self._spans_servers = spans_servers
+        self._rights = {GROUPS: spans_servers, KEEPER: pre_pulls}
+        """Kinds that need a right of their own: whether it is there."""
 
     async def states(self, rendering: Iterable[Rendering]) -> dict[str, States]:
         """The objects of each rendering as they are now, by uid of its resource; one that is not there is `ABSENT`.
@@ -165,15 +175,23 @@ class Renderer:
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
                 raise NameTaken(text)
             live[manifest["kind"]] = found
-        states, other = await self._others(rendering, workload, kinds)
-        if other is not None:
+        others = await self._others(rendering, made, kinds)
+        states = {ref: _state_of(found) for ref, found in others.items()}
+        if other := next((found for ref, found in others.items() if found and ref.kind in WORKLOAD_KINDS), None):
             states |= {ObjectRef.of(manifest): _state_of(live[manifest["kind"]]) for manifest in wanted}
             return RenderResult(Reason.ROLLOUT_PENDING, exchange_text(rendering, workload, other), states=states)
         places, written = [], []
         if (runs := live[workload["kind"]]) is not None and not may_roll:
             places = await rollout_of(self._cluster, workload, runs)
+        for ref, found in others.items():
+            if found is not None:
+                await self._cluster.delete(ref, uid=found["metadata"]["uid"])
+                states[ref] = ABSENT
         for manifest in wanted:
             now = live[manifest["kind"]]
+            if places and runs is not None and manifest["kind"] == KEEPER_KIND:
+                # More pods of the old image may start meanwhile; the new one is there when the rollout is released.
+                manifest = keeping_also(manifest, images_of(runs, rendering.container.name))
             if places and now is not None and manifest["kind"] in HELD_KINDS:
                 pass
             elif now is None or not is_known or differs(manifest, now):
@@ -192,17 +210,13 @@ class Renderer:
         return RenderResult(Reason.RENDERED, text, runs is None, states, bool(written))
 
     async def _others(
-        self, rendering: Rendering, workload: dict[str, Any], kinds: Sequence[tuple[str, str]]
-    ) -> tuple[dict[ObjectRef, str], dict[str, Any] | None]:
-        """States of the workloads of other kinds that this resource may have, and the one that it has."""
-        metadata, states, runs = rendering.resource.metadata, dict[ObjectRef, str](), None
-        for kind in kinds:
-            if kind[1] in WORKLOAD_KINDS and kind[1] != workload["kind"]:
-                found = await self._find(ref := ObjectRef(*kind, metadata.namespace, metadata.name))
-                is_ours = found is not None and _is_owned_by(found, metadata.uid)
-                states[ref] = _state_of(found if is_ours else None)
-                runs = found if is_ours else runs
-        return states, runs
+        self, rendering: Rendering, made: Sequence[dict[str, Any]], kinds: Sequence[tuple[str, str]]
+    ) -> dict[ObjectRef, dict[str, Any] | None]:
+        """Objects of this resource of the kinds that it is not to have: another workload, a keeper of its image."""
+        metadata, wanted = rendering.resource.metadata, {manifest["kind"] for manifest in made}
+        refs = [ObjectRef(*kind, metadata.namespace, metadata.name) for kind in kinds if kind[1] not in wanted]
+        found = {ref: await self._find(ref) for ref in refs}
+        return {ref: live if live and _is_owned_by(live, metadata.uid) else None for ref, live in found.items()}
 
     async def _write(self, manifest: dict[str, Any], live: dict[str, Any] | None, replicas: int) -> dict[str, Any]:
         """Apply one manifest; the object as it is then."""
@@ -224,14 +238,10 @@ class Renderer:
 
     async def _kinds(self) -> list[tuple[str, str]]:
         """The kinds that this cluster has and that are rendered here."""
-        optional = {
-            (MONITORING_API, "PodMonitor"): True,
-            (LEADER_WORKER_SET.api_version, LEADER_WORKER_SET.kind): self._spans_servers,
-        }
         return [
             kind
             for kind in KINDS
-            if optional.get(kind, True) and (kind not in optional or await self._cluster.serves(*kind))
+            if self._rights.get(kind, True) and (kind not in DEFINED or await self._cluster.serves(*kind))
         ]
 
     async def _find(self, ref: ObjectRef) -> dict[str, Any] | None:

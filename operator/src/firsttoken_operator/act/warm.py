@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from firsttoken_operator.act.pods import GPU_RESOURCE, Json, nodes_with
+from firsttoken_operator.act.pods import GPU_PRODUCT_LABEL, GPU_RESOURCE, Json, nodes_with
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.domain.pods import WARM_CLASS
 from firsttoken_sizing.catalog import resolve_gpu
@@ -83,4 +83,4 @@ def _place(pool: GPUPool) -> Json:
     """Nodes of the pool: those that it selects, else those with the label of its GPU."""
     if pool.spec.node_selector:
         return {"nodeSelector": dict(pool.spec.node_selector)}
-    return {"affinity": nodes_with(resolve_gpu(pool.spec.gpu).node_labels)}
+    return {"affinity": nodes_with([(GPU_PRODUCT_LABEL, resolve_gpu(pool.spec.gpu).node_labels)])}

@@ -255,6 +255,11 @@ class Runtime(ApiModel):
     termination_grace_period_seconds: Int = described(
         "How long a replica that is removed may finish its answers.", default=120, unit="seconds", ge=10, le=3600
     )
+    pre_pull: bool = described(
+        "Keep the image on the nodes of the GPU from now on, so that a replica that starts there need not pull it "
+        "(render.prePull of the chart).",
+        default=False,
+    )
     rollout_policy: RolloutPolicy = described(
         "When pods are replaced that are not as declared any more: at once, when no request is served, or when the "
         f"revision that the condition RolloutPending names is released by the annotation {RELEASED_ROLLOUT}.",

@@ -200,6 +200,13 @@ def gpus_of(pod_spec: Body) -> int:
     return max([running, *(_gpu_limit(container) for container in pod_spec.get("initContainers") or ())])
 
 
+def gpu_images(pod_spec: Body) -> tuple[str, ...]:
+    """Images of the containers of a pod that have GPUs; of one without any, all."""
+    containers = pod_spec.get("containers") or ()
+    served = [container for container in containers if _gpu_limit(container)] or containers
+    return tuple(str(container["image"]) for container in served if container.get("image"))
+
+
 def _gpu_limit(container: Body) -> int:
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}

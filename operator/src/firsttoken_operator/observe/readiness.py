@@ -54,13 +54,25 @@ class Starts:
 
     overall: TimeToReady
     by_kind: Mapping[StartKind, TimeToReady]
-    expected: StartKind
-    """Kind of the next start: of those among the last ones, the one with the largest p90."""
+    last: frozenset[StartKind]
+    """Kinds among the last ones, which the next one will be of."""
+    after_pull: TimeToReady | None = None
+    """Starts that pulled their image, without the pull; None: there are none."""
 
-    @property
-    def next_p90_seconds(self) -> float:
-        """Time that nine of ten starts of the expected kind need at most, seconds."""
-        return self.by_kind[self.expected].p90_seconds
+    def next_p90_seconds(self, *, image_is_there: bool = False) -> float:
+        """Time that nine of ten starts of the slowest of the last kinds need at most, seconds.
+
+        `image_is_there`: on every node that the next one may come to. It takes as long then as warm ones did, or where
+        there was none as those that pulled, without the pull.
+        """
+        return max(self._p90_seconds(kind, image_is_there=image_is_there) for kind in self.last)
+
+    def _p90_seconds(self, kind: StartKind, *, image_is_there: bool) -> float:
+        if image_is_there and kind is StartKind.COLD_IMAGE:
+            warm = self.by_kind.get(StartKind.WARM) or self.after_pull
+            assert warm is not None, "starts that pulled are there without their pulls, too"
+            return warm.p90_seconds
+        return self.by_kind[kind].p90_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class _Start:
     kind: StartKind
     asked_seconds: float
     """Wait of the controller that asked for the pod."""
+    pulling_seconds: float = 0.0
 
 
 NodeNamed = Callable[[str], NodeView | None]
@@ -170,7 +183,7 @@ def _start(pod: PodView, node: NodeView | None, config: StartsConfig) -> _Start:
     since_created = pod.ready_seconds - pod.created_seconds
     # A pod that waited for more than an hour waited for room; how long a node takes it does not tell.
     waited = kind is StartKind.COLD_NODE and took <= since_created <= config.longest_seconds
-    return _Start(pod.ready_seconds, took, kind, since_created if waited else took)
+    return _Start(pod.ready_seconds, took, kind, since_created if waited else took, pod.pulling_seconds or 0.0)
 
 
 def _summary(starts: Sequence[_Start], foretelling: int) -> Starts:
@@ -178,9 +191,10 @@ def _summary(starts: Sequence[_Start], foretelling: int) -> Starts:
         kind: percentiles(start.asked_seconds for start in starts if start.kind is kind)
         for kind in sorted({start.kind for start in starts})
     }
-    last = sorted(starts, key=lambda start: start.ready_seconds)[-foretelling:]
-    expected = max(sorted({start.kind for start in last}), key=lambda kind: by_kind[kind].p90_seconds)
-    return Starts(percentiles(start.took_seconds for start in starts), MappingProxyType(by_kind), expected)
+    last = frozenset(start.kind for start in sorted(starts, key=lambda start: start.ready_seconds)[-foretelling:])
+    pulled = [start for start in starts if start.kind is StartKind.COLD_IMAGE]
+    after_pull = percentiles(max(0.0, start.took_seconds - start.pulling_seconds) for start in pulled) if pulled else None
+    return Starts(percentiles(start.took_seconds for start in starts), MappingProxyType(by_kind), last, after_pull)
 
 
 def percentiles(seconds: Iterable[float]) -> TimeToReady:

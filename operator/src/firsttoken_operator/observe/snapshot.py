@@ -40,7 +40,7 @@ from firsttoken_operator.observe.pools import (
 )
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
-from firsttoken_operator.observe.targets import claims_on, target_of
+from firsttoken_operator.observe.targets import claims_on, image_is_kept, target_of
 from firsttoken_operator.observe.tenancy import Tenancy
 
 UNREADABLE_POLICY = ScalingPolicy(
@@ -136,7 +136,8 @@ class _Builder:
         sized_gpus = sized.configuration.gpus_per_replica if isinstance(sized, Sized) else None
         target = target_of(self.store, resource, wall_seconds=self.wall_seconds, sized_gpus=sized_gpus)
         starts = self.store.starts(target.uid) if isinstance(target, Target) else None
-        ready = ready_seconds(starts.next_p90_seconds if starts else None, scale)
+        next_seconds = starts.next_p90_seconds(image_is_there=image_is_kept(self.store, resource)) if starts else None
+        ready = ready_seconds(next_seconds, scale)
         coming = self.coming.get(pool_name or "")
         if coming is not None and isinstance(target, Target):
             usual = ready_seconds(starts.overall.p90_seconds if starts else None, scale)

@@ -18,6 +18,7 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, ReplicaPod, TargetKind
 from firsttoken_operator.domain.target_kinds import PODS_BY_OWNER, STATEFUL_SET
 from firsttoken_operator.observe.freshness import LivePod
+from firsttoken_operator.observe.kept_images import KeptImages
 from firsttoken_operator.observe.nodes import NodeView, project_node
 from firsttoken_operator.observe.preemptions import Preemptions
 from firsttoken_operator.observe.projections import (
@@ -72,6 +73,7 @@ class Store:
         self._beneath: dict[str, set[str]] = defaultdict(set)
         """Uids of Deployments by that of the object that controls them."""
         self._selected = SelectedPods()
+        self.kept_images = KeptImages()
         self._node_uids: dict[str, str] = {}
         self._set_owners: dict[str, str] = {}
         """Uid of the Deployment by that of its ReplicaSet."""
@@ -258,6 +260,8 @@ class Store:
             _unlink(self._set_uids, owner, uid)
 
     def _put_pod(self, body: Body) -> None:
+        if self.kept_images.put(body):
+            return
         if is_finished(body) or not may_matter(body, self._pod_owners):
             self._drop_pod(body["metadata"]["uid"])
             return
@@ -277,6 +281,7 @@ class Store:
             _unlink(self._pod_uids, view.owner_uid, uid)
             self._selected.drop_pod(view)
         self._readiness.forget_pod(uid)
+        self.kept_images.drop(uid)
 
     def _learn(self, pod: PodView) -> None:
         # NB: of one that is gone nothing is learned: its last pods go after it, and would be kept for good.

@@ -96,6 +96,20 @@ def claims_on(store: Store, resource: InferenceDeployment) -> Claims:
     )
 
 
+def image_is_kept(store: Store, resource: InferenceDeployment) -> bool:
+    """Tell whether the image of its next pod is kept on every node that the pod may come to.
+
+    Those are the nodes that have a pod that keeps it, as long as none of its own pods is anywhere else.
+    """
+    view = workload_of(store, resource)
+    if view is None:
+        return False
+    images = next((each.images for each in (view, *store.beneath(view)) if each.images), ())
+    nodes = {pod.node for pod in store.members_of(view.uid) if pod.node and not pod.terminating}
+    metadata = resource.metadata
+    return store.kept_images.are_everywhere(metadata.namespace, metadata.name, images, nodes)
+
+
 def _kind(store: Store, resource: InferenceDeployment) -> TargetKind | None:
     """Kind of the target; None: it is not one that the administrator allows."""
     reference = resource.spec.target_ref

@@ -34,6 +34,7 @@ from firsttoken_operator.observe.projections import (
     controller_of,
     count,
     epoch_seconds,
+    gpu_images,
     gpus_of,
 )
 from firsttoken_operator.observe.selectors import Selector, parse, selector_of
@@ -84,6 +85,8 @@ class WorkloadView:
     """Labels of all the pods that its replicas are made of; empty: each replica is one pod."""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the pods that it makes, kept of a Deployment that another object controls."""
+    images: tuple[str, ...] = ()
+    """Images of the servers in its pod template; empty: it has none."""
     barred: str = ""
     """Reason that its replicas are not ours to write, as the object says itself; empty: there is none."""
     started: Started | None = None
@@ -214,6 +217,7 @@ def _template_facts(template: Body) -> Facts:
     declared = pod_spec.get("terminationGracePeriodSeconds")
     return {
         "gpus_per_replica": gpus_of(pod_spec),
+        "images": gpu_images(pod_spec),
         "node_selector": pod_spec.get("nodeSelector") or {},
         "affinity": affinity_of(pod_spec),
         "tolerations": tuple(_toleration(each) for each in pod_spec.get("tolerations") or ()),

@@ -156,10 +156,17 @@ def _parts(
     recorder = EventRecorder(cluster, writes)
     spans_servers = LEADER_WORKER_SET in settings.target_kinds
     rendered = Rendered(
-        Renderer(cluster, writes, settings.render_namespaces or settings.namespaces, spans_servers=spans_servers),
+        Renderer(
+            cluster,
+            writes,
+            settings.render_namespaces or settings.namespaces,
+            spans_servers=spans_servers,
+            pre_pulls=settings.pre_pull,
+        ),
         monitor_labels=settings.pod_monitor_labels,
         scrape_interval_seconds=timing.scrape_interval_seconds,
         spans_servers=spans_servers,
+        pre_pulls=settings.pre_pull,
     )
     measuring = Measuring(settings)
     lookout = Lookout(measuring.names, measuring.arriving, timing.tick_seconds)

@@ -77,7 +77,8 @@ class _Due:
 class Rendered:
     """Objects that this process has rendered, by uid of the resource.
 
-    `spans_servers`: replicas may take several servers, as groups of a LeaderWorkerSet.
+    `spans_servers`: replicas may take several servers, as groups of a LeaderWorkerSet. `pre_pulls`: images may be kept
+    on nodes.
     """
 
     def __init__(
@@ -87,9 +88,11 @@ class Rendered:
         monitor_labels: Mapping[str, str],
         scrape_interval_seconds: float,
         spans_servers: bool = False,
+        pre_pulls: bool = False,
     ) -> None:
         self._renderer = renderer
         self._spans_servers = spans_servers
+        self._pre_pulls = pre_pulls
         self._monitor_labels = dict(monitor_labels)
         self._scrape_interval_seconds = scrape_interval_seconds
         self._applied: dict[str, _Applied] = {}
@@ -182,6 +185,8 @@ class Rendered:
             gpus_per_server=declared.spec.gpus_per_server if declared else GPUS_PER_SERVER,
             pool_tolerations=declared.spec.tolerations if declared else (),
             spans_servers=self._spans_servers,
+            pool_selector=pool.node_selector if pool else {},
+            pre_pulls=self._pre_pulls,
         )
         made = manifests(rendering)
         released = may_roll(admitted.resource, revision_of(made[-1]))

@@ -193,6 +193,8 @@ class Settings(_Section):
     """Rendering of `spec.runtime` into Deployments and what belongs to them (needs the rights for it)."""
     render_namespaces: tuple[str, ...] = ()
     """Namespaces with rights to render; empty: all that are watched."""
+    pre_pull: bool = False
+    """DaemonSets that keep images on nodes (needs the rights for them)."""
     scale_kinds: tuple[str | TargetKindSettings, ...] = ()
     """Kinds that are scaled beside Deployments: by name where they are known, else as they are served (needs the rights
     for them)."""
