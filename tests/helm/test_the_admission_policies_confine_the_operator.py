@@ -17,20 +17,20 @@ from firsttoken_operator.act.events import COMPONENT
 from firsttoken_operator.act.manifests import (
     deployment,
     disruption_budget,
+    image_keeper,
     leader_worker_set,
     manifests,
     pod_monitor,
     service,
 )
 from firsttoken_operator.act.pods import Rendering
-from firsttoken_operator.act.render import WORKLOAD_KINDS
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.docs.pages import ROOT
 from tests.fixtures.definitions import POD_MONITORS
 from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
-from tests.operator.act.golden import EXAMPLES, golden, templates
+from tests.operator.act.golden import EXAMPLES, POD_KINDS, golden, templates
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.run.process import installed
@@ -43,7 +43,7 @@ KEY = ConfigurationKey("meta-llama/Meta-Llama-3-8B-Instruct", "H100-SXM-80GB", "
 OPEN = {"firsttoken.dev/scale": "true"}
 TENANT = "tenant@team.example"
 MOST_PULL_SECRETS: int = Runtime.model_json_schema()["properties"]["imagePullSecrets"]["maxItems"]
-GROUPS = "scale.kinds={LeaderWorkerSet}"
+GROUPS, PRE_PULL = "scale.kinds={LeaderWorkerSet}", "render.prePull=true"
 Json = dict[str, Any]
 Attempt = subprocess.CompletedProcess[str]
 
@@ -103,9 +103,15 @@ def groups(name: str = "chat", namespace: str = "team", **runtime: Any) -> Json:
     return leader_worker_set(replace(made, configuration=over, spans_servers=True))
 
 
+def keeper(name: str = "chat", namespace: str = "team", **runtime: Any) -> Json:
+    """A DaemonSet that keeps the image."""
+    made = rendering(name, namespace, **({"prePull": True} | runtime))
+    return image_keeper(replace(made, pre_pulls=True, gpu_products=("NVIDIA-H100-80GB-HBM3",)))
+
+
 @pytest.fixture(scope="module")
 def operator(control_plane: Path) -> Iterator[Operator]:
-    with installed(GROUPS, nodes=1) as (cluster, account):
+    with installed(GROUPS, PRE_PULL, nodes=1) as (cluster, account):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
         cluster.kubectl("apply", "--server-side", "-f", definition_of(LEADER_WORKER_SET))
         cluster.wait_until_established()
@@ -132,6 +138,7 @@ def operator(control_plane: Path) -> Iterator[Operator]:
         wait_until(lambda: made.scale("coredns", "kube-system").returncode != 0, 20, "the policies in force")
         wait_until(lambda: made.apply(deployment(rendering("probe", "closed"))).returncode != 0, 20, "all of them")
         wait_until(lambda: made.apply(groups("probe", "closed")).returncode != 0, 20, "those of groups")
+        wait_until(lambda: made.apply(keeper("probe", "closed")).returncode != 0, 20, "those of images")
         yield made
 
 
@@ -202,7 +209,7 @@ def test_what_each_server_is_told_is_taken(operator: Operator, path: Path) -> No
     created = operator.cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(declared)).stdout
     for manifest in yaml.safe_load_all(golden(path).read_text()):
         manifest["metadata"]["ownerReferences"][0]["uid"] = json.loads(created)["metadata"]["uid"]
-        if manifest["kind"] in WORKLOAD_KINDS:
+        if manifest["kind"] in POD_KINDS:
             # Images are the administrator's choice.
             for template in templates(manifest):
                 template["spec"]["containers"][0]["image"] = "nvcr.io/nim/any:1"
@@ -341,6 +348,93 @@ def test_a_group_is_its_owners_and_has_no_claims_of_its_own(operator: Operator) 
     refused(operator.apply(claiming), "without claims and parts of their own")
     secret = groups(authSecret={"name": "another-tenants", "key": "password"})
     refused(operator.apply(secret), "Secret another-tenants is not open to rendering: label it")
+
+
+IDLE = "do nothing and have no GPU"
+KEEPER_HARMS: dict[str, tuple[Harm, str]] = {
+    name: HARMS[name]
+    for name in (
+        "privileged", "capability", "root", "root in the container", "host network", "host path", "token", "account",
+        "priority", "image", "toleration", "every taint", "command", "second container",
+    )
+} | {
+    "another server's start": (lambda _, c: c.update(command=["vllm", "serve"], args=["x"]), "without privileges"),
+    "words": (lambda _, c: c.update(args=["1"]), IDLE),
+    "no command": (lambda _, c: c.pop("command"), IDLE),
+    "GPU": (lambda _, c: c["resources"]["limits"].update({"nvidia.com/gpu": "1"}), IDLE),
+    "no limits": (lambda _, c: c.pop("resources"), IDLE),
+    "all GPUs": (lambda _, c: c["env"][0].update(value="all"), IDLE),
+    "the image's own GPUs": (lambda _, c: c.pop("env"), IDLE),
+    "variable": (lambda _, c: c["env"].append({"name": "LD_PRELOAD", "value": "x"}), IDLE),
+    "a secret as a variable": (
+        lambda _, c: c["env"].append(
+            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "ngc", "key": "NGC_API_KEY"}}}
+        ), IDLE,
+    ),
+    "port": (lambda _, c: c.update(ports=[{"containerPort": 8000}]), IDLE),
+    "probe": (lambda _, c: c.update(livenessProbe={"httpGet": {"port": 80}}), IDLE),
+    "volume": (lambda p, _: p.update(volumes=[{"name": "v", "emptyDir": {}}]), "without volumes"),
+    "every node": (lambda p, _: p.pop("affinity"), "nodes that a label names"),
+    "every node but some": (
+        lambda p, _: p["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"][0]["matchExpressions"][0].update(operator="NotIn"), "nodes that a label names",
+    ),
+    "every node by one term": (
+        lambda p, _: p["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"].append({"matchFields": [
+            {"key": "metadata.name", "operator": "NotIn", "values": ["none"]}]}), "nodes that a label names",
+    ),
+    "nodes that no other pod may have": (
+        lambda p, _: p["affinity"].update(podAntiAffinity={"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}), "nodes that a label names",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", KEEPER_HARMS)
+def test_a_pod_that_keeps_an_image_does_nothing_else(operator: Operator, harm: str) -> None:
+    change, message = KEEPER_HARMS[harm]
+    manifest = keeper()
+    pod = manifest["spec"]["template"]["spec"]
+    change(pod, pod["containers"][0])
+
+    refused(operator.apply(manifest), message)
+
+
+def test_what_keeps_an_image_is_its_owners_and_answers_for_no_replica(operator: Operator) -> None:
+    orphan, called = keeper(), keeper()
+    del orphan["metadata"]["ownerReferences"]
+    called["spec"]["template"]["metadata"]["labels"]["app"] = "anothers-service-selects-this"
+
+    refused(operator.apply(orphan), "only objects that an InferenceDeployment of the same name owns")
+    refused(operator.apply(called), "that no Service leads to")
+    refused(operator.apply(keeper(namespace="closed")), "namespace closed is not open to rendering")
+    refused(
+        operator.apply(keeper(imagePullSecrets=["another-tenants"])),
+        "Secret another-tenants is not open to rendering: label it",
+    )
+
+
+def test_it_deletes_what_keeps_an_image_for_a_resource_and_no_other_daemon_set(operator: Operator) -> None:
+    cluster = operator.cluster
+    created = cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(declared("kept"))).stdout
+    own, foreign = keeper("kept"), keeper("network-plugin")
+    own["metadata"]["ownerReferences"][0]["uid"] = json.loads(created)["metadata"]["uid"]
+    del foreign["metadata"]["ownerReferences"]
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(foreign))
+    allowed(operator.apply(own))
+
+    def deleted(name: str) -> Attempt:
+        return cluster.kubectl("delete", "daemonset", name, "-n", "team", kubeconfig=operator.account, check=False)
+
+    refused(deleted("network-plugin"), "only objects that an InferenceDeployment of the same name owns")
+    cluster.kubectl("label", "namespace", "team", "firsttoken.dev/render-")
+    try:
+        wait_until(lambda: operator.apply(own).returncode != 0, 20, "the namespace closed")
+        allowed(deleted("kept"))
+    finally:
+        cluster.kubectl("label", "namespace", "team", "firsttoken.dev/render=true", "--overwrite")
+        wait_until(lambda: operator.apply(own).returncode == 0, 20, "the namespace open again")
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,22 @@ def test_groups_are_rendered_where_they_may_be_scaled_and_confined_as_deployment
     }  # fmt: skip
 
 
+def test_images_are_kept_where_that_is_allowed_and_what_keeps_them_is_confined() -> None:
+    pre_pull, alone = render(RENDERED, "render.prePull=true"), render(RENDERED)
+    names = [
+        {policy["metadata"]["name"] for policy in of_kind(each, "ValidatingAdmissionPolicy")}
+        for each in (pre_pull, alone)
+    ]
+
+    assert rights(bound_roles(pre_pull)) - rights(bound_roles(alone)) == {
+        ("apps", "daemonsets", verb) for verb in ("get", "list", "create", "patch", "delete")
+    }
+    assert names[0] - names[1] == {
+        f"{NAMESPACE}.firsttoken-render-images", f"{NAMESPACE}.firsttoken-render-images-secrets",
+    }  # fmt: skip
+    assert render("render.prePull=true", "render.enabled=false") == render()
+
+
 def test_a_kind_of_ones_own_is_granted_as_it_is_served() -> None:
     values = ("apiVersion=example.com/v1", "kind=Server", "plural=servers")
     granted = rights(bound_roles(render(*(f"scale.kinds[0].{value}" for value in values))))

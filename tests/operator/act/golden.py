@@ -9,12 +9,16 @@ import yaml
 
 from firsttoken_operator.act.manifests import manifests, pods_of
 from firsttoken_operator.act.pods import Rendering
+from firsttoken_operator.act.render import WORKLOAD_KINDS
 from firsttoken_operator.api.convert import sizing_request
 from firsttoken_operator.api.documents import load_documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
+from firsttoken_operator.domain.pods import KEEPER_KIND
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.optimize import size
 
+POD_KINDS = WORKLOAD_KINDS | {KEEPER_KIND}
+"""Kinds that have pods."""
 ROOT = Path(__file__).parents[3]
 EXAMPLES = tuple(sorted((ROOT / "examples").glob("*-runtime.yaml")))
 GOLDEN = ROOT / "tests/fixtures/rendered"
@@ -33,11 +37,11 @@ def rendering(path: Path) -> Rendering:
     key = size(sizing_request(declared, {}, ())).configuration
     assert key is not None
     products = resolve_gpu(key.gpu).node_labels
-    return Rendering(declared, key, {}, {"release": "prometheus"}, 15, products, spans_servers=True)
+    return Rendering(declared, key, {}, {"release": "prometheus"}, 15, products, spans_servers=True, pre_pulls=True)
 
 
 def templates(workload: dict[str, Any]) -> list[dict[str, Any]]:
-    """Templates of the pods of a workload: one, or those of leader and workers."""
+    """Templates of the pods of a workload, or of what keeps its image: one, or those of leader and workers."""
     pods = pods_of(workload)
     return [pods] if "spec" in pods else [pods["leaderTemplate"], pods["workerTemplate"]]
 

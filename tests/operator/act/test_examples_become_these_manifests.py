@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from firsttoken_operator.act.manifests import WORKLOADS, manifests
+from firsttoken_operator.domain.pods import KEEPER_KIND
 from firsttoken_operator.runtimes import CONTAINERS
 from tests.fixtures.definitions import POD_MONITORS
-from tests.operator.act.golden import EXAMPLES, golden, rendering, templates, text
+from tests.operator.act.golden import EXAMPLES, POD_KINDS, golden, rendering, templates, text
 from tools.cluster import Cluster
 from tools.cluster.definitions import LEADER_WORKER_SET, definition_of
 
@@ -41,6 +42,10 @@ def test_every_kind_of_workload_has_an_example() -> None:
     assert shown == {kind.kind for kind in WORKLOADS}
 
 
+def test_an_image_is_kept_in_an_example() -> None:
+    assert any(manifests(rendering(path))[0]["kind"] == KEEPER_KIND for path in EXAMPLES)
+
+
 def _pod(template: dict[str, Any]) -> dict[str, Any]:
     metadata = template["metadata"] | {"name": "one", "namespace": "team"}
     return {"apiVersion": "v1", "kind": "Pod"} | template | {"metadata": metadata}
@@ -61,7 +66,7 @@ def hardened(control_plane: Path) -> Iterator[Cluster]:
 @pytest.mark.parametrize("path", EXAMPLES, ids=NAMES)
 def test_the_api_server_takes_each_object_and_its_pods(hardened: Cluster, path: Path) -> None:
     made = list(yaml.safe_load_all(golden(path).read_text()))
-    pods = [_pod(template) for template in templates(made[-1])]
+    pods = [_pod(template) for each in made if each["kind"] in POD_KINDS for template in templates(each)]
     # NB: strict: a field that the API does not know is an error, and not dropped.
     for manifest in (*made, *pods):
         told = hardened.kubectl(

@@ -61,9 +61,9 @@ def manifests(rendering: Rendering) -> tuple[Json, ...]:
 
 
 def pods_of(workload: Json) -> Json:
-    """The part of a Deployment or a LeaderWorkerSet that says what its pods are."""
+    """The part of a workload, or of what keeps its image, that says what its pods are."""
     spec = workload["spec"]
-    return spec["template" if workload["kind"] == DEPLOYMENT.kind else "leaderWorkerTemplate"]  # type: ignore[no-any-return]
+    return spec["leaderWorkerTemplate" if workload["kind"] == LEADER_WORKER_SET.kind else "template"]  # type: ignore[no-any-return]
 
 
 def images_of(workload: Json, container: str) -> list[str]:

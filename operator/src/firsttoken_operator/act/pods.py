@@ -29,8 +29,6 @@ METRICS_PORT_NAME = "metrics"
 CONFIGURATION_ANNOTATION = "firsttoken.dev/configuration."
 """Prefix of the annotations of a pod that are files of its server. The name of the file follows."""
 GPUS_PER_SERVER = Hardware(gpus=()).gpus_per_server
-UNPRIVILEGED: Json = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-"""Security context of a container."""
 PROBE_PERIOD_SECONDS = 10
 STARTUP_DELAY_SECONDS = 30
 
@@ -124,7 +122,7 @@ def _pod(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
         # NB: a Service of the engine's name would inject variables such as NIM_PORT=tcp://..., which engines read.
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": runtime.termination_grace_period_seconds,
-        "securityContext": restricted(user) | {"fsGroup": user},
+        "securityContext": restricted(user, fsGroup=user),
         "tolerations": tolerations(rendering),
         "containers": [_container(rendering, start, is_worker=is_worker)],
         "volumes": [
@@ -132,23 +130,29 @@ def _pod(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
             {"name": "model-store", **_cache(runtime)},
             *_files(start),
         ],
-        **pull_secrets(runtime),
     }
     if rendering.node_selector:
         pod["nodeSelector"] = dict(rendering.node_selector)
     elif rendering.gpu_products:
         # NB: whole GPUs only, since shared ones have another value of this label of GPU feature discovery.
         pod["affinity"] = nodes_with([(GPU_PRODUCT_LABEL, rendering.gpu_products)])
+    pod |= pull_secrets(runtime)
     if runtime.runtime_class_name:
         pod["runtimeClassName"] = runtime.runtime_class_name
     return pod
 
 
-def restricted(user: int) -> Json:
+def restricted(user: int, **further: int) -> Json:
     """The security context of a pod that runs as `user`."""
     return {
-        "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "seccompProfile": {"type": "RuntimeDefault"},
+        "runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, **further,
+        "seccompProfile": {"type": "RuntimeDefault"},
     }  # fmt: skip
+
+
+def unprivileged(**further: bool) -> Json:
+    """The security context of a container."""
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, **further}
 
 
 def tolerations(rendering: Rendering) -> list[Json]:
@@ -219,7 +223,7 @@ def _container(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
         **({} if is_worker else _ports(rendering)),
         "env": _environment(rendering, start),
         "resources": {"limits": limits} | ({"requests": requests} if requests else {}),
-        "securityContext": dict(UNPRIVILEGED),
+        "securityContext": unprivileged(),
         **({} if is_worker else _probes(rendering)),
         # A worker computes for its leader until that has ended its answers.
         "lifecycle": {"preStop": {"sleep": {"seconds": sleep_seconds(runtime, drains=start.drains and not is_worker)}}},

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from firsttoken_operator.act.pods import (
     GPU_PRODUCT_LABEL,
-    UNPRIVILEGED,
     Json,
     Rendering,
     nodes_with,
     pull_secrets,
     restricted,
     tolerations,
+    unprivileged,
 )
 from firsttoken_operator.domain.pods import KEEPER_KIND, KEEPER_LABEL
 from firsttoken_sizing.errors import InvalidInput
@@ -57,7 +57,7 @@ def keeper(rendering: Rendering) -> Json:
         "selector": {"matchLabels": selector},
         # Nothing is served by these pods: all nodes pull at once, as they do when it is made.
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}},
-        "template": {"metadata": {"labels": selector}, "spec": pod},
+        "template": {"metadata": {"labels": dict(selector)}, "spec": pod},
     }
 
 
@@ -90,5 +90,5 @@ def _holding(name: str, image: str) -> Json:
         "command": list(COMMAND),
         "env": [dict(NO_GPUS)],
         "resources": {kind: dict(amounts) for kind, amounts in RESOURCES.items()},
-        "securityContext": UNPRIVILEGED | {"readOnlyRootFilesystem": True},
+        "securityContext": unprivileged(readOnlyRootFilesystem=True),
     }
