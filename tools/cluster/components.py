@@ -31,7 +31,7 @@ CONTROLLERS = (
     "serviceaccount-token-controller",
     "taint-eviction-controller",
 )
-WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller")
+WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "daemonset-controller")
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 """Issuer and default audience of ServiceAccount tokens."""
 OPEN_PATHS = "/healthz,/readyz,/livez,/metrics"

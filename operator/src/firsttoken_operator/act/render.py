@@ -6,8 +6,8 @@ is sent exactly once, at creation; a second field manager takes hold of it at on
 from then on no apply contains it. A crash between the first two steps is repaired before the next apply.
 
 An object of the same name that another writer made is never touched. What is deleted or changed by another writer is
-put back, by what differs from the manifest alone. Nothing is deleted but what keeps the image on nodes, when that is not
-asked for any more.
+put back, by what differs from the manifest alone. Nothing is deleted but what keeps the image on nodes, when that is
+not asked for any more.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Pods of a target: one by one, as the choice of those that end needs them, what keeps them from their nodes, and those
-that keep its image."""
+"""Pods of a target: one by one, as the choice of those that end needs them, and what keeps them from their nodes.
+
+Beside them, what marks the pods that keep its image.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from dataclasses import dataclass
 
 WARM_CLASS = "firsttoken-warm"
 """PriorityClass of pods that hold GPUs only until another pod wants them."""
-
 
 KEEPER_KIND, KEEPER_LABEL = "DaemonSet", "firsttoken.dev/image-of"
 """Kind that keeps the image of a resource on nodes, and the label of its pods that names the resource."""

@@ -193,7 +193,9 @@ def _summary(starts: Sequence[_Start], foretelling: int) -> Starts:
     }
     last = frozenset(start.kind for start in sorted(starts, key=lambda start: start.ready_seconds)[-foretelling:])
     pulled = [start for start in starts if start.kind is StartKind.COLD_IMAGE]
-    after_pull = percentiles(max(0.0, start.took_seconds - start.pulling_seconds) for start in pulled) if pulled else None
+    after_pull = (
+        percentiles(max(0.0, start.took_seconds - start.pulling_seconds) for start in pulled) if pulled else None
+    )
     return Starts(percentiles(start.took_seconds for start in starts), MappingProxyType(by_kind), last, after_pull)
 
 
