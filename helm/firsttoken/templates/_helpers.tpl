@@ -143,7 +143,7 @@ scaleKinds:
   {{- toYaml .Values.scale.kinds | nindent 2 }}
 chooseVictims: {{ .Values.scale.chooseVictims }}
 render: {{ .Values.render.enabled }}
-prePull: {{ .Values.render.prePull }}
+prePull: {{ and .Values.render.enabled .Values.render.prePull }}
 renderNamespaces:
   {{- toYaml .Values.render.namespaces | nindent 2 }}
 podMonitorLabels:

@@ -1,4 +1,4 @@
-"""What keeps an image on nodes: pods without a GPU, a label of replicas or anything to do, on nodes of the GPU alone."""
+"""Pods that keep an image on nodes: without a GPU, a label of replicas or anything to do, on nodes of the GPU alone."""
 
 from __future__ import annotations
 

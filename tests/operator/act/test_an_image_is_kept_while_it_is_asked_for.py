@@ -1,4 +1,4 @@
-"""Images on nodes, on a real API server with its real DaemonSet controller: on nodes of the GPU, while it is asked for."""
+"""Images on nodes, with a real API server and DaemonSet controller: on nodes of the GPU, while it is asked for."""
 
 from __future__ import annotations
 

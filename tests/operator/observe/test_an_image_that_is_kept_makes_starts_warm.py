@@ -1,4 +1,4 @@
-"""Images on nodes: the decision counts with a warm start where the image is, and with no less than was seen elsewhere."""
+"""Images on nodes: a warm start is counted with where the image is, and no less than was seen elsewhere."""
 
 from __future__ import annotations
 
