@@ -391,6 +391,16 @@ def test_the_family_that_was_found_last_stays_while_nothing_is_known_and_follows
     assert [each.metrics and each.metrics.family for each in (found, blind, changed)] == ["NIM 1.x", "NIM 1.x", "vLLM"]
 
 
+def test_the_start_that_decisions_count_with_is_shown_once_one_was_seen() -> None:
+    seen = full()
+    warm = replace(seen, resource=replace(seen.resource, time_to_ready_seconds=220.0))
+    first, second = status_of(EMPTY, warm), status_of(EMPTY, replace(warm, time_to_ready_seconds=None))
+
+    assert first.timing is not None
+    assert second.timing is not None
+    assert (first.timing.next_start_seconds, second.timing.next_start_seconds) == (220, None)
+
+
 @pytest.mark.parametrize("edited", ["yesterday", "2026-11-21T11:58:30", ""])
 def test_a_time_that_was_edited_into_something_else_is_written_anew(edited: str) -> None:
     before = status_of(EMPTY, full())

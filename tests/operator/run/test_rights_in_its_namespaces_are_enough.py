@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tools.cluster import Cluster, wait_until
 
 pytestmark = pytest.mark.cluster
 
-VALUES = ("rbac.clusterScoped=false", "namespaces={default}", "render.namespaces={default}")
+VALUES = ("rbac.clusterScoped=false", "namespaces={default}", "render.namespaces={default}", "render.prePull=true")
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +31,24 @@ def test_it_scales_and_renders_without_a_cluster_role_and_says_what_is_denied(
     cluster, account = operated
     assert "firsttoken" not in cluster.kubectl("get", "clusterrolebindings", "-o", "name").stdout
     file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump({"clusterScoped": False, "namespaces": ["default"]}))
+    file.write_text(yaml.safe_dump({"clusterScoped": False, "namespaces": ["default"], "prePull": True}))
     create(cluster, workload(1, "told"), infd("told", targetRef={"name": "told"}, scaling={"minReplicas": 3}))
     kept = workload(1, "kept")
     kept["metadata"]["labels"] = {"firsttoken.dev/scale": "false"}
     create(cluster, kept, infd("kept", targetRef={"name": "kept"}, scaling={"minReplicas": 3}))
-    create(cluster, nim("served", minReplicas=2))
+    served = nim("served", minReplicas=2)
+    served["spec"]["runtime"]["prePull"] = True
+    create(cluster, served)
     process = Process(tmp_path, account, "--config", str(file))
     try:
         wait_until(process.ready, 30, "ready without nodes, pools and profiles")
         wait_until(lambda: replicas(cluster, "told") == 3, 20, "scaled")
         wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 20, "rendered")
+        wait_until(lambda: get(cluster, "daemonset", "served")["status"]["currentNumberScheduled"] == 2, 20, "kept")
+        off = json.dumps({"spec": {"runtime": {"prePull": False}}})
+        cluster.kubectl("patch", "infd", "served", "--type=merge", "-p", off)
+        gone = partial(cluster.kubectl, "get", "daemonset", "served", check=False)
+        wait_until(lambda: gone().returncode != 0, 20, "not kept any more")
         wait_until(lambda: "WriteDenied" in _conditions(cluster, "kept"), 20, "the denial told")
         assert "Deployment kept is not open to scaling" in _conditions(cluster, "kept")
         assert replicas(cluster, "kept") == 1

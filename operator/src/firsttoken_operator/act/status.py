@@ -284,9 +284,11 @@ def _latency(latency: Latency, limit: Limit | None) -> PredictedLatency | None:
 def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool) -> TimingStatus:
     before = previous.timing or TimingStatus()
     p50, p90 = seen.time_to_ready_seconds or (None, None)
+    start = None if p90 is None else seen.resource.time_to_ready_seconds
     return TimingStatus(
         time_to_ready_p50_seconds=steady(before.time_to_ready_p50_seconds, p50),
         time_to_ready_p90_seconds=steady(before.time_to_ready_p90_seconds, p90),
+        next_start_seconds=steady(before.next_start_seconds, start),
         last_scale_time=timestamp(seen.now) if scaled else before.last_scale_time,
         metrics_lost_time=_lost_time(before.metrics_lost_time, seen),
     )

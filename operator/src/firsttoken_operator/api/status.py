@@ -175,6 +175,12 @@ class TimingStatus(ApiModel):
     time_to_ready_p90_seconds: Count | None = optional(
         "90th percentile of the time from scheduled to Ready.", unit="seconds"
     )
+    next_start_seconds: Count | None = optional(
+        "Time that the next pod is expected to take: what decisions count with. It has no pull of the image where that "
+        "is on every node.",
+        unit="seconds",
+        absent="no pod was seen to start",
+    )
     last_scale_time: Timestamp | None = optional("When replicas were last changed.", unit="RFC 3339 time")
     metrics_lost_time: Timestamp | None = optional(
         "Since when no metrics could be used; it ends when they are whole again.",
