@@ -38,6 +38,7 @@ RENDERED = 2
 """So many of them are rendered, and their `runtime` is changed."""
 OF_TIMES = {
     "lastTransitionTime", "time", "lastScaleTime", "metricsLostTime", "timeToReadyP50Seconds", "timeToReadyP90Seconds",
+    "nextStartSeconds",
 }  # fmt: skip
 """Fields that hold a time, or how long something took as one process or another measured it."""
 SIZED = re.compile(r"^firsttoken_sizings_waiting 0(\.0)?$", re.MULTILINE)

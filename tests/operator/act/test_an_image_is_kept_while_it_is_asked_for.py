@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.prepull import KEEPER
 from firsttoken_operator.act.queue import WriteQueue
-from firsttoken_operator.act.render import ABSENT, Renderer
+from firsttoken_operator.act.render import ABSENT, Renderer, RenderResult
 from firsttoken_operator.domain import Reason
 from firsttoken_operator.domain.pods import KEEPER_LABEL
 from tests.operator.act.objects import NAMESPACE
@@ -45,12 +46,20 @@ class Kept:
         self.renderer = Renderer(api, WriteQueue(), pre_pulls=True)
         self.ref = ObjectRef(*KEEPER, NAMESPACE, self.name)
 
-    async def render(self, **options: Any) -> Any:
-        made = replace(rendering(self.live), pre_pulls=True, pool_selector={"nvidia.com/gpu.product": H100.product})
-        result = await self.renderer.render(made, 1, **options)
+    def rendering(self) -> Rendering:
+        return replace(rendering(self.live), pre_pulls=True, pool_selector={"nvidia.com/gpu.product": H100.product})
+
+    async def render(self, **options: Any) -> RenderResult:
+        """Render; what is told of the objects is what a list of them tells, or it would be done anew at each tick."""
+        result = await self.renderer.render(self.rendering(), 1, **options)
         assert result is not None
-        if result.reason is not Reason.CONFLICT:
-            assert (await self.renderer.states([made]))[self.live["metadata"]["uid"]] == result.states
+        assert (await self.renderer.states([self.rendering()]))[self.live["metadata"]["uid"]] == result.states
+        return result
+
+    async def refused(self) -> RenderResult:
+        """Render what is not all taken."""
+        result = await self.renderer.render(self.rendering(), 1)
+        assert result is not None
         return result
 
     async def change(self, **runtime: Any) -> None:
@@ -116,7 +125,7 @@ async def test_what_another_writer_made_is_neither_changed_nor_deleted(kept: Kep
         "spec": {"selector": {"matchLabels": labels}, "template": template},
     }  # fmt: skip
     await api.create(foreign)
-    taken = await kept.render()
+    taken = await kept.refused()
     await kept.change(prePull=False)
     beside = await kept.render()
 
@@ -135,3 +144,24 @@ async def test_it_ends_with_its_resource(cluster: Cluster, kept: Kept) -> None:
         30,
         "the garbage collector has taken it",
     )
+
+
+async def test_where_it_is_refused_the_server_is_made_all_the_same_and_the_refusal_told(
+    cluster: Cluster, kept: Kept
+) -> None:
+    none = {"spec": {"hard": {"count/daemonsets.apps": "0"}}, "metadata": {"name": "no-daemon-sets"}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota"} | none
+    cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(quota))
+    try:
+        wait_until(lambda: _is_counted(cluster), 30, "the quota in force")
+        told = await kept.refused()
+        assert (told.reason, told.created) == (Reason.WRITE_DENIED, True)
+        assert "exceeded quota: no-daemon-sets" in told.message
+        assert (await kept.api.read(ObjectRef("apps/v1", "Deployment", NAMESPACE, kept.name)))["spec"]["replicas"] == 1
+    finally:
+        cluster.kubectl("delete", "resourcequota", "no-daemon-sets", "-n", NAMESPACE)
+
+
+def _is_counted(cluster: Cluster) -> bool:
+    found = json.loads(cluster.kubectl("get", "resourcequota", "no-daemon-sets", "-n", NAMESPACE, "-o", "json").stdout)
+    return "used" in found.get("status", {})

@@ -47,8 +47,8 @@ KINDS = (
     (MONITORING_API, "PodMonitor"),
     *((kind.api_version, kind.kind) for kind in WORKLOADS),
 )
-"""Kinds that are rendered, in the order in which they are made: nodes pull before pods come, and nothing leads to a pod
-before the Service is there."""
+"""Kinds that are rendered, in the order in which they are made, but for the first one, which is made last: nothing
+leads to a pod before the Service is there."""
 LONGEST_GROUP_NAME = 48
 """Characters of the name of a LeaderWorkerSet at most: the label of a worker has it, a number and a hash, in 63."""
 

@@ -25,7 +25,7 @@ from firsttoken_sizing.errors import InvalidInput
 KEEPER = ("apps/v1", KEEPER_KIND)
 """Kind of the object."""
 COMMAND = ("sleep", "infinity")
-"""What a pod does. Every image of the servers that are rendered has it; one without it is pulled all the same."""
+"""Command of a pod. Every image of the servers that are rendered has it; one without it is pulled all the same."""
 NO_GPUS = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 """Variable without which NVIDIA's container runtime gives a container every GPU of its node where the image asks for
 all, as these images do (NVIDIA Container Toolkit, docker-specialized)."""

@@ -75,6 +75,14 @@ class RenderResult:
     written: bool = True
 
 
+class NotKept(Rejected):
+    """What keeps an image was refused when all else was written. `created`: the workload was."""
+
+    def __init__(self, refusal: Rejected, *, created: bool) -> None:
+        super().__init__(str(refusal), refusal.status)
+        self.created = created
+
+
 class NameTaken(Conflict):
     """Another writer made an object of this name. Raised, so that the next attempt comes later."""
 
@@ -151,6 +159,8 @@ class Renderer:
             return RenderResult(Reason.CONFLICT, str(error))
         except Conflict as error:
             return RenderResult(Reason.WRITE_CONFLICT, str(error))
+        except NotKept as error:
+            return RenderResult(Reason.WRITE_DENIED, str(error), error.created)
         except Rejected as error:
             return RenderResult(Reason.WRITE_DENIED, str(error))
         except ClusterError as error:
@@ -187,7 +197,8 @@ class Renderer:
             if found is not None:
                 await self._cluster.delete(ref, uid=found["metadata"]["uid"])
                 states[ref] = ABSENT
-        for manifest in wanted:
+        # NB: what keeps the image comes last: where it is refused, the pods are there all the same.
+        for manifest in sorted(wanted, key=lambda each: bool(each["kind"] == KEEPER_KIND)):
             now = live[manifest["kind"]]
             if places and runs is not None and manifest["kind"] == KEEPER_KIND:
                 # More pods of the old image may start meanwhile; the new one is there when the rollout is released.
@@ -196,7 +207,12 @@ class Renderer:
                 pass
             elif now is None or not is_known or differs(manifest, now):
                 written.append(manifest["kind"])
-                now = await self._write(manifest, now, replicas)
+                try:
+                    now = await self._write(manifest, now, replicas)
+                except Rejected as error:
+                    if manifest["kind"] == KEEPER_KIND:
+                        raise NotKept(error, created=runs is None) from error
+                    raise
             states[ObjectRef.of(manifest)] = _state_of(now)
         if places:
             return RenderResult(Reason.ROLLOUT_PENDING, pending_text(rendering, workload, places), states=states)
