@@ -101,6 +101,15 @@ def test_it_is_no_replica_and_holds_no_gpu() -> None:
     assert beside.gpu_pods() == alone.gpu_pods()
 
 
+def test_one_with_gpus_is_charged_for_them_whatever_its_label_says() -> None:
+    hidden = keeper("old", IMAGE)
+    hidden["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}
+    store = store_of(hidden)
+
+    assert [pod.gpus for pod in store.gpu_pods() if pod.name == "keeper-old"] == [8]
+    assert counted_seconds(store) == COLD_SECONDS
+
+
 @pytest.mark.parametrize("status", [{}, {"containerStatuses": [{}]}, {"containerStatuses": None}])
 def test_what_it_does_not_say_is_no_image(status: Body) -> None:
     assert counted_seconds(store_of(keeper("old", IMAGE) | {"status": status})) == COLD_SECONDS

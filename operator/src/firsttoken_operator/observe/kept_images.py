@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from firsttoken_operator.domain.pods import KEEPER_KIND, KEEPER_LABEL
-from firsttoken_operator.observe.projections import Body, controller_of, is_finished
+from firsttoken_operator.observe.projections import Body, controller_of, gpus_of, is_finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class KeptImages:
         """Take a pod; False: it keeps no image."""
         metadata, owner = body["metadata"], controller_of(body)
         name = (metadata.get("labels") or {}).get(KEEPER_LABEL)
-        if name is None or owner is None or owner.kind != KEEPER_KIND:
-            return False
+        if name is None or owner is None or owner.kind != KEEPER_KIND or gpus_of(body.get("spec") or {}):
+            return False  # NB: a pod with GPUs is charged, whatever it says that it is.
         self.drop(metadata["uid"])
         if is_finished(body):
             return True  # Another one takes its place.
