@@ -187,6 +187,32 @@ def test_a_replica_of_several_pods_is_ready_with_its_leader_and_holds_the_gpus_o
     assert [each.name for each in store.members_of("uid-nim")] == ["a", "a-1", "b", "b-1"]
 
 
+def in_group(number: int, labels: Body) -> Body:
+    return labels | {"leaderworkerset.sigs.k8s.io/group-index": str(number)}
+
+
+@pytest.mark.parametrize(
+    ("worker", "counts"),
+    [
+        pytest.param({"unschedulable": True}, (1, 0, 1), id="no place"),
+        pytest.param({"waiting": "ImagePullBackOff"}, (0, 1, 0), id="fails"),
+        pytest.param({"ready": 1}, (0, 0, 0), id="starts"),
+    ],
+)
+def test_a_group_waits_where_one_of_its_workers_does(worker: Body, counts: tuple[int, int, int]) -> None:
+    pods = [
+        ("Pod", pod(name, labels=in_group(number, labels), **options))
+        for name, number, labels, options in (
+            ("a", 0, LEADER, {}), ("a-1", 0, WORKER, worker), ("b", 1, LEADER, {}), ("b-1", 1, WORKER, {"ready": 1}),
+            ("c", 2, LEADER, {"ready": 1}), ("c-1", 2, WORKER, {"unschedulable": True}),
+        )
+    ]  # fmt: skip
+    seen = there(cluster("LeaderWorkerSet", leader_worker_set(3), *pods))
+
+    assert (seen.ready, seen.starting) == (1, 2)
+    assert (seen.unschedulable, seen.failing, seen.unplaced) == counts
+
+
 def test_a_pool_is_not_charged_twice_for_the_workers_of_a_group() -> None:
     store = Store(KINDS)
     for kind, body in (

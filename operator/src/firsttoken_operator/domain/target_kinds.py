@@ -70,6 +70,8 @@ LEADER_WORKER_SET = TargetKind(
 )
 GROUP_LABEL, MEMBER_LABEL = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/worker-index"
 """Labels that a LeaderWorkerSet gives its pods: its own name, and the number of a pod in its group."""
+GROUP_NUMBER_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
+"""Label of the number of a pod's group."""
 LEADER = {MEMBER_LABEL: "0"}
 """Label of the pod of a group that answers."""
 NIM_SERVICE = TargetKind(

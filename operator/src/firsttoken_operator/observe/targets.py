@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, Claims, Hindrances, Reason, Target, TargetKind, TargetMissing
-from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET, NAMED
+from firsttoken_operator.domain.target_kinds import GROUP_NUMBER_LABEL, LEADER_WORKER_SET, NAMED
 from firsttoken_operator.observe.projections import REPLICA_SET, PodView
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.workloads import WorkloadView
@@ -49,7 +51,8 @@ def target_of(
     pods, known, runtime = store.pods_of(view.uid), store.time_to_ready(view.uid), resource.spec.runtime
     made = store.beneath(view)
     gpus = _gpus_per_replica(view, made, pods, sized_gpus)
-    waiting = [pod for pod in pods if not pod.ready and not pod.terminating]
+    members = store.members_of(view.uid)
+    waiting = _with_their_groups([pod for pod in pods if not pod.ready and not pod.terminating], members)
     return Target(
         uid=view.uid,
         kind=kind,
@@ -65,7 +68,7 @@ def target_of(
         # Pods of two templates: what is between them is not one fleet.
         rollout=any(each.is_updating for each in (view, *made)) or _has_two_templates(pods),
         gpus_per_replica=gpus,
-        occupied_gpus=_occupied_gpus(pods, store.members_of(view.uid), gpus),
+        occupied_gpus=_occupied_gpus(pods, members, gpus),
         refused=next((each.refused for each in (view, *made) if each.refused), ""),
         waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
@@ -159,6 +162,28 @@ def _occupied_gpus(pods: Sequence[PodView], members: Sequence[PodView], gpus_per
     ending = sum(pod.gpus for pod in members if pod.terminating)
     held = sum(pod.gpus for pod in members if not pod.terminating)
     return ending + max(held, sum(max(pod.gpus, gpus_per_replica) for pod in pods if not pod.terminating))
+
+
+def _with_their_groups(waiting: Sequence[PodView], members: Sequence[PodView]) -> list[PodView]:
+    """Pods that wait, each as its group does: one that has no place, or fails, holds up all of them."""
+    groups = defaultdict[str, list[PodView]](list)
+    for pod in members:
+        if not pod.terminating and (number := pod.labels.get(GROUP_NUMBER_LABEL)):
+            groups[number].append(pod)
+    return [_as_group(pod, groups.get(pod.labels.get(GROUP_NUMBER_LABEL, ""), [])) for pod in waiting]
+
+
+def _as_group(leader: PodView, group: Sequence[PodView]) -> PodView:
+    late = [pod for pod in group if pod.unschedulable]
+    return replace(
+        leader,
+        node=leader.node if all(pod.node for pod in group) else "",
+        unschedulable=leader.unschedulable or bool(late),
+        failing=leader.failing or min((pod.failing for pod in group if pod.failing), default=""),
+        gates=leader.gates or min((pod.gates for pod in group if pod.gates), default=""),
+        has_claims=leader.has_claims or any(pod.has_claims for pod in late),
+        said=leader.said or min((pod.said for pod in late if pod.said), default=""),
+    )
 
 
 def _hindrances(waiting: Sequence[PodView], preempted: int, wall_seconds: float) -> Hindrances:
