@@ -354,7 +354,7 @@ IDLE = "do nothing and have no GPU"
 KEEPER_HARMS: dict[str, tuple[Harm, str]] = {
     name: HARMS[name]
     for name in (
-        "privileged", "capability", "root", "root in the container", "host network", "host path", "token", "account",
+        "privileged", "capability", "root", "root in the container", "host network", "token", "account",
         "priority", "image", "toleration", "every taint", "command", "second container",
     )
 } | {
@@ -656,7 +656,7 @@ def test_the_policies_are_well_typed(operator: Operator) -> None:
 
 
 def _policies() -> list[Json]:
-    return of_kind(render("render.enabled=true", GROUPS), "ValidatingAdmissionPolicy")
+    return of_kind(render("render.enabled=true", GROUPS, PRE_PULL), "ValidatingAdmissionPolicy")
 
 
 def _checked(cluster: Cluster) -> dict[str, Json]:
