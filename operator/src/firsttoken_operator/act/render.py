@@ -76,7 +76,7 @@ class RenderResult:
 
 
 class NotKept(Rejected):
-    """What keeps an image was refused when all else was written. `created`: the workload was."""
+    """Refusal of what keeps an image, when all else was written. `created`: the workload was."""
 
     def __init__(self, refusal: Rejected, *, created: bool) -> None:
         super().__init__(str(refusal), refusal.status)
