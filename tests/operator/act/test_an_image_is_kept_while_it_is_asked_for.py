@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
+from firsttoken_operator.act.manifests import images_of
 from firsttoken_operator.act.pods import Rendering
 from firsttoken_operator.act.prepull import KEEPER
 from firsttoken_operator.act.queue import WriteQueue
@@ -160,6 +161,35 @@ async def test_where_it_is_refused_the_server_is_made_all_the_same_and_the_refus
         assert (await kept.api.read(ObjectRef("apps/v1", "Deployment", NAMESPACE, kept.name)))["spec"]["replicas"] == 1
     finally:
         cluster.kubectl("delete", "resourcequota", "no-daemon-sets", "-n", NAMESPACE)
+
+
+async def test_where_it_may_not_be_deleted_the_server_is_changed_all_the_same_and_the_refusal_told(
+    cluster: Cluster, kept: Kept
+) -> None:
+    await kept.render()
+    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-deletion"}}
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["daemonsets"]}
+    never = [{"expression": "false", "message": "no DaemonSet is deleted here", "reason": "Forbidden"}]
+    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": never}
+    bound = {"policyName": "no-deletion", "validationActions": ["Deny"]}
+    for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", bound)):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(about | {"kind": kind, "spec": spec}))
+    try:
+        wait_until(lambda: _is_undeletable(cluster, kept.name), 30, "the policy in force")
+        await kept.change(prePull=False, image=NEW_IMAGE)
+        told = await kept.refused()
+        assert (told.reason, told.created) == (Reason.WRITE_DENIED, False)
+        assert "no DaemonSet is deleted here" in told.message
+        deployment = await kept.api.read(ObjectRef("apps/v1", "Deployment", NAMESPACE, kept.name))
+        assert images_of(deployment, kept.rendering().container.name) == [NEW_IMAGE]
+    finally:
+        for kind in ("validatingadmissionpolicybinding", "validatingadmissionpolicy"):
+            cluster.kubectl("delete", kind, "no-deletion")
+
+
+def _is_undeletable(cluster: Cluster, name: str) -> bool:
+    tried = ("delete", "daemonset", name, "-n", NAMESPACE, "--dry-run=server")
+    return cluster.kubectl(*tried, check=False).returncode != 0
 
 
 def _is_counted(cluster: Cluster) -> bool:

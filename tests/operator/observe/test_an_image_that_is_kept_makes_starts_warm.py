@@ -89,6 +89,8 @@ def test_what_keeps_an_image_comes_and_goes() -> None:
         ("DELETED", keeper("old", IMAGE), COLD_SECONDS),
         ("ADDED", keeper("old", IMAGE), LOAD_SECONDS),
         ("MODIFIED", keeper("old", IMAGE) | {"status": {"phase": "Failed"}}, COLD_SECONDS),
+        ("MODIFIED", keeper("old", IMAGE), LOAD_SECONDS),
+        ("MODIFIED", keeper("old", IMAGE, kind="ReplicaSet"), COLD_SECONDS),
     ):
         store.feed("Pod", event, body)
         assert counted_seconds(store) == seconds, event

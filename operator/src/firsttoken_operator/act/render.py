@@ -76,7 +76,7 @@ class RenderResult:
 
 
 class NotKept(Rejected):
-    """Refusal of what keeps an image, when all else was written. `created`: the workload was."""
+    """Refusal to make, change or delete what keeps an image, when all else was written. `created`: the workload was."""
 
     def __init__(self, refusal: Rejected, *, created: bool) -> None:
         super().__init__(str(refusal), refusal.status)
@@ -193,11 +193,7 @@ class Renderer:
         places, written = [], []
         if (runs := live[workload["kind"]]) is not None and not may_roll:
             places = await rollout_of(self._cluster, workload, runs)
-        for ref, found in others.items():
-            if found is not None:
-                await self._cluster.delete(ref, uid=found["metadata"]["uid"])
-                states[ref] = ABSENT
-        # NB: what keeps the image comes last: where it is refused, the pods are there all the same.
+        # NB: what keeps the image comes, and goes, last: where that is refused, the pods are there all the same.
         for manifest in sorted(wanted, key=lambda each: bool(each["kind"] == KEEPER_KIND)):
             now = live[manifest["kind"]]
             if places and runs is not None and manifest["kind"] == KEEPER_KIND:
@@ -214,6 +210,13 @@ class Renderer:
                         raise NotKept(error, created=runs is None) from error
                     raise
             states[ObjectRef.of(manifest)] = _state_of(now)
+        for ref, found in others.items():
+            if found is not None:
+                try:
+                    await self._cluster.delete(ref, uid=found["metadata"]["uid"])
+                except Rejected as error:
+                    raise NotKept(error, created=runs is None) from error
+                states[ref] = ABSENT
         if places:
             return RenderResult(Reason.ROLLOUT_PENDING, pending_text(rendering, workload, places), states=states)
         if is_known:

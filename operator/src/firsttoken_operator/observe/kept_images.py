@@ -30,12 +30,14 @@ class KeptImages:
         self._uids: dict[tuple[str, str], set[str]] = defaultdict(set)
 
     def put(self, body: Body) -> bool:
-        """Take a pod; False: it keeps no image."""
-        metadata, owner = body["metadata"], controller_of(body)
-        name = (metadata.get("labels") or {}).get(KEEPER_LABEL)
-        if name is None or owner is None or owner.kind != KEEPER_KIND or gpus_of(body.get("spec") or {}):
-            return False  # NB: a pod with GPUs is charged, whatever it says that it is.
+        """Take a pod; False: it keeps no image, or does so no more."""
+        metadata = body["metadata"]
         self.drop(metadata["uid"])
+        name = (metadata.get("labels") or {}).get(KEEPER_LABEL)
+        if name is None or (owner := controller_of(body)) is None or owner.kind != KEEPER_KIND:
+            return False
+        if gpus_of(body.get("spec") or {}):
+            return False  # NB: a pod with GPUs is charged, whatever it says that it is.
         if is_finished(body):
             return True  # Another one takes its place.
         keeper = _Keeper((metadata.get("namespace", ""), name), *_place(body))

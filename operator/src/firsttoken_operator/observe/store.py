@@ -260,10 +260,8 @@ class Store:
             _unlink(self._set_uids, owner, uid)
 
     def _put_pod(self, body: Body) -> None:
-        if self.kept_images.put(body):
-            return
-        if is_finished(body) or not may_matter(body, self._pod_owners):
-            self._drop_pod(body["metadata"]["uid"])
+        if self.kept_images.put(body) or is_finished(body) or not may_matter(body, self._pod_owners):
+            self._drop_view(body["metadata"]["uid"])
             return
         view = project_pod(body, with_labels=self._keeps_labels)
         before = self._pods.get(view.uid)
@@ -276,12 +274,15 @@ class Store:
         self._learn(view)
 
     def _drop_pod(self, uid: str) -> None:
+        self._drop_view(uid)
+        self.kept_images.drop(uid)
+
+    def _drop_view(self, uid: str) -> None:
         view = self._pods.pop(uid, None)
         if view is not None:
             _unlink(self._pod_uids, view.owner_uid, uid)
             self._selected.drop_pod(view)
         self._readiness.forget_pod(uid)
-        self.kept_images.drop(uid)
 
     def _learn(self, pod: PodView) -> None:
         # NB: of one that is gone nothing is learned: its last pods go after it, and would be kept for good.
