@@ -72,7 +72,9 @@ def test_the_field_is_described_with_its_default(field):
     assert text.endswith(".")
     assert "Required." in text or "Default: " in text
     if "default" in field and field["default"] != {}:
-        assert f"Default: {field['default']}." in text.replace('""', "")
+        default = field["default"]
+        shown = str(default).lower() if isinstance(default, bool) else default
+        assert f"Default: {shown}." in text.replace('""', "")
 
 
 def is_number(field):
