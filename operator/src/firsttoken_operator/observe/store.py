@@ -78,6 +78,9 @@ class Store:
         self._set_owners: dict[str, str] = {}
         """Uid of the Deployment by that of its ReplicaSet."""
         self._pods: dict[str, PodView] = {}
+        self._gpu_pods_on: Counter[str] = Counter()
+        """Pods with GPUs by name of their node; counted as they come, for at every tick there is one look for each
+        target."""
         self._set_uids: dict[str, set[str]] = defaultdict(set)
         self._pod_uids: dict[str, set[str]] = defaultdict(set)
         self._readiness = ReadinessHistory()
@@ -173,9 +176,7 @@ class Store:
     def replica_pods(self, target_uid: str) -> tuple[ReplicaPod, ...]:
         """List the pods of a target that are not ending and that a ReplicaSet chooses among when some are to end."""
         pods = self.pods_of(target_uid)
-        there = Counter(pod.node for pod in self.gpu_pods())
-        there.subtract(pod.node for pod in pods if pod.gpus)
-        found = []
+        own, found = Counter(pod.node for pod in pods if pod.gpus), []
         for pod in pods:
             if not pod.terminating and pod.owner_kind == REPLICA_SET:
                 node = self._node_named(pod.node)
@@ -183,7 +184,7 @@ class Store:
                 found.append(
                     ReplicaPod(
                         pod.uid, pod.name, pod.ready, pod.created_seconds, pod.deletion_cost, pod.has_own_cost,
-                        pod.node, since, there[pod.node],
+                        pod.node, since, self._gpu_pods_on[pod.node] - own[pod.node],
                     )
                 )  # fmt: skip
         return tuple(found)
@@ -267,7 +268,9 @@ class Store:
         before = self._pods.get(view.uid)
         if before is not None:
             _unlink(self._pod_uids, before.owner_uid, view.uid)
+            self._count(before, -1)
         self._pods[view.uid] = view
+        self._count(view, 1)
         self._pod_uids[view.owner_uid].add(view.uid)
         if self._keeps_labels:
             self._selected.put_pod(view)
@@ -281,8 +284,15 @@ class Store:
         view = self._pods.pop(uid, None)
         if view is not None:
             _unlink(self._pod_uids, view.owner_uid, uid)
+            self._count(view, -1)
             self._selected.drop_pod(view)
         self._readiness.forget_pod(uid)
+
+    def _count(self, pod: PodView, change: int) -> None:
+        if pod.gpus:
+            self._gpu_pods_on[pod.node] += change
+            if not self._gpu_pods_on[pod.node]:
+                del self._gpu_pods_on[pod.node]
 
     def _learn(self, pod: PodView) -> None:
         # NB: of one that is gone nothing is learned: its last pods go after it, and would be kept for good.
