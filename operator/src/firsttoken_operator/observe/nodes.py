@@ -66,6 +66,10 @@ class NodeView:
     def _label(self) -> str:
         return next((self.labels[label] for label in GPU_PRODUCT_LABELS if label in self.labels), "")
 
+    def is_selected(self, selector: Mapping[str, str]) -> bool:
+        """Tell whether it has all labels of a node selector."""
+        return all(self.labels.get(key) == value for key, value in selector.items())
+
     def takes(self, tolerations: Iterable[Toleration]) -> bool:
         """Tell whether a new pod with these tolerations may be scheduled here."""
         return self.ready and not self.cordoned and all(_is_tolerated(taint, tolerations) for taint in self.taints)

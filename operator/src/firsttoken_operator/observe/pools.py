@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from firsttoken_operator.api.gpu_pool import GPUPool, Location
 from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.domain import Excluded, Exclusion, PoolSnapshot, Provisioning, Server, Tenant
-from firsttoken_operator.observe.affinity import Affinity
 from firsttoken_operator.observe.nodes import NodeView, canonical_gpu
 from firsttoken_operator.observe.projections import PodView
 from firsttoken_operator.observe.resources import Stored
@@ -135,48 +134,8 @@ def belongs(node: NodeView, pool: GPUPool) -> bool:
     """Tell whether a node is one of the pool's: by its selector, or, without one, by the GPU type that it reports."""
     selector = pool.spec.node_selector
     if selector:
-        return _is_selected(node, selector)
+        return node.is_selected(selector)
     return node.product == canonical_gpu(pool.spec.gpu)
-
-
-def pool_to_run_on(
-    selector: Mapping[str, str], gpu: str, nodes: Iterable[NodeView], pools: Mapping[str, GPUPool]
-) -> str | None:
-    """Pool on whose nodes alone pods with this node selector and GPU can run; of several the first by name.
-
-    Where there is no such node yet, what pools declare tells where it will be.
-    """
-    fitting = [node for node in nodes if node.gpus and _is_selected(node, selector)]
-    of_gpu = [n for n in fitting if n.product == canonical_gpu(gpu)]
-    names = sorted(pools)
-    if fitting:
-        found = [next((name for name in names if belongs(n, pools[name])), None) for n in of_gpu or fitting]
-        # NB: where other nodes take its pods too, no budget is spent until one has come to a node of the pool.
-        return None if None in found else min(name for name in found if name is not None)
-    for name in names:
-        declared = pools[name].spec
-        if canonical_gpu(declared.gpu) == canonical_gpu(gpu) and not _contradict(selector, declared.node_selector):
-            return name
-    return None
-
-
-def pools_to_stray_to(
-    named: str,
-    selector: Mapping[str, str],
-    tolerations: Iterable[Toleration],
-    affinity: Affinity | None,
-    nodes: Iterable[NodeView],
-    pools_of_node: Mapping[str, tuple[str, ...]],
-) -> frozenset[str]:
-    """Other pools than the one that is named, on whose nodes such pods may come to run as well.
-
-    A node of several pools is in the first of them by name; one that is in the named pool too is in that one.
-    """
-    tolerations = tuple(tolerations)
-    own = (node for node in nodes if named not in (names := pools_of_node.get(node.name, ())) and names)
-    fitting = (node for node in own if node.gpus and node.takes(tolerations) and _is_selected(node, selector))
-    required = (node for node in fitting if affinity is None or any(term.selects(node) for term in affinity))
-    return frozenset(pools_of_node[node.name][0] for node in required)
 
 
 def _exclusion(node: NodeView, pool: GPUPool, around: Surroundings) -> Exclusion | None:
@@ -226,11 +185,3 @@ def _counted(nodes: Iterable[NodeView], causes: Mapping[str, Exclusion | None]) 
 def _tenant_names(pool: str, around: Surroundings) -> dict[str, str]:
     found = ((namespace, around.tenancy.tenant(pool, namespace)) for namespace in around.namespaces)
     return {namespace: tenant.name for namespace, tenant in found if tenant is not None}
-
-
-def _is_selected(node: NodeView, selector: Mapping[str, str]) -> bool:
-    return all(node.labels.get(key) == value for key, value in selector.items())
-
-
-def _contradict(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return any(other.get(key, value) != value for key, value in one.items())

@@ -31,12 +31,11 @@ from firsttoken_operator.domain import (
 from firsttoken_operator.observe.coming import Coming, coming_nodes
 from firsttoken_operator.observe.measure import nothing
 from firsttoken_operator.observe.members import gpus_by_node, pods_by_pool, tolerations_by_pool, warm_pods
+from firsttoken_operator.observe.places import Places
 from firsttoken_operator.observe.pools import (
     Surroundings,
     pool_snapshot,
-    pool_to_run_on,
     pools_of_nodes,
-    pools_to_stray_to,
 )
 from firsttoken_operator.observe.resources import Stored
 from firsttoken_operator.observe.store import Store
@@ -86,7 +85,8 @@ def build_snapshot(
     uids = {pod.uid for pod in warm}
     gpu_pods = tuple(pod for pod in store.gpu_pods() if pod.uid not in uids)
     coming = coming_nodes(pools, nodes, pools_of_node, gpu_pods, store.node_waits)
-    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, pools_of_node, tenancy, coming)
+    places = Places(nodes, pools, pools_of_node)
+    builder = _Builder(store, metrics_by_uid, sized_by_uid, timing, wall_seconds, pools, places, tenancy, coming)
     resources = tuple(
         builder.resource(stored)
         for stored in sorted(store.resources.values(), key=lambda stored: (stored.namespace, stored.name, stored.uid))
@@ -115,8 +115,7 @@ class _Builder:
     wall_seconds: float
     pools: Mapping[str, GPUPool]
     """Those that can be read, in the order of their names."""
-    pools_of_node: Mapping[str, tuple[str, ...]]
-    """Names of its pools by that of the node."""
+    places: Places
     tenancy: Tenancy
     coming: Mapping[str, Coming]
 
@@ -176,10 +175,11 @@ class _Builder:
             return frozenset()
         if isinstance(target, Target):
             nodes = {pod.node for pod in self.store.members_of(target.uid) if pod.node}
-            places = [self.pools_of_node[node] for node in nodes if node in self.pools_of_node]
+            known = self.places.pools_of_node
+            found = [known[node] for node in nodes if node in known]
             if nodes or named is not None:
                 # NB: on a node of several pools it is in the one that it names.
-                return frozenset(named if named in pools else pools[0] for pools in places)
+                return frozenset(named if named in pools else pools[0] for pools in found)
             view = self.store.workload(stored.namespace, target.name, target.kind.kind)
         if named is not None:
             return frozenset()
@@ -187,7 +187,7 @@ class _Builder:
             return frozenset()  # It grows by nothing.
         runtime = resource.spec.runtime
         selector = runtime.node_selector if runtime else view.node_selector if view else {}
-        name = pool_to_run_on(selector, sized.configuration.gpu, self.store.nodes.values(), self.pools)
+        name = self.places.pool_to_run_on(selector, sized.configuration.gpu)
         return frozenset() if name is None else frozenset({name})
 
     def _may_stray_to(
@@ -205,6 +205,4 @@ class _Builder:
         view = self.store.workload(stored.namespace, target.name, target.kind.kind)
         if view is None or any(pod.node for pod in self.store.members_of(target.uid)):
             return frozenset()
-        nodes = self.store.nodes.values()
-        tolerations = view.tolerations or ()
-        return pools_to_stray_to(named, view.node_selector, tolerations, view.affinity, nodes, self.pools_of_node)
+        return self.places.pools_to_stray_to(named, view.node_selector, view.tolerations or (), view.affinity)
