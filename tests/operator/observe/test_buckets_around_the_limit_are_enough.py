@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firsttoken_operator.domain import Missing, Reason
+from firsttoken_operator.domain import Missing, Reason, TtftInterval
 from firsttoken_operator.families import FAMILIES, FAMILY, NO_BOUND, SIGNAL, VLLM, Metric, Signal, overview_query
 from firsttoken_operator.observe.bounds import MOST_BOUNDS, around, seconds_of
-from firsttoken_operator.observe.collect import Collector, PodSample
+from firsttoken_operator.observe.collect import Collector, PodSample, SourceReading
 from firsttoken_operator.observe.config import DEFAULT
+from firsttoken_operator.observe.freshness import LivePod, MeasureSettings
+from firsttoken_operator.observe.measure import measure
 from firsttoken_operator.observe.source import Sample, Vector
 from firsttoken_operator.observe.ttft import interval
 from firsttoken_sizing.workload import Limit, Percentile
@@ -113,25 +115,36 @@ def pod(buckets: Mapping[float, float]) -> PodSample:
     return PodSample("vLLM", {Signal.FIRST_TOKENS: rate, Signal.TTFT_SUM: 0.2 * rate}, buckets)
 
 
+def measured(reading: SourceReading, name: str, limit: Limit = LIMIT) -> TtftInterval:
+    settings = MeasureSettings(window_seconds=60.0, scrape_interval_seconds=15.0)
+    ttft = measure(reading, [LivePod("ns", name, ready_seconds=600.0)], limit, settings).ttft
+    assert ttft is not None
+    return ttft
+
+
 class Histograms:
-    """A source with one pod of vLLM, which answers with the buckets that it is asked for."""
+    """A source with pods of vLLM, which answers with the buckets that it is asked for; `pods` has their bounds."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.layouts: Vector | Missing = Vector(tuple(Sample({"le": bound}, 1.0, 0.0) for bound in BOUNDS))
+        self.pods = {"a": BOUNDS}
+        self.unknown: Missing | None = None
+        """Answer to the question which bounds there are, where there is none."""
 
     async def query(self, promql: str) -> Vector | Missing:
         self.asked.append(promql)
-        of_pod = {"namespace": "ns", "pod": "a"}
+        of_pods = [({"namespace": "ns", "pod": pod}, bounds) for pod, bounds in self.pods.items()]
         if promql == VLLM.layout(TIMES["window_seconds"]):
-            return self.layouts
+            held = Counter(bound for _, bounds in of_pods for bound in bounds)
+            return self.unknown or Vector(tuple(Sample({"le": bound}, n, 0.0) for bound, n in held.items()))
         if promql == overview_query(FAMILIES, TIMES["window_seconds"]):
             return Vector((Sample({FAMILY: VLLM.name}, 1.0, 0.0),))
         if promql == VLLM.numbers(**TIMES):
-            return Vector((Sample(of_pod | {SIGNAL: Signal.AGE}, 1.0, 0.0),))
+            said = {Signal.AGE: 1.0, Signal.SAMPLES: 4.0, Signal.FIRST_TOKENS: 1.0, Signal.TTFT_SUM: 0.2}
+            return Vector(tuple(Sample(of | {SIGNAL: s}, value, 0.0) for of, _ in of_pods for s, value in said.items()))
         matcher = re.search(r'_bucket{[^}]*le=~"([^"]*)"', promql)
-        bounds = [bound for bound in BOUNDS if matcher and re.fullmatch(matcher[1], bound)]
-        return Vector(tuple(Sample(of_pod | {SIGNAL: Signal.TTFT_BUCKETS, "le": le}, 1.0, 0.0) for le in bounds))
+        told = [(of, le) for of, bounds in of_pods for le in bounds if matcher and re.fullmatch(matcher[1], le)]
+        return Vector(tuple(Sample(of | {SIGNAL: Signal.TTFT_BUCKETS, "le": le}, 1.0, 0.0) for of, le in told))
 
     def buckets(self) -> list[str]:
         return [promql for promql in self.asked if promql.startswith("label_replace(") and "_bucket" in promql]
@@ -171,10 +184,41 @@ async def test_a_new_limit_has_its_buckets_at_once() -> None:
     assert {5.0, 7.5} <= set(reading.pods["ns", "a"].buckets)
 
 
+async def test_of_a_limit_that_changed_while_the_source_answered_it_is_unknown_what_is_late() -> None:
+    source, edited = Histograms(), Limit(3000, Percentile.P95)
+    reader = collector(source, [0.0])
+    reading = await reader.read(seconds_of([LIMIT]))
+
+    assert reading.tells_late(LIMIT, [("ns", "a")])
+    assert measured(reading, "a", limit=LIMIT).late is not None
+    assert measured(reading, "a", limit=edited).late is None
+
+    assert measured(await reader.read(seconds_of([edited])), "a", limit=edited).late is not None
+
+
+async def test_of_a_pod_that_came_after_the_bounds_were_asked_for_it_is_unknown_what_is_late() -> None:
+    source, now = Histograms(), [0.0]
+    reader = collector(source, now)
+    await reader.read(seconds_of([LIMIT]))
+    source.pods["b"] = ["0.2", "0.4", NO_BOUND]
+    now.append(15.0)
+
+    early = await reader.read(seconds_of([LIMIT]))
+    assert early.newcomers == {("ns", "b")}
+    assert measured(early, "a").late is not None
+    assert measured(early, "b").late is None
+
+    now.append(20.0)
+    later = await reader.read(seconds_of([LIMIT]))
+    assert not later.newcomers
+    assert sorted(later.pods["ns", "b"].buckets) == [0.2, 0.4, math.inf]
+    assert measured(later, "b").late is not None
+
+
 @pytest.mark.parametrize("reason", [Reason.BAD_RESPONSE, Reason.SERVER_ERROR])
 async def test_where_the_layouts_are_not_told_all_buckets_are_read(reason: Reason) -> None:
     source = Histograms()
-    source.layouts = Missing(reason, "")
+    source.unknown = Missing(reason, "")
 
     reading = await collector(source, [0.0]).read(seconds_of([LIMIT]))
 
@@ -184,7 +228,7 @@ async def test_where_the_layouts_are_not_told_all_buckets_are_read(reason: Reaso
 
 async def test_a_source_that_hangs_holds_up_the_buckets_once() -> None:
     source = Histograms()
-    source.layouts = Missing(Reason.SOURCE_UNREACHABLE, "no answer")
+    source.unknown = Missing(Reason.SOURCE_UNREACHABLE, "no answer")
 
     reading = await collector(source, [0.0]).read(seconds_of([LIMIT]))
 

@@ -30,9 +30,10 @@ from firsttoken_operator.families import (
     overview_query,
     symptoms_query,
 )
-from firsttoken_operator.observe.bounds import around
+from firsttoken_operator.observe.bounds import around, seconds_of
 from firsttoken_operator.observe.containment import Shares
 from firsttoken_operator.observe.source import MetricsSource, Vector
+from firsttoken_sizing.workload import Limit
 
 PodKey = tuple[str, str]
 """Namespace and name of a pod."""
@@ -100,6 +101,16 @@ class SourceReading:
     """Namespaces of which not everything was read: their pods expose too many series."""
     symptoms: Mapping[PodKey, frozenset[str]] = field(default_factory=dict)
     """Signs of how pods are scraped (`families.SYMPTOMS`), by pod."""
+    ttft_seconds: frozenset[float] | None = None
+    """Times to the first token around which buckets were asked for; None: all buckets were."""
+    newcomers: frozenset[PodKey] = frozenset()
+    """Pods that came after it was asked which bounds there are: their own may be others."""
+
+    def tells_late(self, limit: Limit | None, pods: Iterable[PodKey]) -> bool:
+        """Tell whether the buckets of these pods around the limit are those that were asked for."""
+        return self.ttft_seconds is None or (
+            seconds_of([limit]) <= self.ttft_seconds and self.newcomers.isdisjoint(pods)
+        )
 
 
 def unavailable(reason: Reason, detail: str) -> SourceReading:
@@ -134,7 +145,7 @@ class Collector:
         """Families that there were at the last observation."""
         return tuple(family for family in self._families if family.name in self._present)
 
-    async def read(self, ttft_seconds: Collection[float] | None = None) -> SourceReading:
+    async def read(self, ttft_seconds: frozenset[float] | None = None) -> SourceReading:
         """Ask everything that one tick needs. Never raises for a failing source.
 
         `ttft_seconds`: times to the first token around which buckets are needed (`seconds_of`); None: all of them.
@@ -148,7 +159,20 @@ class Collector:
         await asyncio.gather(*self._ask_families(joined, there - self._present, ttft_seconds))
         self._present = there
         self._bounds = {name: known for name, known in self._bounds.items() if name in there}
-        return joined.reading(self._families, self._symptoms)
+        reading = joined.reading(self._families, self._symptoms)
+        return replace(reading, ttft_seconds=ttft_seconds, newcomers=self._newcomers(reading))
+
+    def _newcomers(self, reading: SourceReading) -> frozenset[PodKey]:
+        """Pods that came after their family's bounds were asked for, which they are at the next observation again."""
+        new = set[PodKey]()
+        for name, known in self._bounds.items():
+            pods = frozenset(pod for pod, sample in reading.pods.items() if sample.family == name)
+            if known.pods is None:
+                self._bounds[name] = replace(known, pods=pods)
+            elif known.layout and (came := pods - known.pods):
+                new |= came
+                self._bounds[name] = replace(known, due_seconds=-math.inf)
+        return frozenset(new)
 
     def _ask_families(
         self, joined: _Joined, names: Collection[str], ttft_seconds: Collection[float] | None
@@ -200,10 +224,11 @@ class Collector:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Number of histograms of a family by bound, and when it is asked for again."""
+    """Number of histograms of a family by bound, when it is asked for again, and the pods that there were then."""
 
     layout: Mapping[str, float]
     due_seconds: float
+    pods: frozenset[PodKey] | None = None
 
 
 _FRESHNESS = frozenset(FRESHNESS)

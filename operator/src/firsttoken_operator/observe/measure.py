@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from firsttoken_operator.domain import MAXIMUM_ERROR_SHARE, Idle, Metrics, Missing, Reason, Value
 from firsttoken_operator.families import Signal
@@ -57,6 +58,9 @@ def measure(
     layout, layouts = largest_layout(pod.sample for pod in current)
     findings += [*about_models, *about_families(current), *about_ttft(current, layouts)]
     arrivals, waiting, running = sums.arrivals(), sums.gauge(Signal.WAITING), sums.gauge(Signal.RUNNING)
+    # NB: a limit that changed while the source answered has other buckets, of which nothing was said.
+    judged = reading.tells_late(limit, (pod.key for pod in current))
+    ttft = interval(layout, limit, settings.window_seconds, settings.config.first_token) if layout else None
     told = {"arrivals": arrivals, "waiting": waiting, "running": running}
     if not any(publishes(pod, Signal.RUNNING) for pod in current):
         del told["running"]
@@ -81,7 +85,7 @@ def measure(
         running=running,
         error_share=error_share,
         kv_percent=sums.kv_percent(),
-        ttft=interval(layout, limit, settings.window_seconds, settings.config.first_token) if layout else None,
+        ttft=ttft if judged or ttft is None else replace(ttft, late=None),
         window_seconds=settings.window_seconds,
         input_tokens=Idle() if idle else sums.input_tokens(),
         output_tokens=Idle() if idle else sums.output_tokens(),

@@ -33,7 +33,8 @@ def shortcomings(
     if limit is not None and not layout and advice:
         text = f"{first.family} publishes no TTFT, so that replicas follow arrivals, the queue and the sizing model"
         yield Shortcoming(Reason.TTFT_NOT_OBSERVED, f"{text}: {advice}")
-    if limit is not None and layout and limit.percentile.share is not None:
+    asked = reading.tells_late(limit, (pod.key for pod in current))
+    if limit is not None and layout and limit.percentile.share is not None and asked:
         yield from _unresolved(layout[0], limit)
     if twice := sum(Symptom.TWICE in reading.symptoms.get(pod.key, ()) for pod in current):
         text = f"two jobs scrape {twice} of {len(current)} pods, whose numbers are counted once: leave one of them"
