@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from firsttoken_operator.domain import FleetSnapshot, Provisioning
+from firsttoken_operator.observe.config import DEFAULT
+from firsttoken_operator.observe.node_waits import NodeWait, NodeWaits
+from firsttoken_operator.observe.nodes import project_node
+from firsttoken_operator.observe.readiness import StartKind
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
@@ -58,6 +63,74 @@ def test_an_hour_behind_a_gate_is_no_time_of_a_node() -> None:
     ]
 
     assert seen(burst(CLOUD, *late)).pools["h100"].provisioning == seen(burst(CLOUD)).pools["h100"].provisioning
+
+
+def came(*waits: tuple[str, str, float], pool: str = "h100") -> NodeWaits:
+    """A history of nodes, each by name, with the namespace and the wait of a pod that it came for."""
+    history = NodeWaits(SHORT)
+    for name, namespace, seconds in waits:
+        history.note((pool,), NodeWait(project_node(registered(name, 110, 115)), namespace, seconds))
+    return history
+
+
+SHORT = replace(DEFAULT.starts, kept_nodes=6, kept_nodes_of_namespace=4)
+
+
+def test_one_namespace_displaces_no_other_ones_nodes() -> None:
+    found = came(("a", "web", 120.0), *((f"b{i}", "lab", 800.0) for i in range(9)), ("c", "web", 130.0))
+
+    assert sorted(wait.node.name for wait in found) == ["a", "b5", "b6", "b7", "b8", "c"]
+
+
+def test_of_many_namespaces_the_one_with_most_gives_way() -> None:
+    waits = [("a", "web", 120.0), *((f"b{i}", "lab", 800.0) for i in range(4)), ("c", "ops", 90.0), ("d", "art", 95.0)]
+
+    assert sorted(wait.node.name for wait in came(*waits)) == ["a", "b1", "b2", "b3", "c", "d"]
+
+
+def test_a_pool_that_grows_all_day_displaces_no_node_of_another() -> None:
+    history = came(("a", "web", 120.0))
+    for i in range(9):
+        history.note(("a100",), NodeWait(project_node(registered(f"b{i}", 110, 115)), "web", 60.0))
+
+    assert {wait.node.name for wait in history} == {"a", "b5", "b6", "b7", "b8"}
+
+
+def test_of_the_pods_that_a_node_came_for_the_one_counts_that_waited_least() -> None:
+    found = came(("a", "lab", 800.0), ("a", "web", 120.0), ("a", "lab", 700.0))
+
+    assert [(wait.namespace, wait.seconds) for wait in found] == [("web", 120.0)]
+
+
+def gated(name: str, **fields: Any) -> dict[str, Any]:
+    """A pod that a gate still keeps from the scheduler."""
+    body = started(name, scheduled=0, sandbox=None, begun=None, ready=0, on="")
+    body["status"] = {}
+    body["spec"] |= {"schedulingGates": [{"name": "example.com/quota"}]}
+    body["metadata"] |= fields
+    return body
+
+
+@pytest.mark.parametrize("told", ["seen with its gate", "made by Kueue"])
+def test_ten_minutes_behind_a_gate_are_no_time_of_a_node(told: str) -> None:
+    late = started("gated", created=0, scheduled=620, sandbox=622, begun=623, ready=660, on="late")
+    before = [("Pod", gated("gated"))] if told == "seen with its gate" else []
+    if not before:
+        late["metadata"]["labels"] = {"kueue.x-k8s.io/managed": "true"}
+    store = burst(CLOUD, ("Node", registered("late", 590, 600)), *before, ("Pod", late))
+
+    assert seen(store).pools["h100"].provisioning == seen(burst(CLOUD)).pools["h100"].provisioning
+    starts = store.starts("uid-nim")
+    assert starts is not None
+    assert starts.by_kind[StartKind.COLD_NODE].p99_seconds == 170.0, "no horizon of its own, either"
+
+
+def test_a_pool_that_is_declared_later_knows_the_nodes_that_came_before() -> None:
+    store = burst()
+    seen(store)
+    store.feed("GPUPool", None, CLOUD[1])
+
+    assert seen(store).pools["h100"].provisioning == Provisioning(120.0, 120.0, 120.0, 1)
 
 
 def test_it_goes_on_knowing_when_nodes_and_deployments_are_gone() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.domain import Provisioning
+from firsttoken_operator.observe.node_waits import NodeWait
 from firsttoken_operator.observe.nodes import NodeView
 from firsttoken_operator.observe.pools import belongs
 from firsttoken_operator.observe.projections import PodView
@@ -42,7 +43,7 @@ def coming_nodes(
     nodes: Iterable[NodeView],
     pools_of_node: Mapping[str, tuple[str, ...]],
     gpu_pods: Iterable[PodView],
-    node_waits: Iterable[tuple[NodeView, float]],
+    node_waits: Iterable[NodeWait],
 ) -> Mapping[str, Coming]:
     """Look at each pool whose nodes come by themselves, by its name. `node_waits`: as the store has them."""
     provisioned = {name: pool for name, pool in pools.items() if pool.spec.is_provisioned}
@@ -57,7 +58,7 @@ def coming_nodes(
             if name in most:
                 most[name] = max(most[name], (node.gpus or 0) - used[node.name])
     return {
-        name: Coming(_provisioning([seconds for node, seconds in node_waits if belongs(node, pool)]), most[name])
+        name: Coming(_provisioning([wait.seconds for wait in node_waits if belongs(wait.node, pool)]), most[name])
         for name, pool in provisioned.items()
     }
 

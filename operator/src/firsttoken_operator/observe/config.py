@@ -60,7 +60,10 @@ class StartsConfig:
     container takes a second or two and times are whole seconds; pulling the many gigabytes of an inference runtime
     takes minutes."""
     kept_nodes: int = 200
-    """Nodes that came for pods, whose waits are kept, of all pools together. Chosen: a few bursts of a large one."""
+    """Nodes that came for pods, whose waits are kept, of one pool. Chosen: a few bursts of a large one."""
+    kept_nodes_of_namespace: int = 50
+    """Nodes among these that came for the pods of one namespace. Chosen: a quarter, so that four are heard beside
+    each other."""
     longest_node_seconds: float = 900.0
     """Wait for a node beyond which a gate, a queue or a sold-out cloud was waited for, and not a node. Chosen: as long
     as one is waited for where nothing is known."""

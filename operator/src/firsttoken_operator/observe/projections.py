@@ -33,6 +33,8 @@ FAILING_REASONS = frozenset(
 """Reasons of a container that waits and will not start by waiting."""
 
 REPLICA_SET = "ReplicaSet"
+KUEUE_MANAGED = "kueue.x-k8s.io/managed"
+"""Label of pods that Kueue makes with a gate of its own: it stays when the gate is gone."""
 PREEMPTED = "PreemptionByScheduler"
 """Reason of the condition `DisruptionTarget` of a pod that ends for one of a higher priority."""
 MOST_SAID_CHARACTERS = 300
@@ -73,6 +75,8 @@ class PodView:
     labels: Mapping[str, str] = field(default_factory=dict)
     gates: str = ""
     """Scheduling gates that keep every scheduler from it, in one line; empty: there are none."""
+    was_gated: bool = False
+    """True where gates kept every scheduler from it, now or before: when it began to wait for a node is not known."""
     has_claims: bool = False
     """True where it asks for devices by ResourceClaim."""
     said: str = ""
@@ -135,6 +139,7 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         owner_kind=owner.kind if owner else "",
         labels=dict(metadata.get("labels") or {}) if with_labels else {},
         gates=", ".join(sorted(str(gate.get("name", "")) for gate in gates)),
+        was_gated=bool(gates) or (metadata.get("labels") or {}).get(KUEUE_MANAGED) == "true",
         has_claims=bool(spec.get("resourceClaims")),
         said=str(scheduled.get("message") or "")[:MOST_SAID_CHARACTERS] if is_placeless else "",
         is_warm=spec.get("priorityClassName") == WARM_CLASS,

@@ -18,6 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from firsttoken_operator.observe.config import DEFAULT, StartsConfig
+from firsttoken_operator.observe.node_waits import NodeWait
 from firsttoken_operator.observe.nodes import NodeView
 from firsttoken_operator.observe.projections import PodView
 
@@ -91,15 +92,14 @@ NodeNamed = Callable[[str], NodeView | None]
 
 
 class ReadinessHistory:
-    """The last starts of each Deployment."""
+    """The last starts of each Deployment. `waited` is told of each node that a pod with GPUs waited for."""
 
-    def __init__(self, config: StartsConfig = DEFAULT.starts) -> None:
+    def __init__(self, waited: Callable[[NodeWait], None], config: StartsConfig = DEFAULT.starts) -> None:
         self._config = config
         self._starts: dict[str, deque[_Start]] = defaultdict(lambda: deque(maxlen=config.kept))
         self._unjudged: dict[str, list[PodView]] = defaultdict(list)
         self._known: dict[str, Starts] = {}
-        self.node_waits: dict[tuple[str, float | None], tuple[NodeView, float]] = {}
-        """Nodes that came for pods, by name and creation, and the shortest wait of a pod for each, seconds."""
+        self._waited = waited
         self._learned: dict[str, set[str]] = defaultdict(set)
         """Uids of the targets that have taken a pod into account, by that of the pod."""
 
@@ -134,18 +134,9 @@ class ReadinessHistory:
                 start = _start(pod, node, self._config)
                 starts.append(start)
                 if node is not None and start.kind is StartKind.COLD_NODE and pod.gpus:
-                    self._note_wait(node, start.asked_seconds - start.took_seconds)
+                    self._waited(NodeWait(node, pod.namespace, start.asked_seconds - start.took_seconds))
             self._known[deployment_uid] = _summary(starts, self._config.foretelling)
         return self._known.get(deployment_uid)
-
-    def _note_wait(self, node: NodeView, seconds: float) -> None:
-        # NB: a pod may wait for other things before its node is ordered, and who makes the pod decides for how long.
-        if 0 < seconds <= self._config.longest_node_seconds:
-            key = node.name, node.created_seconds
-            _, before = self.node_waits.pop(key, (node, seconds))
-            self.node_waits[key] = node, min(before, seconds)
-            while len(self.node_waits) > self._config.kept_nodes:
-                del self.node_waits[next(iter(self.node_waits))]
 
 
 def kind_of(pod: PodView, node: NodeView | None, pull_seconds: float) -> StartKind:
@@ -181,8 +172,8 @@ def _start(pod: PodView, node: NodeView | None, config: StartsConfig) -> _Start:
     assert pod.ready_seconds is not None, "only pods that became Ready are samples"
     kind, took = kind_of(pod, node, config.pull_seconds), _took_seconds(pod)
     since_created = pod.ready_seconds - pod.created_seconds
-    # A pod that waited for more than an hour waited for room; how long a node takes it does not tell.
-    waited = kind is StartKind.COLD_NODE and took <= since_created <= config.longest_seconds
+    # A pod that waited for more than an hour waited for room, one with gates for others: neither tells of nodes.
+    waited = kind is StartKind.COLD_NODE and took <= since_created <= config.longest_seconds and not pod.was_gated
     return _Start(pod.ready_seconds, took, kind, since_created if waited else took, pod.pulling_seconds or 0.0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -19,7 +20,9 @@ from firsttoken_operator.domain import DEPLOYMENT, ReplicaPod, TargetKind
 from firsttoken_operator.domain.target_kinds import PODS_BY_OWNER, STATEFUL_SET
 from firsttoken_operator.observe.freshness import LivePod
 from firsttoken_operator.observe.kept_images import KeptImages
+from firsttoken_operator.observe.node_waits import NodeWait, NodeWaits
 from firsttoken_operator.observe.nodes import NodeView, project_node
+from firsttoken_operator.observe.pools import pools_of_nodes
 from firsttoken_operator.observe.preemptions import Preemptions
 from firsttoken_operator.observe.projections import (
     REPLICA_SET,
@@ -83,7 +86,8 @@ class Store:
         target."""
         self._set_uids: dict[str, set[str]] = defaultdict(set)
         self._pod_uids: dict[str, set[str]] = defaultdict(set)
-        self._readiness = ReadinessHistory()
+        self.node_waits = NodeWaits()
+        self._readiness = ReadinessHistory(self._note_wait)
         self.preemptions = Preemptions()
         self._handlers: dict[str, Handlers] = {
             "InferenceDeployment": _kept(self.resources, partial(read_resource, InferenceDeployment)),
@@ -198,10 +202,9 @@ class Store:
         """The starts of this target's pods, by kind."""
         return self._readiness.of(target_uid, self._node_named)
 
-    @property
-    def node_waits(self) -> Sequence[tuple[NodeView, float]]:
-        """Nodes that came for pods, and the seconds that the pod waited that waited least for it."""
-        return tuple(self._readiness.node_waits.values())
+    def _note_wait(self, wait: NodeWait) -> None:
+        pools = {pool.name: pool.parsed for pool in self.pools.values() if pool.parsed is not None}
+        self.node_waits.note(pools_of_nodes([wait.node], pools).get(wait.node.name, ()), wait)
 
     def _put_node(self, body: Body) -> None:
         uid, view = body["metadata"]["uid"], project_node(body)
@@ -267,6 +270,7 @@ class Store:
         view = project_pod(body, with_labels=self._keeps_labels)
         before = self._pods.get(view.uid)
         if before is not None:
+            view = replace(view, was_gated=True) if before.was_gated and not view.was_gated else view
             _unlink(self._pod_uids, before.owner_uid, view.uid)
             self._count(before, -1)
         self._pods[view.uid] = view
