@@ -32,6 +32,7 @@ FINE = {
     'firsttoken_capacity_factor{namespace="a",name="b"}': "0.9x600",
     'firsttoken_slo_requests_total{namespace="a",name="b"}': "0+1000x600",
     'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x600",
+    'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+50x600",
     'firsttoken_flaps_total{namespace="a",name="b"}': "0x600",
     'firsttoken_writes_total{kind="scale",outcome="done"}': "0+4x600",
     "firsttoken_writes_paused": "0x600",
@@ -48,7 +49,11 @@ ILL: dict[str, dict[str, str]] = {
     "FirsttokenSourceFailing": {'firsttoken_source_queries_total{source="main",outcome="ServerError"}': "0+99x600"},
     "FirsttokenGPUsMissing": {'firsttoken_unmet_gpus{namespace="a",name="b"}': "8x600"},
     "FirsttokenSLAMissed": {'firsttoken_condition{namespace="a",name="b",type="SLAMet"}': "0x600"},
-    "FirsttokenTTFTMissed": {'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+200x600"},
+    "FirsttokenTTFTMissed": {
+        'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+200x600",
+        'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+100x600",
+    },
+    "FirsttokenErrorBudgetBurns": {'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+10x600"},
     "FirsttokenCapacityClamped": {'firsttoken_capacity_factor{namespace="a",name="b"}': "0.5x600"},
     "FirsttokenFlapping": {'firsttoken_flaps_total{namespace="a",name="b"}': "0+1x600"},
     "FirsttokenWritesFailing": {'firsttoken_writes_total{kind="scale",outcome="denied"}': "0+1x600"},
@@ -77,8 +82,8 @@ def fired(alert: str, rule: dict[str, Any]) -> dict[str, Any]:
         "FirsttokenWritesFailing": {"kind": "scale"},
     }
     of_resource = (
-        "FirsttokenGPUsMissing", "FirsttokenSLAMissed", "FirsttokenTTFTMissed", "FirsttokenCapacityClamped",
-        "FirsttokenFlapping",
+        "FirsttokenGPUsMissing", "FirsttokenSLAMissed", "FirsttokenTTFTMissed", "FirsttokenErrorBudgetBurns",
+        "FirsttokenCapacityClamped", "FirsttokenFlapping",
     )  # fmt: skip
     labels = of_rule.get(alert, {"namespace": "a", "name": "b"} if alert in of_resource else {})
     return {"exp_labels": labels | rule["labels"]}

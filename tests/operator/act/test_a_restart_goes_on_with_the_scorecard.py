@@ -29,7 +29,7 @@ START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 TICK = timedelta(seconds=15)
 TALLY = Tally(
     hours=1.5, gpu_hours=7.5, saved_gpu_hours=-2.25, requests=1000.0, late_requests=12.0, late_requests_at_most=40.0,
-    compared_requests=800.0, error_requests=96.0, flaps=2,
+    compared_requests=800.0, error_requests=96.0, flaps=2, late_requests_allowed=10.0,
 )  # fmt: skip
 CARD = Scorecard(START - timedelta(days=1), {START.date(): TALLY})
 
@@ -52,11 +52,12 @@ def document(status: ScorecardStatus | None) -> dict[str, Any]:
 def test_the_figures_are_those_that_a_platform_engineer_reads() -> None:
     figures = {
         "hours": "1.5", "attainmentPercent": "98.8", "requests": 1000, "lateRequests": 12, "lateRequestsAtMost": 40,
-        "gpuHours": "7.5", "gpuHoursSavedVersusPeak": "-2.25", "calibrationErrorPercent": "12",
-        "comparedRequests": 800, "flaps": 2,
+        "lateRequestsAllowed": "10", "burnRate": "1.2", "gpuHours": "7.5", "gpuHoursSavedVersusPeak": "-2.25",
+        "calibrationErrorPercent": "12", "comparedRequests": 800, "flaps": 2,
     }  # fmt: skip
 
     assert document(shown(None, CARD, START)) == figures | {
+        "errorBudgetRemainingPercent": "-20",
         "since": "2026-11-20T12:00:00Z",
         "lastUpdateTime": "2026-11-21T12:00:00Z",
         "days": [figures | {"date": "2026-11-21"}],
@@ -80,6 +81,12 @@ def test_nearly_all_is_not_all() -> None:
     tally = Tally(hours=1, requests=1_000_000, late_requests=30, late_requests_at_most=30)
 
     assert document(shown(None, replace(CARD, days={START.date(): tally}), START))["attainmentPercent"] == "99.99"
+
+
+def test_what_is_used_up_is_no_error_budget_that_is_left() -> None:
+    tally = Tally(hours=1, requests=1_000_000, late_requests=9_999.9, late_requests_allowed=10_000)
+
+    assert document(shown(None, replace(CARD, days={START.date(): tally}), START))["errorBudgetRemainingPercent"] == "0"
 
 
 def test_it_is_written_once_an_hour() -> None:
@@ -178,6 +185,7 @@ def test_a_flap_across_a_restart_is_one() -> None:
         pytest.param({"lastUpdateTime": "soon"}, id="no time of writing"),
         pytest.param({"days": [{"date": "2026-99-99", "gpuHours": "3"}]}, id="a day that does not exist"),
         pytest.param({"days": [{"date": "2026-11-21", "requests": 5, "lateRequests": 50}]}, id="late above all"),
+        pytest.param({"days": [{"date": "2026-11-21", "lateRequestsAllowed": "50"}]}, id="allowed without requests"),
     ],
 )
 def test_a_status_that_was_edited_is_survived(spoiled: dict[str, Any]) -> None:
@@ -197,13 +205,14 @@ AMOUNT = st.floats(0, 1e15)
 
 @given(
     AMOUNT, AMOUNT, st.none() | st.floats(-1e15, 1e15), AMOUNT, st.floats(0, 1), AMOUNT, st.floats(0, 1e6),
-    st.integers(0, 10**12),
+    st.integers(0, 10**12), st.floats(0, 1),
 )  # fmt: skip
 def test_whatever_was_counted_fits_the_schema(
     hours: float, gpu_hours: float, saved: float | None, requests: float, late: float, compared: float, error: float,
-    flaps: int,
+    flaps: int, allowed: float,
 ) -> None:  # fmt: skip
-    tally = Tally(hours, gpu_hours, saved, requests, late * requests / 2, late * requests, compared, error, flaps)
+    judged = (requests, late * requests / 2, late * requests)
+    tally = Tally(hours, gpu_hours, saved, *judged, compared, error, flaps, allowed * requests)
     card = Scorecard(START, {date(2026, 11, 21 - i): tally for i in range(7)})
     status = shown(None, card, START)
     back = ScorecardStatus.model_validate(document(status))

@@ -70,6 +70,22 @@ def test_a_request_counts_once_although_windows_overlap() -> None:
     assert seen.attainment == pytest.approx(0.9)
 
 
+def test_the_error_budget_is_what_the_percentile_allows_of_the_requests_that_were_judged() -> None:
+    """P95 allows a twentieth: with a tenth late the budget burns twice as fast as it may."""
+    seen = watched(with_metrics(metrics(20.0, ttft=ttft(0.1))), minutes=10)
+
+    assert seen.late_requests_allowed == pytest.approx(20 * 600 * 0.05)
+    assert seen.burn_rate == pytest.approx(2)
+
+
+def test_a_limit_on_the_mean_has_no_error_budget() -> None:
+    about = resource(target(5), metrics(20.0, ttft=ttft(0.1)), sized=replace(SIZED, sla=MEAN_SLA))
+    seen = watched(about, minutes=10)
+
+    assert seen.requests == pytest.approx(20 * 600)
+    assert seen.burn_rate is None
+
+
 def test_busy_windows_weigh_more_than_quiet_ones() -> None:
     busy = with_metrics(metrics(15.0, ttft=ttft(0.2, 900)))
     quiet = with_metrics(metrics(1.7, ttft=ttft(0.0, 100)))

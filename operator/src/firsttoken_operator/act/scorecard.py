@@ -27,7 +27,8 @@ class Tally:
     `hours`: time in which the target was seen. `gpu_hours`: of the pods that held GPUs in it. `saved_gpu_hours`: what
     the replicas for the declared peak would have held beyond that; negative where they would have held less, None where
     no size was known. `requests`: those whose first token was judged against its limit; of them `late_requests` most
-    likely came late and `late_requests_at_most` possibly. `compared_requests`: those of windows in which model and
+    likely came late and `late_requests_at_most` possibly, and `late_requests_allowed` might by the percentile of their
+    limit: their error budget. `compared_requests`: those of windows in which model and
     measurement are comparable; `error_requests`: the sum over them of the relative error of their window.
     """
 
@@ -40,6 +41,7 @@ class Tally:
     compared_requests: float = 0.0
     error_requests: float = 0.0
     flaps: int = 0
+    late_requests_allowed: float = 0.0
 
     def __add__(self, other: Tally) -> Tally:
         saved = [tally.saved_gpu_hours for tally in (self, other) if tally.saved_gpu_hours is not None]
@@ -53,12 +55,18 @@ class Tally:
             compared_requests=self.compared_requests + other.compared_requests,
             error_requests=self.error_requests + other.error_requests,
             flaps=self.flaps + other.flaps,
+            late_requests_allowed=self.late_requests_allowed + other.late_requests_allowed,
         )
 
     @property
     def attainment(self) -> float | None:
         """Share 0..1 of the judged requests that most likely came in time; None: none was judged."""
         return 1 - self.late_requests / self.requests if self.requests > 0 else None
+
+    @property
+    def burn_rate(self) -> float | None:
+        """Late requests as a multiple of the allowed ones; None: no percentile allowed any."""
+        return self.late_requests / self.late_requests_allowed if self.late_requests_allowed > 0 else None
 
     @property
     def calibration_error(self) -> float | None:
@@ -179,8 +187,17 @@ def _judged(look: Look, share: float) -> Tally:
         return NOTHING
     requests = share * ttft.requests
     return Tally(
-        requests=requests, late_requests=requests * late.estimate, late_requests_at_most=requests * late.high
-    )  # fmt: skip
+        requests=requests,
+        late_requests=requests * late.estimate,
+        late_requests_at_most=requests * late.high,
+        late_requests_allowed=requests * _allowed_share(look.resource),
+    )
+
+
+def _allowed_share(resource: ResourceSnapshot) -> float:
+    """Share of the requests that may be late; 0 where the limit is on no percentile."""
+    limit = resource.sized.sla.time_to_first_token if isinstance(resource.sized, Sized) else None
+    return 0.0 if limit is None or limit.percentile.share is None else 1 - limit.percentile.share
 
 
 def _late(resource: ResourceSnapshot, ttft: TtftInterval | None) -> LateShare | None:

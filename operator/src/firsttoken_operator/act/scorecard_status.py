@@ -32,10 +32,12 @@ def shown(
     if card is None or not card.days:
         return previous
     figures = _figures(card.total)
+    burned = card.total.burn_rate
     if previous is not None and not _is_due(previous, figures, now, uid):
         return previous
     days = [{"date": at.isoformat(), **_figures(tally)} for at, tally in card.days.items()]
-    about = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
+    about: dict[str, object] = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
+    about["error_budget_remaining_percent"] = None if burned is None else _budget_left(burned)
     return ScorecardStatus.model_validate(about | figures)
 
 
@@ -76,6 +78,8 @@ def _figures(tally: Tally) -> dict[str, object]:
         "requests": _whole(tally.requests) if judged else None,
         "late_requests": _whole(tally.late_requests) if judged else None,
         "late_requests_at_most": _whole(tally.late_requests_at_most) if judged else None,
+        "late_requests_allowed": _amount(tally.late_requests_allowed) if tally.late_requests_allowed > 0 else None,
+        "burn_rate": None if tally.burn_rate is None else _amount(tally.burn_rate, 2),
         "gpu_hours": _amount(tally.gpu_hours) if watched else None,
         "gpu_hours_saved_versus_peak": None if tally.saved_gpu_hours is None else _amount(tally.saved_gpu_hours),
         "calibration_error_percent": None if error is None else _amount(100 * error, 1),
@@ -96,6 +100,7 @@ def _tally(day: ScorecardDay) -> Tally:
         requests=requests,
         late_requests=min(late, requests),
         late_requests_at_most=min(at_most, requests),
+        late_requests_allowed=min(number(day.late_requests_allowed) or 0.0, requests),
         compared_requests=compared,
         error_requests=compared * (number(day.calibration_error_percent) or 0.0) / 100,
         flaps=day.flaps or 0,
@@ -113,6 +118,12 @@ def _last_change(status: InferenceDeploymentStatus) -> Change | None:
 def _percent_down(share: float) -> str:
     """Write a share in percent with two decimals, rounded down: 99.996 % is not 100 %."""
     return decimal_string(max(0.0, math.floor(1e4 * share + 1e-6) / 100), 2)
+
+
+def _budget_left(burned: float) -> str:
+    """Write what is left of an error budget in percent with one decimal, rounded down: used up is not 0.04 %."""
+    left = max(1 - burned, -float(MAX_INTEGER))
+    return _amount(math.floor(1e3 * left + 1e-6) / 10, 1)
 
 
 def _amount(value: float, decimals: int = 3) -> str:

@@ -43,6 +43,17 @@ class ScorecardFigures(ApiModel):
         "inside a histogram bucket.",
         unit="requests",
     )
+    late_requests_allowed: Amount | None = optional(
+        "Requests that may be late by the percentile of sla.timeToFirstToken: the error budget.",
+        unit="requests",
+        absent="nothing was judged by a percentile",
+    )
+    burn_rate: Amount | None = optional(
+        "lateRequests over lateRequestsAllowed: at 1 exactly the error budget is used; a day at 7 uses up that of "
+        "seven days like it.",
+        unit="error budgets",
+        absent="nothing was judged by a percentile",
+    )
     gpu_hours: Amount | None = optional(
         "GPU time of all pods that held GPUs: ready, starting, failing and terminating.", unit="GPU-hours"
     )
@@ -71,6 +82,12 @@ class ScorecardDay(ScorecardFigures):
 class ScorecardStatus(ScorecardFigures):
     """The figures of the last seven days together: the present one and the six before."""
 
+    error_budget_remaining_percent: SignedAmount | None = optional(
+        "Part of the error budget of these days that is left: 100 where nothing was late, negative where more was late "
+        "than the percentile allows. Rounded down.",
+        unit="percent",
+        absent="nothing was judged by a percentile",
+    )
     since: Timestamp | None = optional("Start of what is counted.", unit="RFC 3339 time")
     last_update_time: Timestamp | None = optional("When the figures were written.", unit="RFC 3339 time")
     days: tuple[ScorecardDay, ...] = described(

@@ -50,11 +50,13 @@ class OperatorMetrics:
             "last_scaling_timestamp_seconds", "When replicas last changed", (*_RESOURCE, "outcome", "reason")
         )
         self.attainment = gauge("slo_attainment_ratio", "Share of first tokens inside the TTFT limit, in seven days")
+        self.budget_left = gauge("error_budget_remaining_ratio", "Part of seven days' error budget that is left")
         self.calibration_error = gauge("calibration_error_ratio", "Error of the predicted mean TTFT, in seven days")
         self.saved = gauge("gpu_hours_saved_versus_peak", "GPU-hours below the declared peak's fleet, in seven days")
         self.gpu_hours = counter("gpu_hours", "GPU time of the pods that held GPUs")
         self.judged = counter("slo_requests", "Requests whose first token was judged against the TTFT limit")
         self.late = counter("slo_late_requests", "Those whose first token came after it")
+        self.allowed = counter("slo_allowed_late_requests", "Those that the percentile of the limit allows to be late")
         self.flaps = counter("flaps", FLAPS)
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
         self.sizings_waiting = single("sizings_waiting", "Resources that wait for a size, or for a new one")
@@ -167,6 +169,7 @@ class OperatorMetrics:
     def _record_scorecard(self, key: tuple[str, str], uid: str, card: Scorecard) -> None:
         total, counted = card.total, card.counted
         self.attainment.set(key, total.attainment)
+        self.budget_left.set(key, None if total.burn_rate is None else 1 - total.burn_rate)
         self.calibration_error.set(key, total.calibration_error)
         self.saved.set(key, total.saved_gpu_hours)
         # NB: one that was deleted and made anew begins at nothing, and a counter goes on.
@@ -178,6 +181,8 @@ class OperatorMetrics:
         if counted.requests > 0:
             self.judged.add(key, max(0.0, counted.requests - before.requests))
             self.late.add(key, max(0.0, counted.late_requests - before.late_requests))
+        if counted.late_requests_allowed > 0:
+            self.allowed.add(key, max(0.0, counted.late_requests_allowed - before.late_requests_allowed))
         self._counted[key] = (uid, counted)
 
     def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
@@ -193,7 +198,8 @@ class OperatorMetrics:
         replicas = (self.desired, self.ready, self.sized, self.limit, self.unmet, self.arrivals)
         ttft = (self.predicted_fewer, self.predicted, self.predicted_more, self.observed, self.ttft_limit)
         learned = (self.capacity_factor, self.budget, self.attainment, self.calibration_error, self.saved)
-        return (*replicas, *ttft, *learned, self.gpu_hours, self.judged, self.late, self.flaps)
+        counted = (self.gpu_hours, self.judged, self.late, self.allowed, self.flaps)
+        return (*replicas, *ttft, *learned, self.budget_left, *counted)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> GaugeSeries:
         return GaugeSeries(f"firsttoken_{name}", text, labels, self.registry)
