@@ -76,6 +76,7 @@ REVIEWED = {
         performance/static_batch _REQUESTS _SEED _BISECTIONS
         optimize/fleet _BELOW
         optimize/load_model _LIGHT_LOAD _FULL _BEYOND _LOADS _RATES _HIGHEST_SHARE
+        optimize/mix _SCALE _FIRST_MARGIN
         optimize/prefix_hits _MOST_PASSES _CLOSE
         optimize/pruning _CAREFUL
         step/fit _MOST_ITERATIONS _LONGEST_MOVE _CONVERGED

@@ -60,6 +60,7 @@ def test_all_examples_can_be_read_together():
         "summarization",
         "support-chat",
         "support-rag",
+        "two-types-chat",
     ]
 
 

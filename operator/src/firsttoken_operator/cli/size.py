@@ -19,22 +19,25 @@ from firsttoken_operator.api.documents import Documents
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.cli.flags import add_flags
 from firsttoken_operator.cli.output import add_file, emit, emit_tables, local_file, write
-from firsttoken_operator.cli.question import Sources, add_arguments, read, title
+from firsttoken_operator.cli.question import Sources, add_arguments, check_number, read, title
 from firsttoken_operator.cli.scheduled import SizedWindow, sized_windows
 from firsttoken_operator.cli.start_flags import starts
 from firsttoken_sizing.catalog import resolve_gpu
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.optimize import size
 from firsttoken_sizing.optimize.places import PlacedSizing, in_places
+from firsttoken_sizing.optimize.together import Together, together
 from firsttoken_sizing.report.document import places_json, sizing_json
 from firsttoken_sizing.report.pictures import PictureFormat, draw
+from firsttoken_sizing.report.together import together_json
 from firsttoken_sizing.request import Sizing, SizingRequest
-from firsttoken_sizing.workload import Arrivals, Percentile, SlaMode
+from firsttoken_sizing.workload import Arrivals, SlaMode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 INFEASIBLE = 3
+_ON_DEMAND = "--on-demand-percent"
 _OTHER = {Arrivals.POISSON: Arrivals.CLOSED_LOOP, Arrivals.CLOSED_LOOP: Arrivals.POISSON}
 
 
@@ -49,6 +52,8 @@ class SizedDeployment:
     """Those of the declared schedule."""
     pools: tuple[PlacedSizing, ...]
     """The same in every pool of the file that has one of its GPUs; empty where there is nothing to compare."""
+    together: Together | None
+    """The cheapest mix of those pools; None where there is nothing to mix."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +67,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=_format, choices=formats, default="table", help=explanation)
     add_file(parser)
     parser.add_argument(
+        _ON_DEMAND,
+        type=float,
+        metavar="PERCENT",
+        help="share of the peak that must be carried without spot, where pools have a spotGPUHour; default: 100",
+    )
+    parser.add_argument(
         "--plot",
         type=local_file,
         metavar="FILE.html|.png",
@@ -72,8 +83,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Size every InferenceDeployment of the file and print the answers."""
     picture = _picture_format(args.plot) if args.plot is not None else None
+    check_number(_ON_DEMAND, args.on_demand_percent, 100, or_zero=True)
     sources = read(args)
-    answers = [_answer(d, sources, args.arrivals, args.percentile) for d in sources.documents.deployments]
+    answers = [_answer(d, sources, args) for d in sources.documents.deployments]
     if picture is not None:
         _write_plot(answers, args.plot, picture)
     if args.output == "table":
@@ -100,23 +112,34 @@ def _picture_format(file: Path) -> PictureFormat:
         ) from None
 
 
-def _answer(
-    deployment: InferenceDeployment, sources: Sources, arrivals: Arrivals | None, percentile: Percentile | None
-) -> SizedDeployment:
-    request = sources.request(deployment, arrivals, percentile)
+def _answer(deployment: InferenceDeployment, sources: Sources, args: argparse.Namespace) -> SizedDeployment:
+    request = sources.request(deployment, args.arrivals, args.percentile)
     sizing = size(request)
     windows = sized_windows(deployment, sizing)
     sizing = _within_bounds(sizing, windows, deployment, sources.documents)
     other = _other_arrivals(request, sizing)
-    return SizedDeployment(deployment, sizing, other, windows, _in_pools(request, sources.documents))
+    placed = _in_pools(request, sources.documents, args.on_demand_percent)
+    mixed = together(placed, 100.0 if args.on_demand_percent is None else args.on_demand_percent)
+    return SizedDeployment(deployment, sizing, other, windows, placed, mixed)
 
 
-def _in_pools(request: SizingRequest, documents: Documents) -> tuple[PlacedSizing, ...]:
-    """The request in every pool with a GPU that it allows, where there are several and it can use one of them."""
+def _in_pools(
+    request: SizingRequest, documents: Documents, on_demand_percent: float | None
+) -> tuple[PlacedSizing, ...]:
+    """The request in every pool with a GPU that it allows, where several, or spot, can be compared in one of them.
+
+    Raises `InvalidInput` where a share may be on spot and no pool has a price for that.
+    """
     allowed = {resolve_gpu(name).name for name in request.hardware.gpus}
     places = [p for p in map(place, documents.pools.values()) if p.gpu in allowed]
+    if on_demand_percent is not None and not any(p.pricing and p.pricing.spot_gpu_hour is not None for p in places):
+        raise InvalidInput(
+            _ON_DEMAND,
+            "no GPUPool of the file with one of hardware.gpus has a price on spot",
+            "set its spec.pricing.spotGPUHour, or leave this out",
+        )
     try:
-        return in_places(request, places) if len(places) > 1 else ()
+        return in_places(request, places) if len(places) > 1 or on_demand_percent is not None else ()
     except InvalidInput:
         return ()
 
@@ -168,12 +191,15 @@ def _tables(answers: Iterable[SizedDeployment]) -> Iterator[RenderableType]:
 
     from firsttoken_sizing.report.places import places_table
     from firsttoken_sizing.report.table import sizing_table
+    from firsttoken_sizing.report.together import together_table
 
     for answer in answers:
         yield sizing_table(title(answer.deployment), answer.sizing, answer.other_arrivals)
         yield from (Text(window.sentence()) for window in answer.windows)
         if answer.pools:
             yield places_table(answer.pools)
+        if answer.together is not None:
+            yield together_table(answer.together)
 
 
 def _flags(answers: Iterable[SizedDeployment]) -> Iterator[str]:
@@ -206,6 +232,7 @@ def _documents(answers: list[SizedDeployment], output: str) -> str:
             **sizing_json(a.sizing, a.other_arrivals),
             "schedule": [window.document() for window in a.windows],
             "pools": places_json(a.pools),
+            "mix": together_json(a.together),
         }
         for a in answers
     ]
