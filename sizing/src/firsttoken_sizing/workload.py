@@ -153,6 +153,13 @@ class Workload:
     routing: Routing = Routing.RANDOM
 
 
+class GpuOrder(StrEnum):
+    """Order in which GPU types are taken: by price and then as listed, or as listed whatever they cost."""
+
+    PRICE = "Price"
+    LISTED = "Listed"
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """GPUs that may be used, in order of preference on a tie, and fixed parallelism where the user set it."""
@@ -164,6 +171,7 @@ class Hardware:
     attention_data_parallel: int | None = None
     """Groups of a replica's GPUs with an attention of their own; None: 1 where `tensor_parallel` is declared, else
     what is best."""
+    gpu_order: GpuOrder = GpuOrder.PRICE
 
 
 @dataclass(frozen=True, slots=True)

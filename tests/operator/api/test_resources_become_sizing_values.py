@@ -26,6 +26,7 @@ from firsttoken_sizing.workload import (
     REQUESTS_PER_PREFIX,
     Arrivals,
     Batching,
+    GpuOrder,
     Limit,
     OfflineJob,
     Percentile,
@@ -308,6 +309,13 @@ def test_a_named_benchmark_that_is_not_there_is_refused():
         "spec.sizing.benchmarks: there is no BenchmarkProfile lost; "
         "create it, or remove the name to use every profile that matches"
     )
+
+
+def test_gpus_are_taken_by_price_or_as_they_are_listed():
+    listed = deployment(spec__hardware={"gpus": ["A100-SXM-80GB", "H100-SXM-80GB"], "gpuOrder": "Listed"})
+
+    assert sizing_request(deployment(), {}, []).hardware.gpu_order is GpuOrder.PRICE
+    assert sizing_request(listed, {}, []).hardware.gpu_order is GpuOrder.LISTED
 
 
 PINNED = {"sizing": {"configuration": {"gpu": "H100-SXM-80GB", "precision": "FP8", "tensorParallel": 2}}}

@@ -86,7 +86,7 @@ def test_two_gpu_types_carry_the_peak_for_less_than_one(capsys: pytest.CaptureFi
     mix = mixed(capsys, TWO_TYPES)
 
     assert mix["feasible"] is True
-    assert {part["pool"]: part["spot"] for part in mix["parts"]} == {"h100": False, "l40s": False}
+    assert {part["pool"]: part["spot"] for part in mix["parts"]} == {"few-h100": False, "many-l40s": False}
     assert mix["costPerHour"] < mix["cheapestAloneCostPerHour"]
     assert mix["carriedPercent"] >= 100
     assert sum(part["trafficPercent"] for part in mix["parts"]) == pytest.approx(100, abs=1e-4)
@@ -98,7 +98,7 @@ def test_a_part_of_the_peak_may_be_on_spot(capsys: pytest.CaptureFixture[str]) -
     assert mix["onDemandPercent"] == 60
     assert any(part["spot"] for part in mix["parts"])
     assert 60 <= mix["carriedPercentWithoutSpot"] < 100
-    assert sum(part["gpus"] for part in mix["parts"] if part["pool"] == "h100") <= 8
+    assert sum(part["gpus"] for part in mix["parts"] if part["pool"] == "few-h100") <= 8
     assert mix["costPerHour"] < mixed(capsys, TWO_TYPES)["costPerHour"]
 
 

@@ -152,3 +152,30 @@ def test_there_is_nothing_to_mix_without_a_size_or_for_a_job() -> None:
     assert together(in_places(job, (OWN, RENTED))) is None
     assert together(()) is None
     assert together_json(None) is None
+
+
+def test_the_first_type_of_the_list_is_filled_before_the_next() -> None:
+    cards = Place("cards", "L40S", Pricing(gpu_hour=0.1))
+    request = replace(
+        call_center(arrivals=Arrivals.POISSON),
+        hardware=replace(call_center().hardware, gpus=(H100, "L40S")),
+        profiles=(),
+    )
+    few = replace(RENTED, most_gpus=4)
+    placed = in_places(request, (cards, few))
+
+    by_price, listed = together(placed), together(placed, listed=(H100, "L40S"))
+    enough = together(in_places(request, (cards, RENTED)), listed=(H100, "L40S"))
+
+    assert by_price is not None
+    assert listed is not None
+    assert enough is not None
+    assert set(replicas(by_price)) == {"cards"}
+    assert replicas(listed)["rented"] == 4
+    assert listed.is_mixed
+    assert "% more than cards alone." in shown(listed)
+    assert "Mix as listed for the declared peak" in shown(listed)
+    assert set(replicas(enough)) == {"rented"}
+    assert list(together_sentences(enough)) == [
+        "rented has the GPUs for the peak alone, and its type comes first in hardware.gpus."
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ MOST = 5
 
 
 @st.composite
-def offered(draw: st.DrawFn) -> tuple[list[Offer], dict[str, int], float]:
+def offered(draw: st.DrawFn, ranks: tuple[int, ...] = (0,)) -> tuple[list[Offer], dict[str, int], float]:
     """Up to three kinds of replicas in up to two places, of which each carries at least a fifth of the load."""
     offers = [
         Offer(
@@ -28,6 +29,7 @@ def offered(draw: st.DrawFn) -> tuple[list[Offer], dict[str, int], float]:
             cost=draw(st.integers(0, 12)),
             lot=draw(st.sampled_from([1, 1, 2, 4])),
             is_spot=draw(st.booleans()),
+            rank=draw(st.sampled_from(ranks)),
         )
         for _ in range(draw(st.integers(1, 3)))
     ]
@@ -94,10 +96,27 @@ def test_whatever_is_taken_back_of_spot_the_floor_stands(
 @settings(max_examples=examples(40), deadline=None)
 def test_more_load_never_costs_less(question: tuple[list[Offer], dict[str, int], float], growth: float) -> None:
     offers, most_gpus, floor_share = question
-    more = [Offer(o.place, o.share / growth, o.gpus, o.cost, o.lot, o.is_spot) for o in offers]
+    more = [replace(o, share=o.share / growth) for o in offers]
     small, large = cheapest_mix(offers, most_gpus, floor_share), cheapest_mix(more, most_gpus, floor_share)
 
     assert large is None or (small is not None and small.cost <= large.cost * (1 + 1e-6))
+
+
+@given(offered(ranks=(0, 1, 2)))
+@settings(max_examples=examples(80), deadline=None)
+def test_a_later_rank_is_used_only_where_the_earlier_ones_are_too_few(
+    question: tuple[list[Offer], dict[str, int], float],
+) -> None:
+    mix, every = cheapest_mix(*question), every_mix(*question)
+
+    def of_ranks(one: Mix) -> tuple[int, ...]:
+        return tuple(sum(p.gpus for p in one.parts if p.offer.rank == rank) for rank in (2, 1))
+
+    assert (mix is None) == (not every)
+    if mix is not None:
+        fewest = min(map(of_ranks, every))
+        assert of_ranks(mix) == fewest
+        assert mix.cost == pytest.approx(min(one.cost for one in every if of_ranks(one) == fewest))
 
 
 RENTED = Offer("rented", share=0.10, gpus=1, cost=4.0)

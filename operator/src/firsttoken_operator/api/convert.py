@@ -68,6 +68,7 @@ def sizing_request(
         tensor_parallel=spec.hardware.tensor_parallel,
         pipeline_parallel=spec.hardware.pipeline_parallel,
         attention_data_parallel=spec.hardware.attention_data_parallel,
+        gpu_order=spec.hardware.gpu_order,
     )
     pricing: dict[str, Pricing] = {}
     if pool is not None:

@@ -18,7 +18,7 @@ from firsttoken_operator.api.sla import ServiceLevel
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.api.traffic import Traffic
 from firsttoken_operator.domain.snapshot import ScaleDown, ScalingMode
-from firsttoken_sizing.workload import SlaMode, Sparsity
+from firsttoken_sizing.workload import GpuOrder, SlaMode, Sparsity
 
 KIND: Final = "InferenceDeployment"
 SERVICE_NAME_PATTERN = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -114,6 +114,10 @@ class HardwareSpec(ApiModel):
         "Catalog keys such as H100-SXM-80GB. Of several the cheapest feasible one wins, ties in this order.",
         min_length=1,
         max_length=8,
+    )
+    gpu_order: GpuOrder = described(
+        "Price: the cheapest feasible GPU type wins. Listed: the first of gpus that is feasible, whatever it costs.",
+        default=GpuOrder.PRICE,
     )
     tensor_parallel: Int | None = optional(
         "GPUs that share every layer of one replica.", unit="GPUs", absent="chosen by the sizing", ge=1, le=64

@@ -31,7 +31,7 @@ from firsttoken_sizing.report.document import places_json, sizing_json
 from firsttoken_sizing.report.pictures import PictureFormat, draw
 from firsttoken_sizing.report.together import together_json
 from firsttoken_sizing.request import Sizing, SizingRequest
-from firsttoken_sizing.workload import Arrivals, SlaMode
+from firsttoken_sizing.workload import Arrivals, GpuOrder, SlaMode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -119,7 +119,8 @@ def _answer(deployment: InferenceDeployment, sources: Sources, args: argparse.Na
     sizing = _within_bounds(sizing, windows, deployment, sources.documents)
     other = _other_arrivals(request, sizing)
     placed = _in_pools(request, sources.documents, args.on_demand_percent)
-    mixed = together(placed, 100.0 if args.on_demand_percent is None else args.on_demand_percent)
+    listed = request.hardware.gpus if request.hardware.gpu_order is GpuOrder.LISTED else ()
+    mixed = together(placed, 100.0 if args.on_demand_percent is None else args.on_demand_percent, listed)
     return SizedDeployment(deployment, sizing, other, windows, placed, mixed)
 
 

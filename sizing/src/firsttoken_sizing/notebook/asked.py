@@ -22,6 +22,7 @@ from firsttoken_sizing.workload import (
     Arrivals,
     Batching,
     DraftMethod,
+    GpuOrder,
     Hardware,
     Limit,
     OfflineJob,
@@ -42,7 +43,7 @@ class Needed(TypedDict):
     """Words that every question has."""
 
     gpus: str | Sequence[str]
-    """Names such as `H100-SXM-80GB`; of several the cheapest feasible one wins."""
+    """Names such as `H100-SXM-80GB`; of several the cheapest feasible one wins, unless `gpu_order` says otherwise."""
     input_tokens: float
     output_tokens: float
 
@@ -54,6 +55,8 @@ class Parallelism(TypedDict, total=False):
     pipeline_parallel: int
     attention_data_parallel: int
     gpus_per_server: int
+    gpu_order: str
+    """`Price` (the default) or `Listed`: the first of `gpus` that is feasible."""
 
 
 class Limits(TypedDict, total=False):
@@ -164,6 +167,7 @@ def request_of(model: str, asked: Mapping[str, Any]) -> SizingRequest:
             pipeline_parallel=asked.get("pipeline_parallel"),
             attention_data_parallel=asked.get("attention_data_parallel"),
             gpus_per_server=asked.get("gpus_per_server", Hardware(()).gpus_per_server),
+            gpu_order=one_of(GpuOrder, "gpu_order", asked.get("gpu_order", GpuOrder.PRICE)),
         ),
         precision=asked.get("precision"),
         allowed_precisions=asked.get("allowed_precisions", ()),

@@ -10,10 +10,12 @@ from firsttoken_sizing.optimize.plan import Plan, is_inside_error, saving_in_dou
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.optimize.search import SearchResult
 from firsttoken_sizing.request import Alternative
+from firsttoken_sizing.workload import GpuOrder
 
 _SAME_COST = 1.005
 """Less of a difference reads as 0 % more."""
 _TIMES_PERCENT = 900
+_LATER = "comes later in hardware.gpus"
 
 
 def alternatives(question: Question, outcome: SearchResult, *, pools_apart: bool) -> tuple[Alternative, ...]:
@@ -24,7 +26,7 @@ def alternatives(question: Question, outcome: SearchResult, *, pools_apart: bool
             p.evaluation.key,
             True,
             p.bill.gpus,
-            _why_lost(p, plans, outcome.priced),
+            _why_lost(p, plans, outcome.priced, listed=_is_listed(question)),
             p.evaluation.bound.candidate.batching,
         )
         for p in plans[1:]
@@ -33,7 +35,7 @@ def alternatives(question: Question, outcome: SearchResult, *, pools_apart: bool
     return (
         *lost,
         *([pools] if pools else []),
-        *_pruned(outcome),
+        *_pruned(outcome, listed=_is_listed(question)),
         *infeasible_alternatives(outcome.infeasible),
     )
 
@@ -46,9 +48,16 @@ def infeasible_alternatives(candidates: Iterable[InfeasibleCandidate]) -> tuple[
     )
 
 
-def _pruned(outcome: SearchResult) -> Iterable[Alternative]:
-    best = outcome.plans[0].bill
+def _is_listed(question: Question) -> bool:
+    return question.request.hardware.gpu_order is GpuOrder.LISTED
+
+
+def _pruned(outcome: SearchResult, *, listed: bool) -> Iterable[Alternative]:
+    best, gpu = outcome.plans[0].bill, outcome.plans[0].evaluation.key.gpu
     for p in sorted(outcome.pruned, key=lambda p: p.bill.gpus):
+        if listed and p.candidate.key.gpu != gpu:
+            yield Alternative(p.candidate.key, True, None, _LATER, p.candidate.batching)
+            continue
         reason = f"needs at least {p.bill.gpus} GPUs against {best.gpus}"
         more = _percent_more(p.bill.cost_per_year, best.cost_per_year) if outcome.priced else None
         if more is not None:
@@ -56,8 +65,12 @@ def _pruned(outcome: SearchResult) -> Iterable[Alternative]:
         yield Alternative(p.candidate.key, True, None, reason, p.candidate.batching)
 
 
-def _why_lost(plan: Plan, plans: list[Plan], priced: bool) -> str:
+def _why_lost(plan: Plan, plans: list[Plan], priced: bool, *, listed: bool) -> str:
     best, ours, evaluation = plans[0].bill, plan.bill, plan.evaluation
+    if listed:
+        if evaluation.key.gpu != plans[0].evaluation.key.gpu:
+            return f"{_LATER} ({ours.gpus} GPUs against {best.gpus})"
+        plans = [p for p in plans if p.evaluation.key.gpu == evaluation.key.gpu]
     if (more := _percent_more(ours.cost_per_year, best.cost_per_year)) is not None:
         how = f"{more:.0f} % more" if more < _TIMES_PERCENT else f"{1 + more / 100:.0f} times as much"
         return f"costs {how} ({ours.gpus} GPUs against {best.gpus})"

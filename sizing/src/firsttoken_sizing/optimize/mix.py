@@ -9,9 +9,11 @@ stand in m_i lots of r_i (the replicas of a server that is bought; one that is r
                 sum of g_i n_i over the offers of a place <= the GPUs that it has
                 n_i <= r_i m_i, and n and m whole
 
-HiGHS solves it by branch and cut (Huangfu and Hall, "Parallelizing the dual revised simplex method", Mathematical
-Programming Computation 2018). Of mixes that cost the same, the one with the fewest GPUs wins, then the offers that come
-first. A sum that misses by rounding alone counts as reached.
+Where offers have ranks, the GPUs of the last rank are made as few as possible before anything else, then those of the
+rank before it, and so on: the first ranks are filled first. HiGHS solves it by branch and cut (Huangfu and Hall,
+"Parallelizing the dual revised simplex method", Mathematical Programming Computation 2018). Of mixes that cost the
+same, the one with the fewest GPUs wins, then the offers that come first. A sum that misses by rounding alone counts as
+reached.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class Offer:
     """Replicas that are paid for together."""
     is_spot: bool = False
     """True of what may be taken back at any time."""
+    rank: int = 0
+    """Offers of a lower rank are filled first, whatever they cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,9 @@ def _solved(
         rows.append(LinearConstraint(np.concatenate([gpus * here, zeros]), -np.inf, there))
     found = None
     cost = np.array([offer.cost for offer in offers])
+    ranks = np.array([offer.rank for offer in offers])
     for objective in (
+        *(np.concatenate([gpus * (ranks == rank), zeros]) for rank in sorted({*ranks.tolist()} - {0}, reverse=True)),
         np.concatenate([zeros, cost / (cost.max() or 1.0)]),
         np.concatenate([gpus, zeros]),
         np.concatenate([np.arange(count, dtype=float), zeros]),

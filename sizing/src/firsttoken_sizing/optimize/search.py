@@ -7,7 +7,7 @@ answer: only candidates that are known no better than the best one are pruned, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from firsttoken_sizing.optimize.candidates import over_servers
@@ -26,6 +26,7 @@ from firsttoken_sizing.optimize.prefix_hits import with_hits
 from firsttoken_sizing.optimize.pruning import Pruned, least_cost_of_capacity, pruned
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.step import Origin
+from firsttoken_sizing.workload import GpuOrder
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class SearchResult:
 
 
 def search(question: Question) -> SearchResult:
-    """Size every candidate that could be the best."""
+    """Size every candidate that could be the best; where the GPUs are taken as listed, the best of each of them."""
     request = question.request
     found = [bound_of(question, candidate) for candidate in question.candidates]
     if request.pinned is None:
@@ -49,9 +50,19 @@ def search(question: Question) -> SearchResult:
     # NB: where something is free, money compares nothing.
     priced = all(bill(b.candidate.key, 1, request).cost_per_year_of_one_replica for b in bounds)
     outcome = SearchResult(priced, infeasible=[c for c in found if isinstance(c, InfeasibleCandidate)])
+    listed = request.hardware.gpu_order is GpuOrder.LISTED
+    groups = [[b for b in bounds if b.candidate.key.gpu == gpu] for gpu in question.gpus] if listed else [bounds]
+    for group in groups:
+        outcome.plans += _best_first(question, group, outcome)
+    return outcome
+
+
+def _best_first(question: Question, bounds: Sequence[CandidateBound], outcome: SearchResult) -> list[Plan]:
+    """Plans of what is compared by its cost, from the best to the worst; what has none is added to the outcome."""
+    request, priced, plans = question.request, outcome.priced, list[Plan]()
     for bound in sorted(bounds, key=lambda b: (_trust(b), least_cost_of_capacity(request, b, priced=priced))):
-        if outcome.plans and not bound.points:
-            loser = pruned(question, bound, outcome.plans[0], priced=priced)
+        if plans and not bound.points:
+            loser = pruned(question, bound, plans[0], priced=priced)
             if loser is not None:
                 outcome.pruned.append(loser)
                 continue
@@ -63,9 +74,8 @@ def search(question: Question) -> SearchResult:
             outcome.infeasible.append(sized)
         else:
             # NB: ties go to the order of the candidates, which is the user's, and not to that of the evaluation.
-            plans = sorted([*outcome.plans, sized], key=lambda p: _place(question, p))
-            outcome.plans = prefer(plans, priced=priced)
-    return outcome
+            plans = prefer(sorted([*plans, sized], key=lambda p: _place(question, p)), priced=priced)
+    return plans
 
 
 def _place(question: Question, plan: Plan) -> int:

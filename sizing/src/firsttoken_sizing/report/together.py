@@ -1,4 +1,4 @@
-"""The cheapest mix of several places, for people and for programs."""
+"""The mix of several places, for people and for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def together_table(answer: Together) -> RenderableType:
     sentences = [Text(sentence) for sentence in together_sentences(answer)]
     if answer.mix is None or not answer.is_mixed:
         return Group(*sentences)
-    table = Table(title="Cheapest mix for the declared peak", title_justify="left")
+    table = Table(
+        title=f"{'Mix as listed' if answer.is_listed else 'Cheapest mix'} for the declared peak", title_justify="left"
+    )
     table.add_column("pool")
     for heading in ("on spot", "replicas", "GPUs", "% of the traffic", f"{answer.currency or 'cost'} an hour"):
         table.add_column(heading, justify="right")
@@ -46,13 +48,17 @@ def together_sentences(answer: Together) -> Iterable[str]:
         yield f"All pools together carry {number(answer.most_percent)} % of the peak; add GPUs or a pool."
         return
     if not answer.is_mixed and alone is not None:
+        if answer.is_listed:
+            yield f"{alone.offer.place} has the GPUs for the peak alone, and its type comes first in hardware.gpus."
+            return
         less = "costs less" if answer.currency else "takes fewer GPUs"
         yield f"No mix of the pools {less} at the peak than {alone.offer.place} alone."
         return
     cost = f"{number(mix.cost)} {answer.currency} an hour" if answer.currency else f"{mix.gpus} GPUs"
     beside = "; no pool has enough GPUs alone."
     if alone is not None and alone.cost:
-        beside = f", {100 * (1 - mix.cost / alone.cost):.1f} % less than {alone.offer.place} alone."
+        more = 100 * (mix.cost / alone.cost - 1)
+        beside = f", {abs(more):.1f} % {'more' if more > 0 else 'less'} than {alone.offer.place} alone."
     yield f"The mix takes {cost} at the peak{beside}"
     if mix.share_that_stays < mix.share:
         yield f"When all of spot is taken back, the rest carries {100 * mix.share_that_stays:.1f} % of the peak."
