@@ -45,6 +45,7 @@ def test_all_examples_can_be_read_together():
     assert sorted(d.metadata.name for d in documents.deployments) == [
         "analyst-vllm",
         "assistant",
+        "assistant-kept-image",
         "assistant-nim2",
         "assistant-sglang",
         "assistant-triton",

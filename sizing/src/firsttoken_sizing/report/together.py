@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from firsttoken_sizing.optimize.mix import Mix, Part
 from firsttoken_sizing.optimize.together import Together
 from firsttoken_sizing.report.cells import UNKNOWN, VERDICTS, number
 from firsttoken_sizing.report.document import rounded
@@ -75,17 +76,7 @@ def together_json(answer: Together | None) -> dict[str, Any] | None:
     return {
         "feasible": mix is not None,
         "onDemandPercent": rounded(answer.on_demand_percent),
-        "parts": [
-            {
-                "pool": part.offer.place,
-                "spot": part.offer.is_spot,
-                "replicas": part.replicas,
-                "gpus": part.gpus,
-                "trafficPercent": rounded(100 * mix.weight(part)),
-                "costPerHour": rounded(part.cost) if answer.currency else None,
-            }
-            for part in (mix.parts if mix else ())
-        ],
+        "parts": [_part_json(mix, part, answer.currency) for part in mix.parts] if mix else [],
         "gpus": mix.gpus if mix else None,
         "currency": answer.currency,
         "costPerHour": rounded(mix.cost) if mix and answer.currency else None,
@@ -94,4 +85,15 @@ def together_json(answer: Together | None) -> dict[str, Any] | None:
         "uncertainPools": list(answer.uncertain),
         "cheapestAlone": answer.alone.offer.place if answer.alone else None,
         "cheapestAloneCostPerHour": rounded(answer.alone.cost) if answer.alone and answer.currency else None,
+    }
+
+
+def _part_json(mix: Mix, part: Part, currency: str | None) -> dict[str, Any]:
+    return {
+        "pool": part.offer.place,
+        "spot": part.offer.is_spot,
+        "replicas": part.replicas,
+        "gpus": part.gpus,
+        "trafficPercent": rounded(100 * mix.weight(part)),
+        "costPerHour": rounded(part.cost) if currency else None,
     }
