@@ -29,7 +29,7 @@ from demo.record import RealReplica, Record, Sample
 from demo.scenario import BUSY_HOUR, Expectation, Scenario
 from demo.stage import EXAMPLE, ROOT, Place, Stage, prometheus_options
 from demo.verdict import cannot_pass, judge
-from demo.watching import TargetWatch, take_sample
+from demo.watching import TargetWatch, complaints, take_sample
 from firsttoken_operator.families import NIM1, TRITON
 from tools.cluster import Cluster, SetupError, under_way
 
@@ -80,7 +80,7 @@ def main() -> int:
     try:
         with _runs(scenario, console, arguments) as (scaled, frozen, identity):
             expected = scaled.stage.expectation()
-            _play(scaled, frozen, identity, expected, console, freeze=arguments.freeze)
+            held_up = _play(scaled, frozen, identity, expected, console, freeze=arguments.freeze)
     except FAILURES as error:
         console.print(f"demo: {' '.join(str(error).split())}", style="red")
         return 1
@@ -88,6 +88,8 @@ def main() -> int:
     console.print(render_verdict(criteria))
     write_page(arguments.page, scenario, expected, scaled.record, frozen.record, criteria)
     passed = all(c.passed for c in criteria)
+    for complaint in () if passed else held_up:
+        console.print(complaint, style="red", markup=False)
     late, without = scaled.record.missed, frozen.record.missed
     console.print(
         f"{'PASSED' if passed else 'FAILED'}: {late:,} of {scaled.record.requests:,} requests were late,"
@@ -175,7 +177,10 @@ def _staged(
             yield Run(scaled), Run(frozen)
 
 
-def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, console: Console, *, freeze: bool) -> None:
+def _play(
+    scaled: Run, frozen: Run, identity: Path, expected: Expectation, console: Console, *, freeze: bool
+) -> list[str]:
+    """Play it; returns what the operator complains of at the end."""
     runs, scenario = (scaled, frozen), scaled.stage.scenario
     watching = [TargetWatch(run.stage, run.record) for run in runs]
     with under_way(f"{scenario.initial_replicas} replicas of both fleets load their model"):
@@ -210,9 +215,11 @@ def _play(scaled: Run, frozen: Run, identity: Path, expected: Expectation, conso
                     console.print("the load was not answered: giving up", style="red")
                     break
             time.sleep(SAMPLE_SECONDS)
+    held_up = complaints(scaled.stage.status())
     for run, watch in zip(runs, watching, strict=True):
         watch.stop()
         run.read_truth(expected.ttft_sla_milliseconds)
+    return held_up
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import urllib3
 from kubernetes import client, config, watch
@@ -13,6 +14,11 @@ from demo.record import Record, ReplicaEvent, Sample
 from demo.stage import Stage
 
 WATCH_SECONDS = 3600
+WELL = {
+    "Ready": "True", "SizingReady": "True", "SLAFeasible": "True", "MetricsHealthy": "True",
+    "CapacityAvailable": "True", "ScalingActive": "True", "ScalingLimited": "False",
+}  # fmt: skip
+"""Statuses of the conditions that a run is held up by where they are another."""
 RETRY_SECONDS = 0.2
 
 
@@ -78,7 +84,6 @@ def take_sample(stage: Stage, sized: Callable[[float], int]) -> Sample | None:
     if stats is None:
         return None
     status = stage.status()
-    decisions = status.get("decisions", [])
     return Sample(
         seconds=stats["elapsedSeconds"],
         offered_requests_per_second=stats["offeredRequestsPerSecond"],
@@ -88,6 +93,18 @@ def take_sample(stage: Stage, sized: Callable[[float], int]) -> Sample | None:
         ttft_p95_milliseconds=stats.get("ttftP95Milliseconds"),
         attainment_percent=stats.get("attainmentPercent"),
         lateness_p99_seconds=stats["latenessP99Seconds"],
-        reason=decisions[0]["reason"] if decisions else "",
+        reason=status.get("lastDecisionReason", ""),
         real_ttft_p95_milliseconds=stats.get("real", {}).get("ttftP95Milliseconds"),
     )
+
+
+def complaints(status: Mapping[str, Any]) -> list[str]:
+    """Conditions of a resource that are not as they should be, with what they say; of one without any, that."""
+    conditions = status.get("conditions", [])
+    if not conditions:
+        return ["the operator has written no condition"]
+    return [
+        f"{each['type']} is {each['status']}: {each['reason']}: {each['message']}"
+        for each in conditions
+        if each["status"] != WELL.get(each["type"], each["status"])
+    ]

@@ -15,6 +15,7 @@ from demo.record import RealReplica, Record, ReplicaEvent, Sample
 from demo.scenario import BUSY_HOUR as SCENARIO
 from demo.scenario import Expectation, Phase, ramp
 from demo.verdict import cannot_pass, judge
+from demo.watching import complaints
 
 EXPECTED = Expectation(replicas_for_peak=16, replica_limit=24, min_replicas=4, ttft_sla_milliseconds=300)
 
@@ -184,6 +185,20 @@ def test_a_run_without_any_scale_up_is_given_up_soon_after_the_rise() -> None:
     assert not cannot_pass(SCENARIO, still, 77.4)
     assert cannot_pass(SCENARIO, still, 77.6)
     assert not cannot_pass(SCENARIO, good(), 77.6)
+
+
+def test_a_run_that_failed_says_what_holds_the_operator_up() -> None:
+    well = {"type": "Ready", "status": "True", "reason": "Ready", "message": "sized"}
+    ill = {"type": "MetricsHealthy", "status": "False", "reason": "Partial", "message": "SeveralModels: of a, b"}
+    limited = {"type": "ScalingLimited", "status": "True", "reason": "Quota", "message": "no GPUs"}
+    free = {"type": "ScalingLimited", "status": "False", "reason": "WithinLimits", "message": "no limit is in force"}
+
+    assert complaints({"conditions": [well, free]}) == []
+    assert complaints({"conditions": [well, ill, limited]}) == [
+        "MetricsHealthy is False: Partial: SeveralModels: of a, b",
+        "ScalingLimited is True: Quota: no GPUs",
+    ]
+    assert complaints({}) == ["the operator has written no condition"]
 
 
 @pytest.mark.parametrize(
