@@ -61,7 +61,7 @@ def keeps(mix: Mix, most_gpus: dict[str, int], floor_share: float) -> bool:
 
 
 @given(offered())
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_other_whole_numbers_cost_less(question: tuple[list[Offer], dict[str, int], float]) -> None:
     mix, every = cheapest_mix(*question), every_mix(*question)
 
