@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from firsttoken_lab.replay.gateway import Gateway
 from firsttoken_lab.replay.observed import Observed
 from firsttoken_lab.replay.policies.view import KeepsStandby, Policy, View
+from firsttoken_lab.replay.rented import RentedGPUs
 from firsttoken_lab.replay.replicas import WAKE_UP, ColdStart, Replicas
 from firsttoken_lab.replay.scrape import Scraper
 from firsttoken_operator.observe import MeasureSettings
@@ -96,59 +97,81 @@ class Played:
     trajectory: Trajectory
 
 
+class Playing:
+    """One deployment while it is played: its simulated fleet, what is scraped of it, and what was asked for."""
+
+    def __init__(self, requests: Requests, stage: Stage, initial: int, rented: RentedGPUs | None = None) -> None:
+        """Begin with `initial` replicas, ready at once. `rented`: GPUs that it waits for; None: they are there."""
+        self._requests, self._stage = requests, stage
+        self._fleet = Fleet(stage.step, requests, stage.settings)
+        starts, self._deaths = (np.random.default_rng(seed) for seed in np.random.SeedSequence(stage.seed).spawn(2))
+        self._replicas = Replicas(self._fleet, stage.cold_start, starts, stage.wake_up, rented)
+        self._scraper = Scraper(self._fleet, stage.settings.kv_cache_tokens, stage.window_seconds)
+        self._settings = MeasureSettings(stage.window_seconds, stage.scrape_seconds)
+        self._gateway, self._is_out = Gateway(self._fleet), False
+        self._replicas.begin(initial)
+        self._changes, self._trajectory = [(0.0, self._replicas.asked)], [_moment(0.0, self._replicas)]
+        self._death_probability = stage.failures_per_day * stage.scrape_seconds / _SECONDS_A_DAY
+
+    def scrape(self, now_seconds: float) -> None:
+        """Let time pass, replicas die, and Prometheus read those that live."""
+        self._replicas.advance(now_seconds)
+        if self._death_probability:
+            self._replicas.fail(self._death_probability, self._deaths)
+        self._is_out = self._stage.is_blind(now_seconds)
+        if not self._is_out:
+            self._scraper.scrape(now_seconds, self._replicas.pods)
+        self._trajectory.append(_moment(now_seconds, self._replicas))
+
+    def look(self, now_seconds: float) -> View:
+        """Show what a policy sees."""
+        # What a policy sees of the requests is as old as the last scrape: they are simulated further when it acts.
+        self._replicas.look(now_seconds)
+        # NB: after an outage nothing is known before the next scrape: the last one is from before it.
+        known = None if self._is_out or self._stage.is_blind(now_seconds) else self._scraper.scrapes
+        observed = Observed(now_seconds, self._replicas.pods, known, self._stage.ttft_limit, self._settings)
+        return _view(observed, self._replicas, self._gateway)
+
+    def ask(self, replicas: int, now_seconds: float, standby: int = 0) -> None:
+        """Ask for so many replicas that serve, and so many that sleep."""
+        before = self._replicas.asked
+        self._replicas.scale(replicas, now_seconds, standby)
+        if self._replicas.asked != before:
+            self._changes.append((now_seconds, self._replicas.asked))
+
+    def finish(self, policy: str, end_seconds: float) -> Played:
+        """End the bill here, and answer what is left."""
+        self._replicas.advance(end_seconds)
+        self._trajectory.append(_moment(end_seconds, self._replicas))
+        billed = self._replicas.billed_replica_seconds()
+        self._replicas.finish()
+        work, requests = self._fleet.requests, self._requests
+        answered = work.first_token > 0
+        return Played(
+            policy=policy,
+            arrival_seconds=requests.arrival_s,
+            ttft_seconds=np.where(answered, work.first_token - work.arrival, np.nan),
+            end_to_end_seconds=np.where(answered, work.finish - work.arrival, np.nan),
+            output_tokens=requests.output_tokens,
+            replica_seconds=billed,
+            changes=tuple(self._changes),
+            trajectory=Trajectory(*map(np.array, zip(*self._trajectory, strict=True))),
+        )
+
+
 def play(policy: Policy, requests: Requests, stage: Stage) -> Played:
     """Play to the last arrival, then let the fleet answer what it has. The same arguments give the same result."""
-    fleet = Fleet(stage.step, requests, stage.settings)
-    starts, deaths = (np.random.default_rng(seed) for seed in np.random.SeedSequence(stage.seed).spawn(2))
-    replicas = Replicas(fleet, stage.cold_start, starts, stage.wake_up)
-    scraper = Scraper(fleet, stage.settings.kv_cache_tokens, stage.window_seconds)
-    settings = MeasureSettings(stage.window_seconds, stage.scrape_seconds)
-    gateway = Gateway(fleet)
-    replicas.begin(policy.initial)
-    changes, trajectory = [(0.0, replicas.asked)], [_moment(0.0, replicas)]
-    end = float(requests.arrival_s[-1])
-    death_probability = stage.failures_per_day * stage.scrape_seconds / _SECONDS_A_DAY
-    next_scrape = stage.scrape_seconds - stage.scrape_lag_seconds
-    is_out = False
-    next_look = policy.interval_seconds
+    playing, end = Playing(requests, stage, policy.initial), float(requests.arrival_s[-1])
+    next_scrape, next_look = stage.scrape_seconds - stage.scrape_lag_seconds, policy.interval_seconds
     while min(next_scrape, next_look) <= end:
         if next_scrape <= next_look:
-            replicas.advance(next_scrape)
-            if death_probability:
-                replicas.fail(death_probability, deaths)
-            is_out = stage.is_blind(next_scrape)
-            if not is_out:
-                scraper.scrape(next_scrape, replicas.pods)
-            trajectory.append(_moment(next_scrape, replicas))
+            playing.scrape(next_scrape)
             next_scrape += stage.scrape_seconds
             continue
-        # What a policy sees of the requests is as old as the last scrape: they are simulated further when it acts.
-        replicas.look(next_look)
-        before = replicas.asked
-        # NB: after an outage nothing is known before the next scrape: the last one is from before it.
-        known = None if is_out or stage.is_blind(next_look) else scraper.scrapes
-        view = _view(Observed(next_look, replicas.pods, known, stage.ttft_limit, settings), replicas, gateway)
-        wanted = policy.desired(view)
-        replicas.scale(wanted, next_look, policy.standby if isinstance(policy, KeepsStandby) else 0)
-        if replicas.asked != before:
-            changes.append((next_look, replicas.asked))
+        wanted = policy.desired(playing.look(next_look))
+        playing.ask(wanted, next_look, policy.standby if isinstance(policy, KeepsStandby) else 0)
         next_look += policy.interval_seconds
-    replicas.advance(end)
-    trajectory.append(_moment(end, replicas))
-    billed = replicas.billed_replica_seconds()
-    replicas.finish()
-    work = fleet.requests
-    answered = work.first_token > 0
-    return Played(
-        policy=policy.name,
-        arrival_seconds=requests.arrival_s,
-        ttft_seconds=np.where(answered, work.first_token - work.arrival, np.nan),
-        end_to_end_seconds=np.where(answered, work.finish - work.arrival, np.nan),
-        output_tokens=requests.output_tokens,
-        replica_seconds=billed,
-        changes=tuple(changes),
-        trajectory=Trajectory(*map(np.array, zip(*trajectory, strict=True))),
-    )
+    return playing.finish(policy.name, end)
 
 
 def _moment(now_seconds: float, replicas: Replicas) -> tuple[float, int, int, int, float, float]:

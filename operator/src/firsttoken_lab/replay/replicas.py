@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from firsttoken_lab.replay.rented import RentedGPUs
 from firsttoken_operator.observe.config import DEFAULT
 from firsttoken_operator.observe.readiness import TimeToReady, percentiles
 from firsttoken_sizing.simulation.fleet import Fleet
@@ -81,10 +82,19 @@ class Replicas:
     """
 
     def __init__(
-        self, fleet: Fleet, cold_start: ColdStart, rng: np.random.Generator, wake_up: ColdStart = WAKE_UP
+        self,
+        fleet: Fleet,
+        cold_start: ColdStart,
+        rng: np.random.Generator,
+        wake_up: ColdStart = WAKE_UP,
+        rented: RentedGPUs | None = None,
     ) -> None:
-        """`fleet` has a slot for every replica that may live at one time, draining ones included."""
+        """`fleet` has a slot for every replica that may live at one time, draining ones included.
+
+        `rented`: GPUs for which a new replica waits; None: they are there.
+        """
         self._fleet, self._cold_start, self._wake_up, self._rng = fleet, cold_start, wake_up, rng
+        self._rented = rented
         # NB: a view of the column, made once: looking a field of a record array up takes longer than reading it.
         self._outstanding = fleet.replicas.view(np.ndarray)["outstanding"]
         self._free = list(range(len(fleet.replicas)))[::-1]
@@ -155,6 +165,8 @@ class Replicas:
 
     def begin(self, replicas: int) -> None:
         """The fleet that is there when the replay starts, and has been ready for long."""
+        if self._rented:
+            self._rented.begin(replicas)
         for _ in range(replicas):
             self._serve(self._new_pod(0.0, -_LONG_READY_SECONDS))
 
@@ -255,7 +267,9 @@ class Replicas:
         self._starting.append(self._started())
 
     def _started(self) -> SimulatedPod:
-        return self._new_pod(self._now_seconds, self._now_seconds + self._cold_start.draw(self._rng))
+        waits_seconds = self._rented.take(self._now_seconds) if self._rented else 0.0
+        ready_at = self._now_seconds + waits_seconds + self._cold_start.draw(self._rng)
+        return self._new_pod(self._now_seconds, ready_at)
 
     def _new_pod(self, created_seconds: float, ready_at_seconds: float) -> SimulatedPod:
         self._created += 1
@@ -280,3 +294,5 @@ class Replicas:
         pods.remove(pod)
         self._billed_seconds += self._now_seconds - pod.created_seconds
         self._free.append(pod.slot)
+        if self._rented:
+            self._rented.give_back(self._now_seconds)

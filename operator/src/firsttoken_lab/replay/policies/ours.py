@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from firsttoken_lab.replay.calendar import Calendar
 from firsttoken_lab.replay.policies.view import View
 from firsttoken_operator.decide import Memory, decide, initial_replicas, judge_facts
@@ -21,6 +23,24 @@ from firsttoken_operator.estimate import DEFAULT, EstimatorConfig
 
 TICK_SECONDS = 15.0
 _UID = "replayed"
+
+
+def resource_seen(
+    view: View, sized: Sized, policy: ScalingPolicy, uid: str = _UID, namespace: str = ""
+) -> ResourceSnapshot:
+    """Snapshot of a replayed deployment, in no pool and without a schedule."""
+    target = Target(
+        uid=uid, kind=DEPLOYMENT, name=uid, replicas=view.replicas, ready=view.ready, starting=view.starting,
+        terminating=view.terminating, draining=view.terminating, gpus_per_replica=sized.configuration.gpus_per_replica,
+        waits_seconds=view.waits_seconds, p99_start_seconds=view.p99_start_seconds, standby=view.standby,
+        asleep=view.asleep,
+    )  # fmt: skip
+    wake_seconds = view.time_to_wake_seconds
+    return ResourceSnapshot(
+        uid=uid, namespace=namespace, name=uid, generation=1, policy=policy, sized=sized, target=target,
+        metrics=view.metrics, time_to_ready_seconds=ready_seconds(view.time_to_ready_seconds),
+        time_to_wake_seconds=UNKNOWN_TIME_TO_WAKE_SECONDS if wake_seconds is None else wake_seconds,
+    )  # fmt: skip
 
 
 class Ours:
@@ -69,21 +89,12 @@ class Ours:
 
     def decision(self, view: View) -> Decision:
         """One tick of the operator, with all that it decides."""
-        start_seconds = ready_seconds(view.time_to_ready_seconds)
-        target = Target(
-            uid=_UID, kind=DEPLOYMENT, name=_UID, replicas=view.replicas, ready=view.ready, starting=view.starting,
-            terminating=view.terminating, draining=view.terminating,
-            gpus_per_replica=self._sized.configuration.gpus_per_replica, waits_seconds=view.waits_seconds,
-            p99_start_seconds=view.p99_start_seconds, standby=view.standby, asleep=view.asleep,
-        )  # fmt: skip
-        wake_seconds = view.time_to_wake_seconds
-        resource = ResourceSnapshot(
-            uid=_UID, namespace="", name=_UID, generation=1, policy=self._policy, sized=self._sized, target=target,
-            metrics=view.metrics, time_to_ready_seconds=start_seconds,
-            time_to_wake_seconds=UNKNOWN_TIME_TO_WAKE_SECONDS if wake_seconds is None else wake_seconds,
-            scheduled_requests_per_second=self._scheduled(view.now_seconds, start_seconds),
+        seen = resource_seen(view, self._sized, self._policy)
+        resource = replace(
+            seen,
+            scheduled_requests_per_second=self._scheduled(view.now_seconds, seen.time_to_ready_seconds),
             has_schedule=bool(self._calendar.windows),
-        )  # fmt: skip
+        )
         snapshot = FleetSnapshot(
             view.now_seconds,
             self.interval_seconds,
