@@ -1,6 +1,7 @@
 """Fleets that share a pool of GPUs, by the operator's own ledger, against each with its part and each alone.
 
-    .venv/bin/python benchmarks/pool.py [--deployments 20] [--hours 24] [--apart 6] [--percent 100,70,55] [--seed 1]
+    .venv/bin/python benchmarks/pool.py [--deployments 20] [--hours 24] [--day 1] [--apart 6]
+        [--percent 100,70,55] [--warm 0,2,4,8] [--seed 1]
 
 Each deployment plays a part of a recorded week (not part of the project: `--traces`, by default `../shared/traces`) at
 a size of its own. All of them are decided on together at every tick, by the code that the operator runs:
@@ -35,6 +36,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="a pool that is shared, against parts of it")
     parser.add_argument("--deployments", type=int, default=20, metavar="N")
     parser.add_argument("--hours", type=float, default=24.0, metavar="H", help="of the recorded weeks, from 06:00 on")
+    parser.add_argument("--day", type=int, default=1, metavar="D", help="day of the weeks with which it begins")
     parser.add_argument(
         "--apart", type=float, default=6.0, metavar="H", help="the busiest hours lie so many hours apart at most"
     )
@@ -49,8 +51,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     asked = parser.parse_args(given)
     if not asked.traces.is_dir():
         parser.error(f"--traces: {asked.traces} does not exist; name the folder with the recorded weeks")
-    if asked.deployments < 1 or not (asked.hours > 0 and asked.scale > 0):
-        parser.error("--deployments, --hours and --scale are above 0")
+    if min(asked.deployments, asked.day) < 1 or not (asked.hours > 0 and asked.scale > 0):
+        parser.error("--deployments, --day, --hours and --scale are above 0")
     if not (asked.apart >= 0 and asked.provisioning >= 0 and min(asked.warm) >= 0):
         parser.error("--apart, --provisioning and --warm are 0 or more")
     return asked
@@ -70,7 +72,9 @@ def _percents(text: str) -> tuple[int, ...]:
 def main() -> int:
     asked = arguments()
     try:
-        fleet = fleet_of(asked.traces, asked.deployments, asked.hours, asked.apart, asked.seed, rate_scale=asked.scale)
+        fleet = fleet_of(
+            asked.traces, asked.deployments, asked.hours, asked.apart, asked.seed, day=asked.day, rate_scale=asked.scale
+        )
         report(owned(fleet, asked.percent), rented(fleet, asked.warm, asked.provisioning), fleet)
     except WeekTooShort as error:
         print(error, file=sys.stderr)
@@ -87,10 +91,10 @@ def owned(fleet: Fleet, percents: Sequence[int]) -> list[PoolOutcome]:
 
 
 def rented(fleet: Fleet, warm: Sequence[int], provisioning_seconds: float) -> list[PoolOutcome]:
-    """GPUs that come when a pod waits: one replica kept warm by each, and so many by all of them together."""
-    each = rented_outcome(fleet, provisioning_seconds, warm=1, together=False)
+    """GPUs that come when a pod waits: one or no replica kept warm by each, and so many by all of them together."""
+    each = (rented_outcome(fleet, provisioning_seconds, warm=number, together=False) for number in (1, 0))
     shared = (rented_outcome(fleet, provisioning_seconds, warm=number, together=True) for number in warm)
-    return [_told(outcome) for outcome in (each, *shared)]
+    return [_told(outcome) for outcome in (*each, *shared)]
 
 
 def report(owned_gpus: Sequence[PoolOutcome], rented_gpus: Sequence[PoolOutcome], fleet: Fleet) -> None:
@@ -100,17 +104,17 @@ def report(owned_gpus: Sequence[PoolOutcome], rented_gpus: Sequence[PoolOutcome]
         f"{len(fleet.sharers)} deployments, {fleet.hours:g} hours, {fleet.requests} requests; declared peaks of"
         f" {fleet.peak_gpus} GPUs at once; judged by TTFT, asked for {fleet.asked_percent:g} %"
     )
-    for title, outcomes, held in (
-        ("GPUs that are owned", owned_gpus, "GPUs there"),
-        ("GPUs that are rented", rented_gpus, "GPUs at most"),
-    ):
-        table = Table(title=title, title_justify="left")
-        for heading in ("pool", held, "GPU-hours", "of alone %", "inside SLA %", "worst deployment %", "below asked"):
+    below = f"below {fleet.asked_percent:g} %"
+    headings = ("pool", "most GPUs", "paid", "first row = 100", "used", "inside SLA %", "worst deployment %", below)
+    for title, outcomes in (("owned", owned_gpus), ("rented", rented_gpus)):
+        table = Table(title=f"GPU-hours of GPUs that are {title}", title_justify="left")
+        for heading in headings:
             table.add_column(heading, justify="left" if heading == "pool" else "right")
-        alone = outcomes[0].gpu_hours
+        first = outcomes[0].paid_gpu_hours
         for outcome in outcomes:
             table.add_row(
-                outcome.name, str(outcome.gpus), f"{outcome.gpu_hours:.1f}", f"{100 * outcome.gpu_hours / alone:.1f}",
+                outcome.name, str(outcome.gpus), f"{outcome.paid_gpu_hours:.1f}",
+                f"{100 * outcome.paid_gpu_hours / first:.1f}", f"{outcome.used_gpu_hours:.1f}",
                 f"{outcome.attainment_percent:.2f}", f"{outcome.worst_percent:.2f}",
                 f"{outcome.below(fleet.asked_percent)} of {len(outcome.attained)}",
             )  # fmt: skip
@@ -118,7 +122,8 @@ def report(owned_gpus: Sequence[PoolOutcome], rented_gpus: Sequence[PoolOutcome]
 
 
 def _told(outcome: PoolOutcome) -> PoolOutcome:
-    print(f"{outcome.name}: {outcome.gpu_hours:.1f} GPU-hours, {outcome.attainment_percent:.2f} %", file=sys.stderr)
+    figures = f"{outcome.paid_gpu_hours:.1f} GPU-hours, {outcome.attainment_percent:.2f} %"
+    print(f"{outcome.name}: {figures}", file=sys.stderr)
     return outcome
 
 

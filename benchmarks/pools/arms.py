@@ -32,8 +32,11 @@ class PoolOutcome:
 
     name: str
     gpus: int
-    """GPUs that have to be there: of the pool, or the most that each was given at any time."""
-    gpu_hours: float
+    """The most that are paid for at one time: GPUs of the pool, or the most that each was given at any time."""
+    paid_gpu_hours: float
+    """Owned GPUs are paid for all the time, rented ones from when they come until they go."""
+    used_gpu_hours: float
+    """GPU-hours of replicas, from their creation until they are gone."""
     attainment_percent: float
     """That of all requests."""
     attained: tuple[float, ...]
@@ -52,30 +55,32 @@ class PoolOutcome:
 def outcome_of(fleet: Fleet, arm: Arm) -> PoolOutcome:
     """Play the fleet on GPUs that are there."""
     if arm.name == ALONE:
-        played = play_together(fleet.sharers, None)
-        most = sum(int(one.trajectory.living.max()) for one in played)
-        return _outcome(ALONE, most * fleet.gpus_per_replica, fleet, played)
+        # NB: each by itself, since the brake on what is given back is one for all that are decided on together.
+        played = [one for sharer in fleet.sharers for one in play_together([sharer], None)]
+        most = sum(_most_living(one, fleet.warm_up_seconds) for one in played)
+        return _owned(ALONE, most * fleet.gpus_per_replica, fleet, played)
     parts = shares(fleet.peak_replicas, fleet.peak_gpus * arm.percent // 100 // fleet.gpus_per_replica)
     gpus = sum(parts) * fleet.gpus_per_replica
     pool = pool_of(gpus, fleet, parts if arm.name == QUOTAS else None)
     begun = [replace(s, initial=min(s.initial, part)) for s, part in zip(fleet.sharers, parts, strict=True)]
-    return _outcome(f"{arm.name}, {arm.percent} %", gpus, fleet, play_together(begun, pool))
+    return _owned(f"{arm.name}, {arm.percent} %", gpus, fleet, play_together(begun, pool))
 
 
 def rented_outcome(fleet: Fleet, provisioning_seconds: float, *, warm: int, together: bool) -> PoolOutcome:
     """Play the fleet on GPUs that come when a pod waits. `warm`: replicas kept idle, by all together or by each."""
+    begin = fleet.warm_up_seconds
     if together:
-        shared = RentedGPUs(provisioning_seconds, warm=warm)
+        shared = RentedGPUs(provisioning_seconds, warm=warm, from_seconds=begin)
         rented, name = [shared] * len(fleet.sharers), f"together, {warm} warm"
     else:
-        rented = [RentedGPUs(provisioning_seconds, warm=warm) for _ in fleet.sharers]
+        rented = [RentedGPUs(provisioning_seconds, warm=warm, from_seconds=begin) for _ in fleet.sharers]
         name = f"each, {warm} warm"
     played = play_together(fleet.sharers, None, rented)
     end = max(float(one.trajectory.at_seconds[-1]) for one in played)
     different = {id(gpus): gpus for gpus in rented}.values()
     hours = sum(gpus.billed_seconds(end) for gpus in different) * fleet.gpus_per_replica / HOUR_SECONDS
     most = sum(gpus.most for gpus in different) * fleet.gpus_per_replica
-    return replace(_outcome(name, most, fleet, played), gpu_hours=hours)
+    return _outcome(name, most, hours, fleet, played)
 
 
 def pool_of(gpus: int, fleet: Fleet, parts: Sequence[int] | None) -> PoolSnapshot:
@@ -109,9 +114,18 @@ def shares(weights: Sequence[int], total: int) -> list[int]:
     return parts
 
 
-def _outcome(name: str, gpus: int, fleet: Fleet, played: Sequence[Played]) -> PoolOutcome:
+def _most_living(played: Played, from_seconds: float) -> int:
+    trajectory = played.trajectory
+    return int(trajectory.living[trajectory.at_seconds >= from_seconds].max())
+
+
+def _owned(name: str, gpus: int, fleet: Fleet, played: Sequence[Played]) -> PoolOutcome:
+    return _outcome(name, gpus, gpus * fleet.hours, fleet, played)
+
+
+def _outcome(name: str, gpus: int, paid_gpu_hours: float, fleet: Fleet, played: Sequence[Played]) -> PoolOutcome:
     def scored(sharer: Sharer, one: Played) -> tuple[int, float, float]:
-        found = score(one, sharer.sized.sla, fleet.gpus_per_replica)
+        found = score(one, sharer.sized.sla, fleet.gpus_per_replica, fleet.warm_up_seconds)
         return found.requests, found.attainment_percent, found.gpu_hours
 
     figures = [scored(sharer, one) for sharer, one in zip(fleet.sharers, played, strict=True)]
@@ -119,7 +133,8 @@ def _outcome(name: str, gpus: int, fleet: Fleet, played: Sequence[Played]) -> Po
     return PoolOutcome(
         name=name,
         gpus=gpus,
-        gpu_hours=sum(hours for _, _, hours in figures),
+        paid_gpu_hours=paid_gpu_hours,
+        used_gpu_hours=sum(hours for _, _, hours in figures),
         attainment_percent=sum(count * attained for count, attained, _ in figures) / requests,
         attained=tuple(attained for _, attained, _ in figures),
     )

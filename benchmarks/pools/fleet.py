@@ -18,7 +18,8 @@ from policies.scenarios import WEEKS, Scenario
 from policies.traffic import declared, series_of, sized
 
 FROM_HOUR = 6.0
-"""Hour of the first day with which the fleet begins."""
+"""Hour of the day with which what is judged begins."""
+WARM_UP_HOURS = 0.5
 SIZES = (0.25, 0.5, 1.0, 2.0)
 """Rates of the deployments, of those that the policies are judged at: from a replica or two to a dozen."""
 
@@ -33,7 +34,10 @@ class Fleet:
 
     sharers: tuple[Sharer, ...]
     hours: float
+    """Those that are judged and paid for."""
     gpus_per_replica: int
+    warm_up_seconds: float = 0.0
+    """Played before them: each learns meanwhile what a replica does, and begins with the replicas that it wants."""
 
     @property
     def peak_replicas(self) -> tuple[int, ...]:
@@ -47,8 +51,8 @@ class Fleet:
 
     @property
     def requests(self) -> int:
-        """Requests of all of them."""
-        return sum(len(s.requests) for s in self.sharers)
+        """Requests of all of them, the warm-up's left out."""
+        return sum(int((s.requests.arrival_s >= self.warm_up_seconds).sum()) for s in self.sharers)
 
     @property
     def asked_percent(self) -> float:
@@ -57,9 +61,16 @@ class Fleet:
 
 
 def fleet_of(
-    traces: Path, deployments: int, hours: float, hours_apart: float, seed: int, *, rate_scale: float = 1.0
+    traces: Path,
+    deployments: int,
+    hours: float,
+    hours_apart: float,
+    seed: int,
+    *,
+    day: int = 1,
+    rate_scale: float = 1.0,
 ) -> Fleet:
-    """Make the fleet; the same arguments give the same one.
+    """Make the fleet; the same arguments give the same one. `day`: the one that it begins with, 1 is the first.
 
     The weeks and the sizes take turns; the hour with which each begins is drawn. Raises `WeekTooShort` where a week
     has not so many.
@@ -69,13 +80,13 @@ def fleet_of(
     for number in range(deployments):
         week, factor = WEEKS[number % len(WEEKS)], rate_scale * SIZES[number // len(WEEKS) % len(SIZES)]
         scenario = replace(week, rate_scale=week.rate_scale * factor)
+        begin = (24 * (day - 1) + FROM_HOUR + rng.uniform(0, hours_apart)) * HOUR_SECONDS
+        series = cut(series_of(scenario, traces), begin - WARM_UP_HOURS * HOUR_SECONDS, begin + hours * HOUR_SECONDS)
         setting = sized(declared(scenario, traces))
-        begin = (FROM_HOUR + rng.uniform(0, hours_apart)) * HOUR_SECONDS
-        series = cut(series_of(scenario, traces), begin, begin + hours * HOUR_SECONDS)
         gpus.add(setting.sized.configuration.gpus_per_replica)
         sharers.append(_sharer(f"{week.name}-{number + 1}", setting, series, scenario, seed + number))
     (each,) = gpus
-    return Fleet(tuple(sharers), hours, each)
+    return Fleet(tuple(sharers), hours, each, WARM_UP_HOURS * HOUR_SECONDS)
 
 
 def cut(series: Series, begin: float, end: float) -> Series:

@@ -101,6 +101,17 @@ def test_rented_gpus_come_late_are_used_again_and_go_when_they_were_idle_for_lon
     assert gpus.most == 2
 
 
+def test_the_bill_of_rented_gpus_may_begin_later() -> None:
+    gpus = RentedGPUs(provisioning_seconds=100.0, idle_seconds=0.0, from_seconds=500.0)
+    gpus.begin(3)
+    for at_seconds in (400.0, 600.0):
+        gpus.give_back(at_seconds)
+        gpus.advance(at_seconds)
+
+    assert gpus.billed_seconds(1000.0) == 100.0 + 500.0
+    assert gpus.most == 2
+
+
 def test_what_is_kept_warm_is_there_at_once_and_ordered_anew() -> None:
     gpus = RentedGPUs(provisioning_seconds=100.0, warm=2)
 

@@ -63,7 +63,7 @@ def decided(affinity: Body, *, rendered: bool = False, kind: str = "Deployment",
         del about["spec"]["targetRef"]
         about["spec"]["runtime"] = dict(MINIMAL)
         about["metadata"]["name"] = "nim"
-    store = Store(KINDS.values())
+    store = Store(tuple(KINDS.values()))
     for each, body in (
         ("GPUPool", pool("h100", peakGPUs=64)),
         ("GPUPool", pool("a100", tenants=ELSEWHERE, gpu="A100-SXM-80GB")),

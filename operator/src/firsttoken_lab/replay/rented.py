@@ -13,21 +13,28 @@ import math
 class RentedGPUs:
     """Parts of one replica each. They are billed from when they have come until they are given back."""
 
-    def __init__(self, provisioning_seconds: float, idle_seconds: float = 600.0, warm: int = 0) -> None:
-        """`idle_seconds`: after so many an idle part goes. `warm`: parts that are kept idle."""
+    def __init__(
+        self, provisioning_seconds: float, idle_seconds: float = 600.0, warm: int = 0, from_seconds: float = 0.0
+    ) -> None:
+        """`idle_seconds`: after so many an idle part goes. `warm`: parts that are kept idle.
+
+        `from_seconds`: the bill begins there, and what was the most.
+        """
         self._provisioning_seconds, self._idle_seconds, self._warm = provisioning_seconds, idle_seconds, warm
+        self._from_seconds = from_seconds
         self._used: list[float] = []
         """Time at which each part in use came, or comes."""
         self._idle: list[tuple[float, float]] = [(-math.inf, 0.0)] * warm
         """Time since which each idle part is so, and when it came; of one that is on its way both are when it comes."""
         self._billed_seconds = 0.0
-        self.most = warm
+        self.most = 0
         """The most parts that were there or on their way at any time."""
+        self._count(0.0)
 
     def begin(self, parts: int) -> None:
         """Put so many into use that are there from the beginning."""
         self._used += [0.0] * parts
-        self._count()
+        self._count(0.0)
 
     def take(self, now_seconds: float) -> float:
         """Take a part for a replica; seconds until it is there."""
@@ -40,7 +47,7 @@ class RentedGPUs:
             self._idle.remove(best)
             came = best[1]
         self._used.append(came)
-        self._count()
+        self._count(now_seconds)
         return max(0.0, came - now_seconds)
 
     def give_back(self, now_seconds: float) -> None:
@@ -57,18 +64,22 @@ class RentedGPUs:
         while len(self._idle) < self._warm:
             came = now_seconds + self._provisioning_seconds
             self._idle.append((came, came))
-        self._count()
+        self._count(now_seconds)
         while len(self._idle) > self._warm:
             oldest = min(self._idle)
             if oldest[0] + self._idle_seconds > now_seconds:
                 return
             self._idle.remove(oldest)
-            self._billed_seconds += now_seconds - oldest[1]
+            self._billed_seconds += self._since(oldest[1], now_seconds)
 
     def billed_seconds(self, now_seconds: float) -> float:
         """Part-seconds so far."""
         came = (*self._used, *(came for _, came in self._idle))
-        return self._billed_seconds + sum(max(0.0, now_seconds - each) for each in came)
+        return self._billed_seconds + sum(self._since(each, now_seconds) for each in came)
 
-    def _count(self) -> None:
-        self.most = max(self.most, len(self._used) + len(self._idle))
+    def _since(self, came_seconds: float, now_seconds: float) -> float:
+        return max(0.0, now_seconds - max(came_seconds, self._from_seconds))
+
+    def _count(self, now_seconds: float) -> None:
+        if now_seconds >= self._from_seconds:
+            self.most = max(self.most, len(self._used) + len(self._idle))
