@@ -12,7 +12,7 @@ import pytest
 
 from firsttoken_operator.act.errors import ClusterError, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.live import MANY
+from firsttoken_operator.act.live import FRESH_SECONDS, MANY, LiveResources
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import MAX_ATTEMPTS, ScaleWriter, Write
 from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode, Target
@@ -336,3 +336,66 @@ async def test_replicas_that_may_not_become_fewer_may_become_more_at_once() -> N
     done = await writer.execute(decision(snapshot, 5, asked), snapshot)
 
     assert (denied.reason, done.write, replicas_of(cluster)) == (Reason.WRITE_DENIED, Write.DONE, 9)
+
+
+class Lists:
+    """An API server that lists when it is told to; `asked`: lists that were begun."""
+
+    def __init__(self) -> None:
+        self.asked, self.goes_on, self.error = 0, asyncio.Event(), False
+        self.goes_on.set()
+
+    async def metadata(self, *_: object) -> dict[ObjectRef, Any]:
+        self.asked += 1
+        number = self.asked
+        await self.goes_on.wait()
+        if self.error:
+            raise Unavailable("no list")
+        return {RESOURCE: {"list": number}}
+
+    async def read(self, _: ObjectRef) -> Any:
+        return {"metadata": "read alone"}
+
+
+async def test_writes_go_on_while_the_next_list_is_read() -> None:
+    server, now = Lists(), [0.0]
+    live = LiveResources(server, lambda: MANY, ("",), lambda: now[0])  # type: ignore[arg-type]
+    told = []
+    for at, goes_on in ((0.0, True), (0.9, True), (1.1, False), (1.9, False), (1.9, True), (2.1, True)):
+        now[0] = at
+        (server.goes_on.set if goes_on else server.goes_on.clear)()
+        told.append((await live.read(NAMESPACE, RESOURCE.name))["metadata"]["list"])
+        await asyncio.sleep(0)
+
+    assert told == [1, 1, 1, 1, 1, 2]
+    assert server.asked == 2
+
+
+async def test_a_list_that_is_too_old_is_waited_for_and_one_that_failed_is_not_asked_for_by_each() -> None:
+    server, now = Lists(), [0.0]
+    live = LiveResources(server, lambda: MANY, ("",), lambda: now[0])  # type: ignore[arg-type]
+    first = await live.read(NAMESPACE, RESOURCE.name)
+    now[0] = FRESH_SECONDS + 0.1
+    second = await live.read(NAMESPACE, RESOURCE.name)
+    now[0], server.error = 2 * now[0] + 0.1, True
+    alone = [await live.read(NAMESPACE, RESOURCE.name) for _ in range(3)]
+
+    assert (first, second) == ({"metadata": {"list": 1}}, {"metadata": {"list": 2}})
+    assert alone == [{"metadata": "read alone"}] * 3
+    assert server.asked == 3
+
+
+async def test_a_list_that_takes_too_long_is_not_waited_for() -> None:
+    server, now = Lists(), [0.0]
+    live = LiveResources(server, lambda: MANY, ("",), lambda: now[0])  # type: ignore[arg-type]
+    server.goes_on.clear()
+    waits = asyncio.create_task(live.read(NAMESPACE, RESOURCE.name))
+    await asyncio.sleep(0)
+    now[0] = FRESH_SECONDS
+    alone = await live.read(NAMESPACE, RESOURCE.name)
+    server.goes_on.set()
+
+    assert alone == {"metadata": "read alone"}
+    assert await waits == {"metadata": {"list": 1}}
+    assert await live.read(NAMESPACE, RESOURCE.name) == {"metadata": {"list": 1}}
+    assert server.asked == 1

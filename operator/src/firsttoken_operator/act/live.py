@@ -10,6 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from firsttoken_operator.act.errors import ClusterError, NotFound
@@ -24,6 +25,16 @@ MOST_NAMESPACES = 8
 """Namespaces up to which they are listed one by one."""
 FRESH_SECONDS = 2.0
 """Age up to which a list is as good as a read: about what a read and the write behind it may take."""
+RENEWED_SECONDS = FRESH_SECONDS / 2
+"""Age from which on the next list is read beside the writes: else all of them would wait for it every two seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Metadata of all of them. `at_seconds`: when it was read, and not when it was asked for."""
+
+    found: dict[ObjectRef, Json]
+    at_seconds: float
 
 
 class LiveResources:
@@ -40,22 +51,23 @@ class LiveResources:
         self._waiting = waiting
         self._namespaces = tuple(namespaces)
         self._clock = clock
-        self._listed: asyncio.Task[dict[ObjectRef, Json]] | None = None
-        self._listed_seconds = -math.inf
+        self._listed: _Listed | None = None
+        self._listing: asyncio.Task[_Listed] | None = None
+        self._asked_seconds = -math.inf
 
     def close(self) -> None:
         """Give up a list that is being read."""
-        if self._listed is not None:
-            self._listed.cancel()
+        if self._listing is not None:
+            self._listing.cancel()
 
     async def read(self, namespace: str, name: str) -> Json:
         """The object, or its metadata alone; `NotFound` where there is none. Raises `ClusterError`."""
         ref = ObjectRef(API_VERSION, KIND, namespace, name)
-        if len(self._namespaces) <= MOST_NAMESPACES and (self._is_fresh or self._waiting() >= MANY):
+        many = self._waiting() >= MANY
+        if len(self._namespaces) <= MOST_NAMESPACES and (many or self._is_listing or self._age < FRESH_SECONDS):
             try:
-                # NB: one write that is given up must not take the list from all others.
-                found = await asyncio.shield(self._list())
-            except ClusterError:
+                found = await self._found(renew=many)
+            except (ClusterError, TimeoutError):
                 return await self._cluster.read(ref)
             if ref not in found:
                 raise NotFound(f"there is no {KIND} {namespace}/{name}")
@@ -63,21 +75,36 @@ class LiveResources:
         return await self._cluster.read(ref)
 
     @property
-    def _is_fresh(self) -> bool:
-        """True where a list is being read, or was a moment ago."""
-        if self._listed is None:
-            return False
-        return not self._listed.done() or self._clock() - self._listed_seconds <= FRESH_SECONDS
+    def _age(self) -> float:
+        """Age of the last list, in seconds."""
+        return math.inf if self._listed is None else self._clock() - self._listed.at_seconds
 
-    def _list(self) -> asyncio.Task[dict[ObjectRef, Json]]:
-        """The list that is there, or is being read; else a new one."""
-        if self._listed is None or not self._is_fresh:
-            self._listed_seconds = self._clock()
-            self._listed = asyncio.create_task(self._read_all(), name="list before writes")
-        return self._listed
+    @property
+    def _is_listing(self) -> bool:
+        return self._listing is not None and not self._listing.done()
 
-    async def _read_all(self) -> dict[ObjectRef, Json]:
+    async def _found(self, *, renew: bool) -> dict[ObjectRef, Json]:
+        """The last list where it is fresh, else the one that is being read, or a new one.
+
+        Raises `ClusterError` where it failed, `TimeoutError` where it takes longer than a list stays fresh.
+        """
+        age, asked = self._age, self._clock() - self._asked_seconds
+        # NB: one that failed is not asked for again by each write that waits: until then each is read by itself.
+        is_due = min(age, asked) > (RENEWED_SECONDS if renew and age <= FRESH_SECONDS else FRESH_SECONDS)
+        if not self._is_listing and is_due:
+            self._asked_seconds = self._clock()
+            self._listing = asyncio.create_task(self._read_all(), name="list before writes")
+            # NB: where it fails and none waited for it, that is no news.
+            self._listing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if self._listed is not None and age <= FRESH_SECONDS:
+            return self._listed.found
+        assert self._listing is not None, "without a list one is asked for"
+        # NB: who is overwhelmed by the list answers single reads; else all writes would end at their deadline.
+        async with asyncio.timeout(max(0.0, self._asked_seconds + FRESH_SECONDS - self._clock())):
+            # NB: one write that is given up must not take the list from all others.
+            return (await asyncio.shield(self._listing)).found
+
+    async def _read_all(self) -> _Listed:
         found = [await self._cluster.metadata(API_VERSION, KIND, namespace, "") for namespace in self._namespaces]
-        # NB: from when it was read, and not from when it was asked for.
-        self._listed_seconds = self._clock()
-        return reduce(lambda one, other: one | other, found, {})
+        self._listed = _Listed(reduce(lambda one, other: one | other, found, {}), self._clock())
+        return self._listed
