@@ -9,7 +9,7 @@ import pytest
 
 from firsttoken_operator.act.scale import ScaleResult, Write
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
-from firsttoken_operator.act.status import Answer, Observed, sizing_status, status_of
+from firsttoken_operator.act.status import Answer, Observed, says_the_same, sizing_status, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import Metrics
 from tests.operator.act.test_the_status_changes_only_when_it_must import DECLARED, SIZING
@@ -41,6 +41,7 @@ def windows(seed: int) -> list[Metrics]:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_steady_load_is_written_a_few_times_and_then_once_an_hour(seed: int) -> None:
     fleet, status, card, written = Fleet(4), InferenceDeploymentStatus(), Scorecard(START), list[float]()
+    news = list[bool]()
     for number, seen in enumerate(windows(seed)):
         about, now = resource(target(fleet.replicas), seen), START + timedelta(seconds=TICK_SECONDS * number)
         made = fleet.tick(seen)
@@ -50,8 +51,11 @@ def test_a_steady_load_is_written_a_few_times_and_then_once_an_hour(seed: int) -
         new = status_of(status, Observed(about, made, result, answer, now, None, card))
         if new != status:
             written.append((now - START) / timedelta(minutes=1))
+        news.append(new != status and not says_the_same(status, new))
         status = new
 
+    assert news[0], "who is told for the first time is told what was decided"
+    assert sum(news) < len(written), "the first figures are told after what was decided of all others"
     assert fleet.capacity_factor > 1.02, "something is learned all the time"
     assert sum(minute < 15 for minute in written) <= MOST_IN_A_QUARTER, written
     assert sum(minute >= 15 for minute in written) <= 2, written

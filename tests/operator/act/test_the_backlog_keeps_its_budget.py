@@ -19,7 +19,7 @@ from firsttoken_operator.act.backlog import (
 
 BUDGET = Budget(requests_per_second=5.0, burst=20, in_flight=8)
 PRIORITIES = {f"{priority.name}-{i}": priority for priority in Priority for i in range(6)}
-COSTS = {Priority.SCALE: 2, Priority.RENDER: 10, Priority.STATUS: 1, Priority.EVENT: 2}
+COSTS = {Priority.SCALE: 2, Priority.RENDER: 10, Priority.STATUS: 1, Priority.FIGURES: 1, Priority.EVENT: 2}
 
 Steps = list[tuple[str, str, float]]
 steps: st.SearchStrategy[Steps] = st.lists(
@@ -200,6 +200,17 @@ def test_what_waits_keeps_its_place_when_a_newer_one_comes() -> None:
 
     assert backlog.next(0.0) == first
     assert len(backlog.waiting()) == 2
+
+
+def test_figures_go_after_statuses_until_they_are_more() -> None:
+    backlog = Backlog(Budget(), lambda: 0.0)
+    for uid, priority in (("old", Priority.FIGURES), ("older", Priority.FIGURES), ("new", Priority.STATUS)):
+        backlog.add(Key(uid, "status"), priority, 1, 0.0)
+    backlog.add(Key("older", "status"), Priority.STATUS, 1, 0.0)
+    backlog.add(Key("new", "status"), Priority.FIGURES, 1, 0.0)
+    turns = [backlog.next(0.0) for _ in range(4)]
+
+    assert turns == [Key("new", "status"), Key("older", "status"), Key("old", "status"), None]
 
 
 def test_what_is_gone_is_forgotten() -> None:

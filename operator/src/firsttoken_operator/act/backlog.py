@@ -27,7 +27,9 @@ class Priority(IntEnum):
     SCALE = 0
     RENDER = 1
     STATUS = 2
-    EVENT = 3
+    FIGURES = 3
+    """Status that tells no more than figures: where many are new, all have been told what was decided before that."""
+    EVENT = 4
 
 
 class Key(NamedTuple):
@@ -73,8 +75,11 @@ class Backlog:
         """True from a request for silence until the budget has recovered: nothing goes beyond it then."""
 
     def add(self, key: Key, priority: Priority, requests: int, now: float) -> None:
-        """Let a write of so many requests wait for its turn. One that waits already keeps its place."""
-        if key in self._waiting:
+        """Let a write of so many requests wait for its turn.
+
+        One that waits already keeps its place, unless it has become more urgent.
+        """
+        if key in self._waiting and self._waiting[key].priority <= priority:
             return
         self._number += 1
         self._waiting[key] = _Entry(priority, self._number, key, requests)

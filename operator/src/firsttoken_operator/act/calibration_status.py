@@ -31,7 +31,8 @@ def shown(previous: CalibrationStatus | None, decision: Decision) -> Calibration
     lower = math.floor(percent * (1 - FALL_MARGIN))
     if told is not None and percent < told and state is calibration_state(lower / 100) is Reason.LEARNED:
         percent = lower  # It may go on falling: so far without another write.
-    return CalibrationStatus(
+    return CalibrationStatus.remade(
+        previous,
         state=state.value,
         service_factor_percent=percent,
         speed_percent=round(100 * decision.replica_speed),

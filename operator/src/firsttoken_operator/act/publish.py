@@ -14,7 +14,7 @@ from firsttoken_operator.act.kubernetes import KubernetesCluster, ObjectRef
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scorecard import Look, Scorecard, advance
 from firsttoken_operator.act.scorecard_status import restored
-from firsttoken_operator.act.status import Observed, document, is_change, is_unsized_yet, status_of
+from firsttoken_operator.act.status import Observed, document, is_change, is_unsized_yet, says_the_same, status_of
 from firsttoken_operator.api.base import API_VERSION
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.decide import ForeignWrite, judge_undecided, judge_untold
@@ -102,7 +102,8 @@ class Publisher:
             self._pending.pop(resource.uid, None)
         else:
             self._pending[resource.uid] = _Pending(resource, written, status, now)
-            self._writes.put(Key(resource.uid, "status"), Priority.STATUS, lambda: self._write(resource.uid))
+            priority = Priority.FIGURES if says_the_same(written, status) else Priority.STATUS
+            self._writes.put(Key(resource.uid, "status"), priority, lambda: self._write(resource.uid))
 
     async def _write(self, uid: str) -> None:
         """Write the newest status, and then the Events of what changed in it."""

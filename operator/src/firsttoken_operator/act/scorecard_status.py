@@ -7,7 +7,6 @@ What was counted after the last writing is lost with the process; `hours` says h
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from zlib import crc32
 
@@ -31,10 +30,15 @@ def shown(
     """
     if card is None or not card.days:
         return previous
-    figures = _figures(card.total)
-    burned = card.total.burn_rate
-    if previous is not None and not _is_due(previous, figures, now, uid):
+    # NB: the figures take longer than all else here, and are asked for once an hour.
+    due = previous is None or _is_due(previous, now, uid)
+    lacking = [] if previous is None else [n for n in ScorecardFigures.model_fields if getattr(previous, n) is None]
+    if not due and not lacking:
         return previous
+    figures = _figures(card.total)
+    if not due and all(figures[name] is None for name in lacking):
+        return previous
+    burned = card.total.burn_rate
     days = [{"date": at.isoformat(), **_figures(tally)} for at, tally in card.days.items()]
     about: dict[str, object] = {"since": timestamp(card.since), "last_update_time": timestamp(now), "days": days}
     about["error_budget_remaining_percent"] = None if burned is None else _budget_left(burned)
@@ -53,15 +57,13 @@ def restored(status: InferenceDeploymentStatus, now: datetime) -> Scorecard:
     )
 
 
-def _is_due(previous: ScorecardStatus, fresh: Mapping[str, object], now: datetime, uid: str) -> bool:
+def _is_due(previous: ScorecardStatus, now: datetime, uid: str) -> bool:
     written = instant(previous.last_update_time)
     # NB: a clock that was set back must not keep the figures from being written until it has caught up.
     if written is None or now < written:
         return True
     own = timedelta(seconds=crc32(uid.encode()) % REFRESH.total_seconds())
-    if _hour(now, own) > _hour(written + LEAST_APART, own):
-        return True
-    return any(getattr(previous, name) is None and fresh[name] is not None for name in ScorecardFigures.model_fields)
+    return _hour(now, own) > _hour(written + LEAST_APART, own)
 
 
 def _hour(at: datetime, own: timedelta) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from firsttoken_operator.act.calibration_status import is_news as is_calibration_news
 from firsttoken_operator.act.calibration_status import shown as shown_calibration
@@ -118,7 +119,8 @@ def _status(
     decided = is_change(previous, seen)
     written = seen.result.replicas if seen.result.write is Write.DONE else None
     kept = frozenset({ConditionType.CALIBRATED}) if told else frozenset()
-    return InferenceDeploymentStatus(
+    return InferenceDeploymentStatus.remade(
+        previous,
         observed_generation=_observed_generation(previous, resource),
         replicas=written if written is not None else target.replicas if target else None,
         ready_replicas=target.ready if target else None,
@@ -129,7 +131,8 @@ def _status(
         traffic=traffic,
         metrics=_metrics(previous, resource.metrics),
         prediction=_prediction(previous, seen, traffic.live),
-        capacity=CapacityStatus(
+        capacity=CapacityStatus.remade(
+            previous.capacity,
             pool=resource.pool,
             by_default=resource.in_default_pool or None,
             charged_gpus=charged_gpus(target) if target else None,
@@ -156,6 +159,16 @@ def is_change(previous: InferenceDeploymentStatus, seen: Observed) -> bool:
     if seen.resource.policy.mode is ScalingMode.ACTIVE:
         return seen.result.write is Write.DONE
     return previous.desired_replicas != seen.decision.to_replicas
+
+
+def says_the_same(one: InferenceDeploymentStatus, other: InferenceDeploymentStatus) -> bool:
+    """Tell whether two statuses differ in figures alone: what is decided, and what is wrong, is the same in both."""
+    return _gist(one) == _gist(other)
+
+
+def _gist(status: InferenceDeploymentStatus) -> tuple[object, ...]:
+    told = tuple((condition.type, condition.status, condition.reason) for condition in status.conditions)
+    return told, status.observed_generation, status.replicas, status.desired_replicas, status.sizing
 
 
 def is_unsized_yet(resource: ResourceSnapshot) -> bool:
@@ -200,7 +213,7 @@ def _sizing(previous: InferenceDeploymentStatus, seen: Observed) -> SizingStatus
         # The pinned configuration of a running fleet outlives a sizing that fails.
         pinned = before.configuration
         return SizingStatus(configuration=pinned, recommended=recommended) if pinned else None
-    return shown.model_copy(update={"recommended": recommended})
+    return SizingStatus.remade(previous.sizing, **{**shown.__dict__, "recommended": recommended})
 
 
 def sizing_status(sizing: Sizing) -> SizingStatus | None:
@@ -224,6 +237,7 @@ def sizing_status(sizing: Sizing) -> SizingStatus | None:
     )
 
 
+@lru_cache(maxsize=1024)
 def configuration(key: ConfigurationKey | None) -> Configuration | None:
     """A configuration as the status shows it."""
     return None if key is None else Configuration.model_validate(key, from_attributes=True)
@@ -234,7 +248,7 @@ def _metrics(previous: InferenceDeploymentStatus, metrics: Metrics) -> MetricsSt
     if not metrics.family:
         return previous.metrics
     problems = (MetricsProblem(reason=each.reason.value, message=each.text) for each in metrics.shortcomings)
-    return MetricsStatus(family=metrics.family, problems=tuple(problems))
+    return MetricsStatus.remade(previous.metrics, family=metrics.family, problems=tuple(problems))
 
 
 def _prediction(
@@ -285,7 +299,8 @@ def _timing(previous: InferenceDeploymentStatus, seen: Observed, *, scaled: bool
     before = previous.timing or TimingStatus()
     p50, p90 = seen.time_to_ready_seconds or (None, None)
     start = None if p90 is None else seen.resource.time_to_ready_seconds
-    return TimingStatus(
+    return TimingStatus.remade(
+        previous.timing,
         time_to_ready_p50_seconds=steady(before.time_to_ready_p50_seconds, p50),
         time_to_ready_p90_seconds=steady(before.time_to_ready_p90_seconds, p90),
         next_start_seconds=steady(before.next_start_seconds, start),

@@ -19,9 +19,10 @@ def shown(
 ) -> TrafficStatus:
     """Show the traffic that the status says now; a figure that moved less than chance moves it stays as it was."""
     before = previous or TrafficStatus()
-    live = _live(before.live or TrafficFigures(), decision, window_seconds)
-    return TrafficStatus(
-        declared=_declared(declared),
+    live = _live(before.live, decision, window_seconds)
+    return TrafficStatus.remade(
+        previous,
+        declared=_declared(before.declared, declared),
         live=live,
         forecast=_forecast(before.forecast, decision, window_seconds),
         drift=_drift(declared, live),
@@ -58,11 +59,12 @@ def _forecast(before: TrafficForecast | None, decision: Decision, window_seconds
     return fresh if _is_moved(number(before.requests_per_second) or 0.0, rate, window_seconds) else before
 
 
-def _declared(workload: Workload | None) -> TrafficFigures | None:
+def _declared(before: TrafficFigures | None, workload: Workload | None) -> TrafficFigures | None:
     if workload is None:
         return None
     average, peak = workload.average_requests_per_second, workload.peak_requests_per_second
-    return TrafficFigures(
+    return TrafficFigures.remade(
+        before,
         average_requests_per_second=decimal_string(average) if average is not None else None,
         peak_requests_per_second=decimal_string(peak) if peak is not None else None,
         input_tokens=round(workload.input_tokens),
@@ -70,14 +72,16 @@ def _declared(workload: Workload | None) -> TrafficFigures | None:
     )
 
 
-def _live(shown: TrafficFigures, decision: Decision, window_seconds: float) -> TrafficFigures | None:
+def _live(told: TrafficFigures | None, decision: Decision, window_seconds: float) -> TrafficFigures | None:
     rate = decision.arrival_requests_per_second
     if rate is None:
         return None
+    shown = told or TrafficFigures()
     before = number(shown.requests_per_second)
     moved = before is None or _is_moved(before, rate, window_seconds)
     requests = max(1.0, rate * window_seconds)
-    return TrafficFigures(
+    return TrafficFigures.remade(
+        told,
         requests_per_second=decimal_string(two_digits(rate)) if moved else shown.requests_per_second,
         input_tokens=_live_tokens(shown.input_tokens, decision.input_tokens, requests),
         output_tokens=_live_tokens(shown.output_tokens, decision.output_tokens, requests),

@@ -7,8 +7,9 @@ in `schema`, not here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform
 
 from pydantic import (
@@ -138,11 +139,27 @@ class ApiModel(BaseModel):
         return self
 
     @classmethod
+    def remade(cls, before: Self | None, **fields: object) -> Self:
+        """Make one of these fields, the others absent; `before` itself where it says the same.
+
+        To compare takes a tenth of the time of a validation, and what is kept takes no memory again.
+        """
+        if before is not None and before.__dict__ == {**_absent(cls), **fields}:
+            return before
+        return cls.model_validate(fields)
+
+    @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core_schema))
         if cls.RULES:
             schema["x-kubernetes-validations"] = [rule.validation() for rule in cls.RULES]
         return schema
+
+
+@cache
+def _absent(kind: type[ApiModel]) -> Mapping[str, object]:
+    """Values of the fields that are not given."""
+    return {name: field.get_default(call_default_factory=True) for name, field in kind.model_fields.items()}
 
 
 class Metadata(ApiModel):
