@@ -16,6 +16,8 @@ AUTOSCALER = "autoscaler"
 """Name of the sum over an autoscaler's own processes."""
 CONTROLLER_MANAGER = "kube-controller-manager"
 """Program that the HorizontalPodAutoscaler is a part of; it runs without one too."""
+YARDSTICK = "yardstickMilliseconds"
+"""Option of a run under which it says how fast this CPU is."""
 WRITING = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
 NOT_OF_AUTOSCALERS = ("nodes", "pods", "leases", "endpoints", "endpointslices", "subjectaccessreviews", "tokenreviews")
 """Resources that other programs of a control plane write; of leases every program has one."""

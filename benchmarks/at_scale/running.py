@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from at_scale import lives, phases, profiling
 from at_scale.autoscaler import Instants
-from at_scale.figures import AUTOSCALER, AutoscalerFigures, Spent
+from at_scale.figures import AUTOSCALER, YARDSTICK, AutoscalerFigures, Spent
 from at_scale.keda import LIMITS, Keda
 from at_scale.kinds import fleet
+from at_scale.machine import yardstick_milliseconds
 from at_scale.ours import OPERATOR, Ours
 from at_scale.phases import Measurement
 from at_scale.rig import Rig
@@ -141,4 +142,5 @@ def _about(plan: Plan) -> dict[str, Any]:
     described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     commit = subprocess.run(described, capture_output=True, text=True, check=False).stdout.strip()
     options = {name: value for name, value in asdict(plan).items() if name not in ("resources", "profiles")}
-    return options | {"commit": commit, "machineCores": os.cpu_count(), "at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    machine = {"machineCores": os.cpu_count(), YARDSTICK: round(yardstick_milliseconds(), 3)}
+    return options | machine | {"commit": commit, "at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}

@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from at_scale.exporter import Page
 from at_scale.exposition import MetricsPage
-from at_scale.figures import AUTOSCALER, CONTROLLER_MANAGER, AutoscalerFigures, Delays, Spent, Step
-from at_scale.goals import beside, goals, missed
+from at_scale.figures import AUTOSCALER, CONTROLLER_MANAGER, YARDSTICK, AutoscalerFigures, Delays, Spent, Step
+from at_scale.goals import YARDSTICK_MILLISECONDS, beside, goals, missed
 from at_scale.kinds import FILLED, Fault, fleet
 from at_scale.lives import slope_per_hour
-from at_scale.machine import CpuTimes, cpu_times, resident_megabytes
+from at_scale.machine import CpuTimes, cpu_times, resident_megabytes, yardstick_milliseconds
 from at_scale.manifests import resource
 from at_scale.phases import delays_of, first_raises
 from at_scale.probing import Health
@@ -211,6 +212,16 @@ def test_a_goal_that_does_not_hold_is_named() -> None:
     assert "CPU of the autoscaler beside KEDA's: 0.21, at most 0.1 cores" in lines
     assert not any("queries" in line or "p50" in line for line in lines)
     assert list(goals(measured("firsttoken", 5000, 0.2))) == []
+
+
+def test_a_budget_is_that_of_this_cpu() -> None:
+    ours = replace(measured("firsttoken", 1000, 0.2), profile={"quiet": {Part.DECIDE.value: 1.5}})
+    slower = replace(ours, about={YARDSTICK: 2 * YARDSTICK_MILLISECONDS})
+    over = "CPU of decide a resource and tick: 1.5, at most 1 ms"
+
+    assert over in missed(list(goals(ours)))
+    assert not any("CPU of decide" in line for line in missed(list(goals(slower))))
+    assert yardstick_milliseconds() > 0
 
 
 def test_arguments_choose_sizes_and_phases(capsys: pytest.CaptureFixture[str]) -> None:
