@@ -55,7 +55,7 @@ class PoolOutcome:
 def outcome_of(fleet: Fleet, arm: Arm) -> PoolOutcome:
     """Play the fleet on GPUs that are there."""
     if arm.name == ALONE:
-        # NB: each by itself, since the brake on what is given back is one for all that are decided on together.
+        # NB: each by itself, since the scale-down rate limit is one for all that are decided on together.
         played = [one for sharer in fleet.sharers for one in play_together([sharer], None)]
         most = sum(_most_living(one, fleet.warm_up_seconds) for one in played)
         return _owned(ALONE, most * fleet.gpus_per_replica, fleet, played)
