@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from firsttoken_operator.domain.target_kinds import NAMED, TargetKind
+from firsttoken_operator.observe.refusals import REFUSED_BY_EVENT
 from firsttoken_operator.run.sizing_store import SHARDS
-from firsttoken_operator.run.watches import GROUP, WATCHED
+from firsttoken_operator.run.watches import GROUP, WATCHED, watched_with
 from tests.helm.chart import CHART, CRDS, NAMESPACE, of_kind, render, run_helm
 from tools.cluster import Cluster, wait_until
 
@@ -106,6 +107,8 @@ def test_another_kind_that_is_scaled_adds_the_right_to_watch_it_and_to_write_its
     added = {(kind.group, kind.plural, verb) for verb in ("list", "watch")} | {
         (kind.group, writable, verb) for verb in ("get", "patch")
     }
+    if kind in REFUSED_BY_EVENT:
+        added |= {("", "events", "list"), ("", "events", "watch")}
     manifests = render(f"scale.kinds={{{kind.kind}}}")
     policies = {policy["metadata"]["name"] for policy in of_kind(manifests, "ValidatingAdmissionPolicy")}
 
@@ -222,6 +225,13 @@ def test_kinds_of_one_plural_have_a_policy_each() -> None:
         assert {policy, *(f"{policy}-{of}" for of in ("servers.a.io", "servers.b.io", "deployments.c.io"))} <= set(
             names
         )
+
+
+@pytest.mark.parametrize("kind", NAMED.values(), ids=NAMED)
+def test_events_are_watched_where_they_alone_tell_of_refused_pods(kind: TargetKind) -> None:
+    watched = {each.plural for each in watched_with([kind])}
+
+    assert ("events" in watched) == (kind in REFUSED_BY_EVENT)
 
 
 def test_without_rendering_only_events_leases_and_sizings_can_be_created() -> None:

@@ -217,7 +217,7 @@ and caches are told apart by these. */ -}}
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create, patch{{ if or (has "StatefulSet" .Values.scale.kinds) (has "LeaderWorkerSet" .Values.scale.kinds) }}, list, watch{{ end }}]
 {{- end }}
 
 {{- define "firsttoken.renderRules" -}}

@@ -54,11 +54,21 @@ def test_no_more_pods_are_added_while_earlier_ones_cannot_run(trouble: dict[str,
 
 @pytest.mark.parametrize("state", [{"stuck": 4}, {"starting": 4}], ids=["for long", "from the beginning"])
 @pytest.mark.parametrize("seen", [metrics(190), lost()], ids=["with metrics", "without"])
-def test_no_more_pods_queue_up_behind_a_scheduling_gate(state: dict[str, int], seen: Metrics) -> None:
+@pytest.mark.parametrize(
+    ("hindrances", "reason"),
+    [
+        (Hindrances(gated=4, gates="kueue"), Reason.PODS_GATED),
+        (Hindrances(half_made=4, refused="exceeded quota: gpus"), Reason.PODS_REFUSED),
+    ],
+    ids=["gates", "a quota that leaves groups without their workers"],
+)
+def test_no_more_pods_queue_up_behind_what_holds_pods_back(
+    hindrances: Hindrances, reason: Reason, state: dict[str, int], seen: Metrics
+) -> None:
     fleet = Fleet(replicas=30, policy=replace(POLICY, min_replicas=30))
-    held = fleet.tick(seen, ready=26, unplaced=4, hindrances=Hindrances(gated=4, gates="kueue"), **state)
+    held = fleet.tick(seen, ready=26, unplaced=4, hindrances=hindrances, **state)
 
-    assert (held.outcome, held.to_replicas, held.reason) == (Outcome.HELD, 30, Reason.PODS_GATED)
+    assert (held.outcome, held.to_replicas, held.reason) == (Outcome.HELD, 30, reason)
 
 
 def test_pods_that_the_api_server_refuses_are_not_ordered_again_and_no_more_are_asked_for() -> None:

@@ -176,6 +176,35 @@ def test_each_of_them_is_scaled_and_its_pods_are_counted(operated: tuple[Cluster
     assert process.child.poll() is None
 
 
+QUOTA = {
+    "apiVersion": "v1", "kind": "ResourceQuota",
+    "metadata": {"name": "few-pods"}, "spec": {"hard": {"pods": "0"}},
+}  # fmt: skip
+
+
+def test_pods_that_a_quota_refuses_to_a_stateful_set_are_named_also_where_a_group_owns_it(
+    operated: tuple[Cluster, Path], process: Process
+) -> None:
+    """The real controller of StatefulSets; that of LeaderWorkerSets makes one of its own name for its leaders."""
+    cluster, _ = operated
+    made = TARGETS["StatefulSet"][0]
+    leaders = made | {"metadata": {"name": "leaderworkerset"}}
+    create(cluster, QUOTA)
+    create(cluster, made | {"spec": made["spec"] | {"replicas": 4}}, leaders)
+    declare(cluster, "StatefulSet", minReplicas=4)
+    for kind in ("StatefulSet", "LeaderWorkerSet"):
+        wait_until(lambda k=kind: reason(cluster, k, "CapacityAvailable")[0] == "PodsRefused", 60, f"{kind} refused")
+        assert "exceeded quota: few-pods" in reason(cluster, kind, "CapacityAvailable")[1]
+
+    cluster.kubectl("delete", "resourcequota", "few-pods")
+    cluster.kubectl("delete", "statefulset", "leaderworkerset")
+    cluster.kubectl("delete", "pod", "statefulset-0")
+    wait_until(lambda: about(cluster, "StatefulSet").get("readyReplicas") == 4, 120, "all are made")
+    wait_until(
+        lambda: reason(cluster, "StatefulSet", "CapacityAvailable")[0] != "PodsRefused", 60, "none is refused any more"
+    )
+
+
 def _same(found: Json, written: Json) -> bool:
     predictor = found["predictor"]
     return all(predictor[name] == written["predictor"][name] for name in ("minReplicas", "maxReplicas"))

@@ -23,6 +23,8 @@ def hindrance(target: Target) -> tuple[Reason, str] | None:
     said = f": {held.said}" if held.said else ""
     if target.unmade:
         return Reason.PODS_REFUSED, f"{target.unmade} pods are refused: {target.refused}"
+    if held.half_made:
+        return Reason.PODS_REFUSED, f"pods of {held.half_made} groups are refused: {held.refused}"
     if held.gated:
         return Reason.PODS_GATED, f"{held.gated} pods wait until their scheduling gates are taken away: {held.gates}"
     if pods and held.unclaimed:

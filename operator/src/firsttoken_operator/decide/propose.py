@@ -169,8 +169,9 @@ def _up(base: Proposal, needed: int) -> Proposal | None:
     allowed = min(wanted, limits.upper)
     limited_by = limits.limited_by if wanted > limits.upper else None
     reason = _up_reason(base.case, needed)
-    # NB: what a gate holds back waits for others from the beginning, however long a start may take.
-    blocked = hindrance(target) if target.stuck or target.unmade or target.hindrances.gated else None
+    # NB: what a gate or a quota holds back waits for others from the beginning, however long a start may take.
+    waits = target.hindrances.gated or target.hindrances.half_made
+    blocked = hindrance(target) if target.stuck or target.unmade or waits else None
     # NB: for what is wanted more while nodes come, more nodes have to be ordered.
     if allowed > current and blocked is not None and blocked[0] is not Reason.NODES_PROVISIONING:
         why = blocked[0]

@@ -64,3 +64,6 @@ class Hindrances:
     """True where nodes come for pods that wait, and may still: judged, as the next one."""
     overdue: int = 0
     """Pods for which they should have come by now."""
+    half_made: int = 0
+    """Groups that wait for pods of theirs which the API server refuses, as `refused` says."""
+    refused: str = ""

@@ -81,6 +81,9 @@ class ObserveConfig:
     preempted_seconds: float = 1800.0
     """Time for which a pod is remembered that had to end for one of a higher PriorityClass: pods that find no node lack
     the place that it lost. Chosen: as nodes and pods that were lost."""
+    kept_refusals: int = 200
+    """Events of refused pods that are kept of one namespace, whose tenants may write them, too. Chosen: far more than
+    it has StatefulSets."""
     partial_coverage: float = 0.99
     """Most that an answer can claim which Prometheus itself calls incomplete, or whose window has a gap. Chosen just
     below all: how much is missing is not said, and what is not all of it may raise replicas and not lower them."""

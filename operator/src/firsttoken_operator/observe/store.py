@@ -36,6 +36,7 @@ from firsttoken_operator.observe.projections import (
     project_pod,
 )
 from firsttoken_operator.observe.readiness import ReadinessHistory, Starts, TimeToReady
+from firsttoken_operator.observe.refusals import Refusals
 from firsttoken_operator.observe.resources import Stored, read_resource
 from firsttoken_operator.observe.selected import SelectedPods
 from firsttoken_operator.observe.selectors import selects
@@ -77,6 +78,7 @@ class Store:
         """Uids of Deployments by that of the object that controls them."""
         self._selected = SelectedPods()
         self.kept_images = KeptImages()
+        self.refusals = Refusals()
         self._node_uids: dict[str, str] = {}
         self._set_owners: dict[str, str] = {}
         """Uid of the Deployment by that of its ReplicaSet."""
@@ -98,6 +100,7 @@ class Store:
             "Pod": (self._put_pod, self._drop_pod),
             "Node": (self._put_node, self._drop_node),
             "Namespace": _kept(self._namespaces, _named_labels),
+            "Event": (self.refusals.put, self.refusals.drop),
             "HorizontalPodAutoscaler": (self._put_autoscaler, self._drop_autoscaler),
         }
 
@@ -195,8 +198,7 @@ class Store:
 
     def time_to_ready(self, target_uid: str) -> TimeToReady | None:
         """Sum up how long this target's pods took to become Ready, all kinds of starts together."""
-        starts = self.starts(target_uid)
-        return None if starts is None else starts.overall
+        return starts.overall if (starts := self.starts(target_uid)) else None
 
     def starts(self, target_uid: str) -> Starts | None:
         """The starts of this target's pods, by kind."""
@@ -270,7 +272,7 @@ class Store:
         view = project_pod(body, with_labels=self._keeps_labels)
         before = self._pods.get(view.uid)
         if before is not None:
-            view = replace(view, was_gated=True) if before.was_gated and not view.was_gated else view
+            view = replace(view, was_gated=True) if before.was_gated else view
             _unlink(self._pod_uids, before.owner_uid, view.uid)
             self._count(before, -1)
         self._pods[view.uid] = view

@@ -69,7 +69,7 @@ def target_of(
         rollout=any(each.is_updating for each in (view, *made)) or _has_two_templates(pods),
         gpus_per_replica=gpus,
         occupied_gpus=_occupied_gpus(pods, members, gpus),
-        refused=next((each.refused for each in (view, *made) if each.refused), ""),
+        refused=next((each.refused for each in (view, *made) if each.refused), store.refusals.of(view, pods)),
         waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
         p99_start_seconds=known.p99_seconds if known else None,
@@ -77,7 +77,12 @@ def target_of(
         grace_seconds=next((each.grace_seconds for each in (view, *made) if each.grace_seconds is not None), None),
         resource_version=view.resource_version,
         started=next((each.started for each in (view, *made) if each.started is not None), None),
-        hindrances=_hindrances(waiting, store.preemptions.count(view.uid, wall_seconds), wall_seconds),
+        hindrances=_hindrances(
+            waiting,
+            store.preemptions.count(view.uid, wall_seconds),
+            wall_seconds,
+            store.refusals.of_groups(view, waiting, members),
+        ),
     )
 
 
@@ -186,7 +191,9 @@ def _as_group(leader: PodView, group: Sequence[PodView]) -> PodView:
     )
 
 
-def _hindrances(waiting: Sequence[PodView], preempted: int, wall_seconds: float) -> Hindrances:
+def _hindrances(
+    waiting: Sequence[PodView], preempted: int, wall_seconds: float, half_made: Sequence[str]
+) -> Hindrances:
     gated = [pod for pod in waiting if pod.gates]
     placeless = [pod for pod in waiting if pod.unschedulable]
     claiming = [pod for pod in placeless if pod.has_claims and "claim" in pod.said]
@@ -195,6 +202,7 @@ def _hindrances(waiting: Sequence[PodView], preempted: int, wall_seconds: float)
         len(gated), "; ".join(sorted({pod.gates for pod in gated})), len(claiming),
         min((pod.said for pod in claiming or placeless if pod.said), default=""), preempted,
         tuple(_waited_seconds(pod, wall_seconds) for pod in placeless),
+        half_made=len(half_made), refused=min(half_made, default=""),
     )  # fmt: skip
 
 

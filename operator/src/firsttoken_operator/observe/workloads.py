@@ -73,6 +73,8 @@ class WorkloadView:
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
+    replicas_seconds: float | None = None
+    """Time at which `replicas` were written last, by whomever; None: it is not known."""
     refused: str = ""
     """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
     grace_seconds: float | None = None
@@ -116,6 +118,7 @@ def project_workload(kind: TargetKind, body: Body) -> WorkloadView:
         owner=controller_of(body),
         created_seconds=epoch_seconds(metadata.get("creationTimestamp")),
         replicas_writer=_replicas_writer(metadata, kind.replicas),
+        replicas_seconds=_replicas_seconds(metadata, kind.replicas),
         resource_version=str(metadata.get("resourceVersion", "")),
         kind=kind,
         **facts,
@@ -255,11 +258,20 @@ def _refused(status: Body) -> str:
 
 
 def _replicas_writer(metadata: Body, replicas: FieldPath) -> str:
+    found = _writes(metadata, replicas)
+    others = ((written, manager) for written, manager in found if not manager.startswith(OWN_MANAGERS))
+    return max(others, default=("", ""))[1]
+
+
+def _replicas_seconds(metadata: Body, replicas: FieldPath) -> float | None:
+    return epoch_seconds(max(_writes(metadata, replicas), default=("", ""))[0])
+
+
+def _writes(metadata: Body, replicas: FieldPath) -> list[tuple[str, str]]:
+    """Time and field manager of each that has written the replicas."""
     owned = tuple(f"f:{name}" for name in replicas)
-    entries = [
+    return [
         (str(entry.get("time", "")), str(entry.get("manager", "")))
         for entry in metadata.get("managedFields") or ()
         if at(entry.get("fieldsV1"), owned) is not None
     ]
-    others = ((written, manager) for written, manager in entries if not manager.startswith(OWN_MANAGERS))
-    return max(others, default=("", ""))[1]

@@ -129,7 +129,7 @@ class Reflector:
                 raise error
             if not self.lacking:
                 name = f"{self.kind.plural}.{self.kind.group}"
-                logger.warning("nothing of %s is held, so that none is scaled, until it can be read: %s", name, error)
+                logger.warning("nothing of %s is held until it can be read, as if there were none: %s", name, error)
             self._lack(str(error))
             return ABSENT_SECONDS
         asked = error.retry_after_seconds if isinstance(error, Throttled) else 0.0

@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from firsttoken_operator.domain import TargetKind, Timing
 from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.gateway import GatewayCounter
-from firsttoken_operator.run.watches import WATCHED
+from firsttoken_operator.run.watches import FAILED_CREATES, WATCHED
 
 SCRAPES_PER_RATE_WINDOW = 4
 """A rate over fewer scrapes is noise, and empty below two."""
@@ -234,8 +234,8 @@ class Settings(_Section):
     @field_validator("scale_kinds")
     @classmethod
     def _check_kinds(cls, kinds: tuple[str | TargetKindSettings, ...]) -> tuple[str | TargetKindSettings, ...]:
-        taken = {each.kind for each in WATCHED}
-        resources = {f"{each.plural}.{each.group}" for each in WATCHED}
+        taken = {each.kind for each in (*WATCHED, FAILED_CREATES)}
+        resources = {f"{each.plural}.{each.group}" for each in (*WATCHED, FAILED_CREATES)}
         for entry in kinds:
             name = entry if isinstance(entry, str) else entry.kind
             if isinstance(entry, str) and name not in NAMED:

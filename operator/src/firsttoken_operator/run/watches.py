@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.api.base import GROUP, VERSION
 from firsttoken_operator.domain import TargetKind
+from firsttoken_operator.observe.refusals import FIELDS, REFUSED_BY_EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Watched:
     field_selector: str = ""
     metadata_only: bool = False
     may_be_absent: bool = False
-    """True of a kind that an administrator allows beside Deployments: it may not be installed, or only later, or not be
-    readable. Then there is nothing of it, and all others go on."""
+    """True of a kind that an administrator allows beside Deployments, and of what only explains: it may not be
+    installed, or only later, or not be readable. Then there is nothing of it, and all others go on."""
 
     @property
     def is_ours(self) -> bool:
@@ -53,14 +54,20 @@ WATCHED = (
     Watched("Namespace", "", "v1", "namespaces", namespaced=False, metadata_only=True),
     Watched("HorizontalPodAutoscaler", "autoscaling", "v2", "horizontalpodautoscalers"),
 )
+FAILED_CREATES = Watched(
+    "Event", "", "v1", "events", field_selector=",".join(f"{name}={value}" for name, value in FIELDS.items()),
+    may_be_absent=True,
+)  # fmt: skip
+"""Events of pods that were refused, watched where kinds are scaled that do not say it themselves."""
 OURS = tuple(each for each in WATCHED if each.is_ours)
 
 
 def watched_with(kinds: Iterable[TargetKind]) -> tuple[Watched, ...]:
     """Everything that is watched where these kinds are scaled beside Deployments."""
-    return WATCHED + tuple(
-        Watched(kind.kind, kind.group, kind.version, kind.plural, may_be_absent=True) for kind in kinds
-    )
+    kinds = tuple(kinds)
+    others = (Watched(kind.kind, kind.group, kind.version, kind.plural, may_be_absent=True) for kind in kinds)
+    tells = (FAILED_CREATES,) if any(kind in REFUSED_BY_EVENT for kind in kinds) else ()
+    return (*WATCHED, *others, *tells)
 
 
 async def missing_definitions(cluster: KubernetesCluster) -> list[Watched]:
