@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from firsttoken_sizing import Arrivals, Hardware, Limit, Percentile, Routing, Sizing, SizingRequest, Sla, Workload, size
 from firsttoken_sizing.errors import InvalidInput
+from firsttoken_sizing.performance import poisson
+from firsttoken_sizing.performance.lengths import Lengths
+from firsttoken_sizing.profile import Point
 from firsttoken_sizing.report.curves import study
 from firsttoken_sizing.report.document import sizing_json
 from firsttoken_sizing.simulation.subject import Subject, subject_of
+from firsttoken_sizing.step.model import StepModel
 from tests.fixtures.worked_examples import H100, LLAMA_8B
 
 CACHED = 60
@@ -153,3 +158,22 @@ def test_prefixes_that_cannot_be_are_refused(change: dict[str, float | None], fi
 
     with pytest.raises(InvalidInput, match=field):
         size(replace(asked, workload=replace(asked.workload, **change)))
+
+
+@pytest.mark.parametrize("routing", [Routing.RANDOM, Routing.LEAST_LOADED], ids=str)
+def test_hits_cost_no_more_than_a_second_evaluation(routing: Routing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points of load that are predicted in one sizing, with and without a cache that holds a part."""
+    predicted: list[float] = []
+    predict = poisson.predict
+
+    def counted(step: StepModel, lengths: Lengths, rate: float, *others: Any) -> Point:
+        predicted.append(rate)
+        return predict(step, lengths, rate, *others)
+
+    monkeypatch.setattr(poisson, "predict", counted)
+    sized(None, routing)
+    plain = len(predicted)
+    predicted.clear()
+    sized(300, routing)
+
+    assert 0 < plain < len(predicted) <= 3 * plain

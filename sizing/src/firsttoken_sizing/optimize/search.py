@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from firsttoken_sizing.optimize.candidates import over_servers
 from firsttoken_sizing.optimize.cost import bill
-from firsttoken_sizing.optimize.evaluate import bound_of, evaluate
+from firsttoken_sizing.optimize.evaluate import bound_of
 from firsttoken_sizing.optimize.evaluation import Candidate, CandidateBound, InfeasibleCandidate
 from firsttoken_sizing.optimize.infeasible import MEMORY_CAUSES
 from firsttoken_sizing.optimize.plan import (
@@ -22,7 +22,7 @@ from firsttoken_sizing.optimize.plan import (
     prefer,
     trust,
 )
-from firsttoken_sizing.optimize.prefix_hits import with_hits
+from firsttoken_sizing.optimize.prefix_hits import Hits, most_hits, with_hits
 from firsttoken_sizing.optimize.pruning import Pruned, least_cost_of_capacity, pruned
 from firsttoken_sizing.optimize.question import Question
 from firsttoken_sizing.step import Origin
@@ -60,16 +60,25 @@ def search(question: Question) -> SearchResult:
 def _best_first(question: Question, bounds: Sequence[CandidateBound], outcome: SearchResult) -> list[Plan]:
     """Plans of what is compared by its cost, from the best to the worst; what has none is added to the outcome."""
     request, priced, plans = question.request, outcome.priced, list[Plan]()
-    for bound in sorted(bounds, key=lambda b: (_trust(b), least_cost_of_capacity(request, b, priced=priced))):
-        if plans and not bound.points:
-            loser = pruned(question, bound, plans[0], priced=priced)
-            if loser is not None:
-                outcome.pruned.append(loser)
-                continue
-        # Pruning asked with all hits, which are the most that the candidate can have.
-        asked, own = with_hits(question, bound)
-        result = evaluate(asked, own)
-        sized = result if isinstance(result, InfeasibleCandidate) else plan(result, asked)
+    starts = [most_hits(question, bound) for bound in bounds]
+
+    def order(start: Hits) -> tuple[Trust, float]:
+        return _trust(start.bound), least_cost_of_capacity(request, start.bound, priced=priced)
+
+    def loses(most: Hits) -> bool:
+        if not plans or most.bound.points:
+            return False
+        loser = pruned(most.question, most.bound, plans[0], priced=priced)
+        if loser is not None:
+            outcome.pruned.append(loser)
+        return loser is not None
+
+    for start in sorted(starts, key=order):
+        hits = with_hits(question, start.bound, loses)
+        if hits is None:
+            continue
+        result = hits.evaluated()
+        sized = result if isinstance(result, InfeasibleCandidate) else plan(result, hits.question)
         if isinstance(sized, InfeasibleCandidate):
             outcome.infeasible.append(sized)
         else:

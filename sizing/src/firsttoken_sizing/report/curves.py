@@ -178,7 +178,9 @@ def _curve(question: Question, candidate: Candidate, loads: Loads, sizing: Sizin
     if isinstance(bound, InfeasibleCandidate):
         yield _left_out(bound)
         return
-    question, bound = with_hits(question, bound)
+    hits = with_hits(question, bound)
+    assert hits is not None
+    question, bound = hits.question, hits.bound
     # Without limits the evaluation is that of the configuration itself, and a broken SLA hides no curve.
     found = evaluate(replace(question, request=replace(question.request, sla=Sla(mode=sla.mode))), bound)
     if isinstance(found, InfeasibleCandidate):

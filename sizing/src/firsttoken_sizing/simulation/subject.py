@@ -42,8 +42,10 @@ def subject_of(request: SizingRequest, key: ConfigurationKey, batching: Batching
     bound = bound_of(question, Candidate(key, batching))
     if isinstance(bound, InfeasibleCandidate):
         return f"{bound.cause.value}: {bound.sentence}"
-    question, bound = with_hits(question, bound)
-    memory, lengths = bound.memory, question.lengths
+    hits = with_hits(question, bound)
+    assert hits is not None
+    bound, lengths = hits.bound, hits.question.lengths
+    memory = bound.memory
     tokens = math.ceil(lengths.input_tokens + lengths.output_tokens)
     return Subject(
         key=key,
