@@ -14,7 +14,7 @@ from firsttoken_operator.observe.affinity import Affinity
 from firsttoken_operator.observe.nodes import NodeView, canonical_gpu
 from firsttoken_operator.observe.pools import belongs
 
-Selector = frozenset[tuple[str, str]]
+RequiredLabels = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Places:
     """Those that can be read, in the order of their names."""
     pools_of_node: Mapping[str, tuple[str, ...]]
     """Names of its pools by that of the node."""
-    _run_on: dict[tuple[Selector, str], str | None] = field(init=False, default_factory=dict)
-    _stray_to: dict[tuple[str, Selector, tuple[Toleration, ...], Affinity | None], frozenset[str]] = field(
+    _run_on: dict[tuple[RequiredLabels, str], str | None] = field(init=False, default_factory=dict)
+    _stray_to: dict[tuple[str, RequiredLabels, tuple[Toleration, ...], Affinity | None], frozenset[str]] = field(
         init=False, default_factory=dict
     )
 
