@@ -115,14 +115,12 @@ async def look(source: PrometheusSource, *names: str) -> Metrics:
     return measure(await read(source), live, LIMIT, SETTINGS)
 
 
-async def until(
-    observe: Callable[[], Awaitable[Metrics]], *wanted: Reason, within_seconds: float = DEADLINE_SECONDS
-) -> list[Reason]:
+async def until(observe: Callable[[], Awaitable[Metrics]], *wanted: Reason) -> list[Reason]:
     """Look until the health is one of `wanted`; every health that was seen on the way."""
     seen: list[Reason] = []
-    ends = time.monotonic() + within_seconds
+    ends = time.monotonic() + DEADLINE_SECONDS
     while not seen or seen[-1] not in wanted:
-        assert time.monotonic() < ends, f"not {wanted} within {within_seconds} s: {seen[-5:]}"
+        assert time.monotonic() < ends, f"not {wanted} within {DEADLINE_SECONDS} s: {seen[-5:]}"
         metrics = await observe()
         seen.append(metrics.health)
         await asyncio.sleep(0.05)
@@ -276,7 +274,7 @@ async def test_a_pod_that_stops_answering_makes_the_data_partial(source: Prometh
     await until(lambda: look(source, *NIM), Reason.PRESENT)
     exporter.pods["nim-1"].answers = False
     try:
-        await until(lambda: look(source, *NIM), Reason.PARTIAL, within_seconds=3.0)
+        await until(lambda: look(source, *NIM), Reason.PARTIAL)
         arrivals = []
         for _ in range(LOOKS):
             arrivals.append((await look(source, *NIM)).arrivals)
@@ -297,7 +295,7 @@ async def test_scraping_that_stops_while_prometheus_answers_is_noticed(
     await until(lambda: look(source, *NIM), Reason.PRESENT)
     prometheus.pause_scraping()
     try:
-        await until(lambda: look(source, *NIM), Reason.MISSING, Reason.STALE, within_seconds=3.0)
+        await until(lambda: look(source, *NIM), Reason.MISSING, Reason.STALE)
         up = await source.query(OVERVIEW)
     finally:
         prometheus.resume_scraping()
