@@ -52,7 +52,7 @@ def test_it_ends_the_answers_that_are_under_way_when_it_is_asked_to_stop(server:
 
     # One slot: the second waits in Triton's queue when it is asked.
     with client.all_at_once(2, text_input="hello", max_tokens=50):
-        wait_until(lambda: bool(client.first_seconds), 20, "the first answer begins")
+        wait_until(lambda: bool(client.first_seconds), 60, "the first answer begins")
         assert server.drain(60) == 0
 
     assert (client.served, client.failed) == (2, 0)

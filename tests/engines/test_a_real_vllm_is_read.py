@@ -98,7 +98,7 @@ async def test_every_request_and_every_token_is_counted_once(
         return [counted(prometheus, name) - was for name, was in zip(told, before, strict=True)]
 
     assert (completions.served, completions.failed) == (6, 0)
-    wait_until(lambda: gained() == wanted, 30, "the counters that the clients' requests make")
+    wait_until(lambda: gained() == wanted, 60, "the counters that the clients' requests make")
 
 
 async def test_steady_traffic_is_read_as_it_was_sent_and_ttft_is_the_clients(

@@ -71,7 +71,7 @@ def test_what_still_serves_after_an_upgrade_that_got_stuck_is_kept_by_the_next(c
     first = configurations(cluster)
     nowhere = ("--set", "nodeSelector.there=none")
     run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=20", *nowhere)
-    wait_until(lambda: "Pending" in pod_phases(cluster), 30, "the upgrade is stuck")
+    wait_until(lambda: "Pending" in pod_phases(cluster), 60, "the upgrade is stuck")
     run_helm(cluster, "upgrade", "firsttoken", CHART, "--set", "tickSeconds=30", *nowhere)
 
     assert pod_phases(cluster).count("Running") == 2

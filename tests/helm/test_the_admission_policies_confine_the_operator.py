@@ -135,10 +135,10 @@ def operator(control_plane: Path) -> Iterator[Operator]:
             cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
         made = Operator(cluster, account)
         # The API server reads a new policy, and its parameters, within a second or so.
-        wait_until(lambda: made.scale("coredns", "kube-system").returncode != 0, 20, "the policies in force")
-        wait_until(lambda: made.apply(deployment(rendering("probe", "closed"))).returncode != 0, 20, "all of them")
-        wait_until(lambda: made.apply(groups("probe", "closed")).returncode != 0, 20, "those of groups")
-        wait_until(lambda: made.apply(keeper("probe", "closed")).returncode != 0, 20, "those of images")
+        wait_until(lambda: made.scale("coredns", "kube-system").returncode != 0, 60, "the policies in force")
+        wait_until(lambda: made.apply(deployment(rendering("probe", "closed"))).returncode != 0, 60, "all of them")
+        wait_until(lambda: made.apply(groups("probe", "closed")).returncode != 0, 60, "those of groups")
+        wait_until(lambda: made.apply(keeper("probe", "closed")).returncode != 0, 60, "those of images")
         yield made
 
 
@@ -430,11 +430,11 @@ def test_it_deletes_what_keeps_an_image_for_a_resource_and_no_other_daemon_set(o
     refused(deleted("network-plugin"), "only objects that an InferenceDeployment of the same name owns")
     cluster.kubectl("label", "namespace", "team", "firsttoken.dev/render-")
     try:
-        wait_until(lambda: operator.apply(own).returncode != 0, 20, "the namespace closed")
+        wait_until(lambda: operator.apply(own).returncode != 0, 60, "the namespace closed")
         allowed(deleted("kept"))
     finally:
         cluster.kubectl("label", "namespace", "team", "firsttoken.dev/render=true", "--overwrite")
-        wait_until(lambda: operator.apply(own).returncode == 0, 20, "the namespace open again")
+        wait_until(lambda: operator.apply(own).returncode == 0, 60, "the namespace open again")
 
 
 @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ def test_two_releases_with_one_account_lock_each_other_out_rather_than_share_the
         install("second")
         sizing, message = "first-firsttoken-sizings", "its Lease and its sizings and no other object"
         refusal = partial(account.create, _named("ConfigMap", f"{sizing}-0", shared))
-        wait_until(lambda: message in refusal().stderr, 20, "the second release's policies in force")
+        wait_until(lambda: message in refusal().stderr, 60, "the second release's policies in force")
         refused(account.create(_named("ConfigMap", f"{sizing}-1", shared)), message)
         refused(account.create(_named("Lease", "second-firsttoken", shared)), message)
     finally:
@@ -623,9 +623,9 @@ def test_a_tenant_names_no_secret_that_it_may_not_read_itself(tenant: Tenant) ->
     refused(tenant.declare("asks", **wanted), f"{TENANT} may not read Secret not-there-yet")
     refused(tenant.declare("asks", imagePullSecrets=["not-there-yet"]), "may not read one of these Secrets")
     tenant.may_read("not-there-yet")
-    wait_until(lambda: tenant.declare("asks", **wanted).returncode == 0, 10, "the right in force")
+    wait_until(lambda: tenant.declare("asks", **wanted).returncode == 0, 60, "the right in force")
     tenant.may_read_nothing()
-    wait_until(lambda: tenant.declare("again", **wanted).returncode != 0, 10, "the right gone")
+    wait_until(lambda: tenant.declare("again", **wanted).returncode != 0, 60, "the right gone")
     # What is named already stays: a controller without the right changes the image. Another key is not named already.
     allowed(tenant.declare("asks", image="nvcr.io/nim/meta/llama3-8b-instruct:1.0.4", **wanted))
     another = {"authSecret": {"name": "not-there-yet", "key": "password"}}
@@ -638,7 +638,7 @@ def test_as_many_pull_secrets_as_the_api_takes_are_each_judged(tenant: Tenant) -
     allowed(tenant.cluster.kubectl("apply", "-f", "-", stdin=stdin, check=False))
     tenant.may_read(*most)
     wanted = {"imagePullSecrets": most, "authSecret": {"name": most[0]}}
-    wait_until(lambda: tenant.declare("many", **wanted).returncode == 0, 10, "the right in force")
+    wait_until(lambda: tenant.declare("many", **wanted).returncode == 0, 60, "the right in force")
     for position in range(MOST_PULL_SECRETS):
         one = [*most[:position], "another-tenants", *most[position + 1 :]]
         refused(tenant.declare(f"many-{position}", imagePullSecrets=one), "may not read one of these Secrets")
@@ -646,7 +646,7 @@ def test_as_many_pull_secrets_as_the_api_takes_are_each_judged(tenant: Tenant) -
 
 
 def test_the_policies_are_well_typed(operator: Operator) -> None:
-    wait_until(lambda: len(_checked(operator.cluster)) == len(_policies()), 20, "types checked")
+    wait_until(lambda: len(_checked(operator.cluster)) == len(_policies()), 60, "types checked")
     warnings = {
         name: [warning["warning"] for warning in policy["status"].get("typeChecking", {}).get("expressionWarnings", ())]
         for name, policy in _checked(operator.cluster).items()

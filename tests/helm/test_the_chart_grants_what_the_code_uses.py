@@ -379,7 +379,7 @@ def test_tenants_get_their_rights_with_kubernetes_own_roles(cluster: Cluster) ->
         return {verb for rule in rules for verb in rule["verbs"]}
 
     read, write = {"get", "list", "watch"}, {"create", "update", "patch", "delete", "deletecollection"}
-    wait_until(lambda: aggregated("admin"), 20, "aggregated")
+    wait_until(lambda: aggregated("admin"), 60, "aggregated")
     assert aggregated("view") == read
     assert aggregated("edit") == aggregated("admin") == read | write
     assert not [role for role in of_kind(render("rbac.aggregate=false"), "ClusterRole") if "-view" in str(role)]

@@ -60,8 +60,8 @@ def test_it_decides_as_a_user_without_rights(operated: tuple[Cluster, Container]
 
     try:
         wait_until(ready, 60, "operator ready")
-        wait_until(lambda: replicas(cluster, "told") == 3, 30, "scaled to the minimum")
-        wait_until(lambda: get(cluster, "infd", "told").get("status", {}).get("readyReplicas") == 3, 30, "status told")
+        wait_until(lambda: replicas(cluster, "told") == 3, 60, "scaled to the minimum")
+        wait_until(lambda: get(cluster, "infd", "told").get("status", {}).get("readyReplicas") == 3, 60, "status told")
         owners = {process_user(pid) for pid in running_in(box)}
     finally:
         operator.stop()

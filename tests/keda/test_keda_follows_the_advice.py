@@ -80,7 +80,7 @@ def advice(p: Play) -> int:
 def advised(p: Play, least: int) -> None:
     """Set the least that is advised."""
     p.stage.patch_spec({"scaling": {"minReplicas": least}})
-    wait_until(lambda: advice(p) == least, 30, f"an advice of {least}")
+    wait_until(lambda: advice(p) == least, 60, f"an advice of {least}")
 
 
 def rested(p: Play, least: int) -> None:

@@ -37,7 +37,7 @@ def get(p: Play, kind: str, name: str = NAME) -> dict[str, Any]:
 def test_a_target_keeps_its_replicas_and_nothing_scales_it(tmp_path: Path) -> None:
     with play(SCENARIO) as p, reading(p, tmp_path) as reader:
         p.load(120)
-        wait_until(lambda: p.record.replicas_at(p.now) > SCENARIO.initial_replicas, 20, "scale-up")
+        wait_until(lambda: p.record.replicas_at(p.now) > SCENARIO.initial_replicas, 60, "scale-up")
         first = get(p, "infd")
         assert "finalizers" not in first["metadata"]
         reader.follow(DELETE)
@@ -52,7 +52,7 @@ def test_a_target_keeps_its_replicas_and_nothing_scales_it(tmp_path: Path) -> No
 
         # A new one of the same name starts as new, and goes without an operator.
         p.stage.kubectl("apply", "-f", str(p.stage.example))
-        wait_until(lambda: p.stage.condition("Ready")[0] == "True", 20, "sized")
+        wait_until(lambda: p.stage.condition("Ready")[0] == "True", 60, "sized")
         anew = get(p, "infd")
         assert anew["metadata"]["uid"] != first["metadata"]["uid"]
         assert all(d["time"] > anew["metadata"]["creationTimestamp"] for d in anew["status"].get("decisions", []))
@@ -65,7 +65,7 @@ def test_a_target_keeps_its_replicas_and_nothing_scales_it(tmp_path: Path) -> No
 
 def test_a_deleted_pool_stops_growth_and_a_deleted_benchmark_has_all_sized_anew() -> None:
     with play(SCENARIO) as p:
-        wait_until(lambda: p.stage.status().get("sizing", {}).get("basis") == "Measured", 20, "sized as measured")
+        wait_until(lambda: p.stage.status().get("sizing", {}).get("basis") == "Measured", 60, "sized as measured")
         measured = p.stage.status()["sizing"]["replicasForDeclaredPeak"]
         p.sleep_until(8)
         before, deleted = p.record.replicas_at(p.now), p.now
@@ -78,7 +78,7 @@ def test_a_deleted_pool_stops_growth_and_a_deleted_benchmark_has_all_sized_anew(
         assert p.sizes_since(deleted) == [before]
 
         p.stage.kubectl("delete", "benchmarkprofile", p.stage.documents.benchmarks[0].metadata.name)
-        wait_until(lambda: p.stage.status()["sizing"]["basis"] != "Measured", 20, "sized without the benchmark")
+        wait_until(lambda: p.stage.status()["sizing"]["basis"] != "Measured", 60, "sized without the benchmark")
         assert p.stage.status()["sizing"]["replicasForDeclaredPeak"] != measured
 
 

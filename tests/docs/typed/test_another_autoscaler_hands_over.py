@@ -69,7 +69,7 @@ def replicas(p: Play) -> int:
 
 def looks_on(p: Play, reader: Reader) -> None:
     """Steps 1 and 2: the autoscaler stays in charge, whatever the resource says."""
-    wait_until(lambda: replicas(p) == LEAST, 30, "the autoscaler keeps to its minimum")
+    wait_until(lambda: replicas(p) == LEAST, 60, "the autoscaler keeps to its minimum")
     shown = reader.follow("## 2. Compare")
     assert f"horizontalpodautoscaler.autoscaling/{hpa_name(p)}" in shown
     assert f"inferencedeployment.firsttoken.dev/{NAME}" in shown
@@ -79,9 +79,9 @@ def looks_on(p: Play, reader: Reader) -> None:
     wait_until(lambda: p.stage.status().get("desiredReplicas", 0) > MOST, 60, "advice above the autoscaler's maximum")
     assert p.stage.condition("ScalingActive") == ("False", "Advisory")
     p.stage.patch_spec({"scaling": {"mode": "Active"}})
-    wait_until(lambda: p.stage.condition("ScalingActive") == ("False", "Conflict"), 15, "a conflict beside another one")
+    wait_until(lambda: p.stage.condition("ScalingActive") == ("False", "Conflict"), 60, "a conflict beside another one")
     p.stage.patch_spec({"scaling": {"mode": "Advisory"}})
-    wait_until(lambda: p.stage.condition("ScalingActive") == ("False", "Advisory"), 15, "advice again")
+    wait_until(lambda: p.stage.condition("ScalingActive") == ("False", "Advisory"), 60, "advice again")
     assert p.sizes_since(began) == [LEAST]
 
 
@@ -93,7 +93,7 @@ def hpa_name(p: Play) -> str:
 def takes_over(p: Play, handed_over: float) -> None:
     """Step 3: from the replicas that are there, upwards; nothing was lowered."""
     wait_until(lambda: replicas(p) > MOST, 90, "more replicas than the autoscaler allowed")
-    wait_until(lambda: p.stage.condition("ScalingActive")[0] == "True", 30, "the status says so")
+    wait_until(lambda: p.stage.condition("ScalingActive")[0] == "True", 60, "the status says so")
     sizes = p.sizes_since(handed_over)
     assert sizes[0] == LEAST
     assert sizes == sorted(sizes)
@@ -101,7 +101,7 @@ def takes_over(p: Play, handed_over: float) -> None:
 
 def gives_back(p: Play) -> None:
     """Step 4: the autoscaler takes the replicas that are there, and is left alone."""
-    wait_until(lambda: replicas(p) == MOST, 30, "the autoscaler keeps to its maximum")
+    wait_until(lambda: replicas(p) == MOST, 60, "the autoscaler keeps to its maximum")
     began = p.now
     p.sleep_until(began + 4 * SCENARIO.tick_wall_seconds)
     assert p.sizes_since(began) == [MOST]

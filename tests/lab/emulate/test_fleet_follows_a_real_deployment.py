@@ -82,7 +82,7 @@ def fleet(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         wait_until((folder / "port").exists, 60, "the emulated fleet's port")
         url = f"http://127.0.0.1:{int((folder / 'port').read_text())}"
         running = RunningFleet(url, process, folder / "truth.jsonl")
-        wait_until(lambda: running.get("/stats")["readyReplicas"] == 3, 30, "three ready replicas")
+        wait_until(lambda: running.get("/stats")["readyReplicas"] == 3, 60, "three ready replicas")
         cluster.add_http_sd(f"{url}/sd", job="fleet")
         yield running
     finally:
@@ -99,7 +99,7 @@ def test_prometheus_sees_one_target_a_pod_with_namespace_and_pod_labels(cluster,
         return {item["metric"]["pod"] for item in found if float(item["value"][1]) > 0} == names
 
     assert len(names) == 3
-    wait_until(seen, 30, "first tokens of three pods in Prometheus")
+    wait_until(seen, 60, "first tokens of three pods in Prometheus")
 
 
 async def test_starting_pods_are_down_targets_that_spoil_no_health_and_are_scraped_once_they_are_ready(cluster, fleet):
@@ -156,11 +156,11 @@ def test_pods_of_another_deployment_with_the_same_labels_are_not_followed(cluste
 
 def test_a_scaled_deployment_changes_the_fleet_and_no_request_is_lost(cluster, fleet):
     cluster.kubectl("scale", "-n", NAMESPACE, f"deployment/{NAME}", "--replicas", "6")
-    wait_until(lambda: len(fleet.pods()) == 6, 30, "six targets")
-    wait_until(lambda: fleet.get("/stats")["readyReplicas"] == 6, 30, "six ready replicas")
+    wait_until(lambda: len(fleet.pods()) == 6, 60, "six targets")
+    wait_until(lambda: fleet.get("/stats")["readyReplicas"] == 6, 60, "six ready replicas")
 
     cluster.kubectl("scale", "-n", NAMESPACE, f"deployment/{NAME}", "--replicas", "2")
-    wait_until(lambda: len(fleet.pods()) == 2, 30, "two replicas")
+    wait_until(lambda: len(fleet.pods()) == 2, 60, "two replicas")
     gone = fleet.get("/stats")
     assert gone["readyReplicas"] == 2
     assert gone["failed"] == 0, "what the deleted pods held drained in their grace period"

@@ -84,7 +84,7 @@ def pods(cluster: Cluster, name: str) -> list[dict[str, Any]]:
 
 async def test_each_node_of_the_gpu_has_a_pod_and_no_other_node(cluster: Cluster, kept: Kept) -> None:
     await kept.render()
-    wait_until(lambda: len(pods(cluster, kept.name)) == H100.count, 30, "a pod on each node of the pool")
+    wait_until(lambda: len(pods(cluster, kept.name)) == H100.count, 60, "a pod on each node of the pool")
     placed = pods(cluster, kept.name)
 
     assert {pod["spec"]["nodeName"] for pod in placed} == {"dgx-0", "dgx-1"}
@@ -94,11 +94,11 @@ async def test_each_node_of_the_gpu_has_a_pod_and_no_other_node(cluster: Cluster
 
 async def test_it_goes_when_it_is_not_asked_for_any_more_and_comes_back(cluster: Cluster, kept: Kept) -> None:
     await kept.render()
-    wait_until(lambda: len(pods(cluster, kept.name)) == H100.count, 30, "pods")
+    wait_until(lambda: len(pods(cluster, kept.name)) == H100.count, 60, "pods")
     await kept.change(prePull=False)
     gone = await kept.render()
     assert gone.states[kept.ref] == ABSENT
-    wait_until(lambda: not pods(cluster, kept.name), 30, "no pods")
+    wait_until(lambda: not pods(cluster, kept.name), 60, "no pods")
 
     await kept.change(prePull=True)
     await kept.render()
@@ -154,7 +154,7 @@ async def test_where_it_is_refused_the_server_is_made_all_the_same_and_the_refus
     quota = {"apiVersion": "v1", "kind": "ResourceQuota"} | none
     cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(quota))
     try:
-        wait_until(lambda: _is_counted(cluster), 30, "the quota in force")
+        wait_until(lambda: _is_counted(cluster), 60, "the quota in force")
         told = await kept.refused()
         assert (told.reason, told.created) == (Reason.WRITE_DENIED, True)
         assert "exceeded quota: no-daemon-sets" in told.message
@@ -175,7 +175,7 @@ async def test_where_it_may_not_be_deleted_the_server_is_changed_all_the_same_an
     for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", bound)):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(about | {"kind": kind, "spec": spec}))
     try:
-        wait_until(lambda: _is_undeletable(cluster, kept.name), 30, "the policy in force")
+        wait_until(lambda: _is_undeletable(cluster, kept.name), 60, "the policy in force")
         await kept.change(prePull=False, image=NEW_IMAGE)
         told = await kept.refused()
         assert (told.reason, told.created) == (Reason.WRITE_DENIED, False)

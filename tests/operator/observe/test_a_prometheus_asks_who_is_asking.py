@@ -56,7 +56,7 @@ def url(
             return probe.connect_ex(("127.0.0.1", lease.port)) == 0
 
     try:
-        wait_until(listens, 15, "Prometheus listens")
+        wait_until(listens, 60, "Prometheus listens")
         yield f"https://127.0.0.1:{lease.port}"
     finally:
         server.stop()

@@ -303,7 +303,7 @@ def test_a_process_that_was_killed_is_followed_by_one_that_knows_its_sizings(tmp
             return len(first) >= 3 and kept() == first
 
         wait_until(lambda: len(sizing_ready(cluster, names)) == 3, 60, "three conditions")
-        wait_until(lambda: {c["reason"] for c in sizing_ready(cluster, names)} == {"Sized"}, 30, "three sized")
+        wait_until(lambda: {c["reason"] for c in sizing_ready(cluster, names)} == {"Sized"}, 60, "three sized")
         wait_until(is_settled, 60, "three sizings kept")
         before = sizing_ready(cluster, names)
         process.kill()

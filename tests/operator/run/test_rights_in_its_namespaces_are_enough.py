@@ -41,15 +41,15 @@ def test_it_scales_and_renders_without_a_cluster_role_and_says_what_is_denied(
     create(cluster, served)
     process = Process(tmp_path, account, "--config", str(file))
     try:
-        wait_until(process.ready, 30, "ready without nodes, pools and profiles")
-        wait_until(lambda: replicas(cluster, "told") == 3, 20, "scaled")
-        wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 20, "rendered")
-        wait_until(lambda: get(cluster, "daemonset", "served")["status"]["currentNumberScheduled"] == 2, 20, "kept")
+        wait_until(process.ready, 60, "ready without nodes, pools and profiles")
+        wait_until(lambda: replicas(cluster, "told") == 3, 60, "scaled")
+        wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 60, "rendered")
+        wait_until(lambda: get(cluster, "daemonset", "served")["status"]["currentNumberScheduled"] == 2, 60, "kept")
         off = json.dumps({"spec": {"runtime": {"prePull": False}}})
         cluster.kubectl("patch", "infd", "served", "--type=merge", "-p", off)
         gone = partial(cluster.kubectl, "get", "daemonset", "served", check=False)
-        wait_until(lambda: gone().returncode != 0, 20, "not kept any more")
-        wait_until(lambda: "WriteDenied" in _conditions(cluster, "kept"), 20, "the denial told")
+        wait_until(lambda: gone().returncode != 0, 60, "not kept any more")
+        wait_until(lambda: "WriteDenied" in _conditions(cluster, "kept"), 60, "the denial told")
         assert "Deployment kept is not open to scaling" in _conditions(cluster, "kept")
         assert replicas(cluster, "kept") == 1
         assert process.end() == 0
@@ -65,8 +65,8 @@ def test_a_namespace_that_is_gone_stops_nothing_in_the_others(operated: tuple[Cl
     create(cluster, workload(1, "beside"), infd("beside", targetRef={"name": "beside"}, scaling={"minReplicas": 3}))
     process = Process(tmp_path, account, "--config", str(file))
     try:
-        wait_until(process.ready, 30, "ready without the namespace that is gone")
-        wait_until(lambda: replicas(cluster, "beside") == 3, 20, "scaled")
+        wait_until(process.ready, 60, "ready without the namespace that is gone")
+        wait_until(lambda: replicas(cluster, "beside") == 3, 60, "scaled")
         assert "no rights there: namespaces gone" in process.log.read_text()
         assert process.end() == 0
     finally:

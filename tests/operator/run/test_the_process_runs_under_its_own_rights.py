@@ -81,7 +81,7 @@ def start(tmp_path: Path, account: Path) -> Iterator[Start]:
         process = Process(tmp_path, kubeconfig, *arguments)
         started.append(process)
         if ready:
-            wait_until(process.ready, 30, "operator ready")
+            wait_until(process.ready, 60, "operator ready")
         return process
 
     yield run
@@ -93,8 +93,8 @@ def start(tmp_path: Path, account: Path) -> Iterator[Start]:
 def test_it_scales_tells_and_ends(cluster: Cluster, start: Start) -> None:
     create(cluster, workload(1, "told"), infd("told", targetRef={"name": "told"}, scaling={"minReplicas": 3}))
     process = start()
-    wait_until(lambda: replicas(cluster, "told") == 3, 15, "scaled to the minimum")
-    wait_until(lambda: get(cluster, "infd", "told").get("status", {}).get("readyReplicas") == 3, 15, "status told")
+    wait_until(lambda: replicas(cluster, "told") == 3, 60, "scaled to the minimum")
+    wait_until(lambda: get(cluster, "infd", "told").get("status", {}).get("readyReplicas") == 3, 60, "status told")
     described = cluster.kubectl("describe", "infd", "told").stdout
     resource = get(cluster, "infd", "told")
 
@@ -116,10 +116,10 @@ def test_a_quiet_cluster_sees_no_writes(cluster: Cluster, start: Start) -> None:
     create(cluster, workload(3, "quiet"), infd("quiet", targetRef={"name": "quiet"}, scaling={"minReplicas": 3}))
     process = start()
     wait_until(lambda: "sizing" in get(cluster, "infd", "quiet").get("status", {}), 60, "sized")
-    wait_until(lambda: get(cluster, "infd", "quiet")["status"].get("readyReplicas") == 3, 15, "all ready")
-    wait_until(lambda: process.ticks() >= 3, 15, "some ticks")
+    wait_until(lambda: get(cluster, "infd", "quiet")["status"].get("readyReplicas") == 3, 60, "all ready")
+    wait_until(lambda: process.ticks() >= 3, 60, "some ticks")
     before, ticks = get(cluster, "infd", "quiet"), process.ticks()
-    wait_until(lambda: process.ticks() >= ticks + 5, 20, "five more ticks")
+    wait_until(lambda: process.ticks() >= ticks + 5, 60, "five more ticks")
 
     assert get(cluster, "infd", "quiet")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
@@ -132,8 +132,8 @@ def test_paused_and_advisory_write_no_replicas(cluster: Cluster, start: Start) -
             infd(name, targetRef={"name": name}, scaling={"minReplicas": 3, "mode": mode}),
         )  # fmt: skip
     process = start()
-    wait_until(lambda: "status" in get(cluster, "infd", "advisory"), 15, "advice")
-    wait_until(lambda: process.ticks() >= 4, 15, "some ticks")
+    wait_until(lambda: "status" in get(cluster, "infd", "advisory"), 60, "advice")
+    wait_until(lambda: process.ticks() >= 4, 60, "some ticks")
 
     assert (replicas(cluster, "paused"), replicas(cluster, "advisory")) == (1, 1)
     assert get(cluster, "infd", "advisory")["status"]["desiredReplicas"] == 3
@@ -144,8 +144,8 @@ def test_a_dry_run_scales_and_renders_nothing(cluster: Cluster, start: Start) ->
         cluster, workload(1, "dry"), infd("dry", targetRef={"name": "dry"}, scaling={"minReplicas": 3}), nim("drynim")
     )
     process = start("--advisory")
-    wait_until(lambda: "status" in get(cluster, "infd", "dry"), 15, "advice")
-    wait_until(lambda: process.ticks() >= 3, 15, "some ticks")
+    wait_until(lambda: "status" in get(cluster, "infd", "dry"), 60, "advice")
+    wait_until(lambda: process.ticks() >= 3, 60, "some ticks")
 
     assert replicas(cluster, "dry") == 1
     assert cluster.kubectl("get", "deployment", "drynim", check=False).returncode != 0
@@ -155,19 +155,19 @@ def test_a_dry_run_scales_and_renders_nothing(cluster: Cluster, start: Start) ->
 def test_it_renders_and_never_touches_replicas_afterwards(cluster: Cluster, start: Start) -> None:
     create(cluster, nim("served", minReplicas=2))
     process = start()
-    wait_until(lambda: cluster.kubectl("get", "deployment", "served", check=False).returncode == 0, 20, "rendered")
-    wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 15, "adopted")
+    wait_until(lambda: cluster.kubectl("get", "deployment", "served", check=False).returncode == 0, 60, "rendered")
+    wait_until(lambda: get(cluster, "infd", "served").get("status", {}).get("replicas") == 2, 60, "adopted")
     assert cluster.kubectl("get", "service", "served", check=False).returncode == 0
 
     cluster.kubectl("scale", "deployment/served", "--replicas=4")
     change = json.dumps({"spec": {"runtime": {"image": "nim:2"}}})
     cluster.kubectl("patch", "infd", "served", "--type=merge", "-p", change)
-    wait_until(lambda: _image(cluster, "served") == "nim:2", 15, "new image rolled out")
+    wait_until(lambda: _image(cluster, "served") == "nim:2", 60, "new image rolled out")
     assert replicas(cluster, "served") == 4
 
     assert process.end() == 0
     again = start()
-    wait_until(lambda: again.ticks() >= 3, 15, "some ticks of the next process")
+    wait_until(lambda: again.ticks() >= 3, 60, "some ticks of the next process")
     assert (replicas(cluster, "served"), _image(cluster, "served")) == (4, "nim:2")
     assert "forbidden" not in process.log.read_text() + again.log.read_text()
 
@@ -175,11 +175,11 @@ def test_it_renders_and_never_touches_replicas_afterwards(cluster: Cluster, star
 def test_a_second_foreign_write_is_a_conflict_that_is_told(cluster: Cluster, start: Start) -> None:
     create(cluster, workload(3, "fought"), infd("fought", targetRef={"name": "fought"}, scaling={"minReplicas": 3}))
     start()
-    wait_until(lambda: "status" in get(cluster, "infd", "fought"), 15, "first status")
+    wait_until(lambda: "status" in get(cluster, "infd", "fought"), 60, "first status")
     for to in (5, 4):
         cluster.kubectl("scale", "deployment/fought", f"--replicas={to}")
-        wait_until(lambda to=to: _status(cluster, "fought")["replicas"] == to, 15, "adopted")  # type: ignore[misc]
-    wait_until(lambda: _status(cluster, "fought")["lastDecisionReason"] == "Conflict", 15, "conflict")
+        wait_until(lambda to=to: _status(cluster, "fought")["replicas"] == to, 60, "adopted")  # type: ignore[misc]
+    wait_until(lambda: _status(cluster, "fought")["lastDecisionReason"] == "Conflict", 60, "conflict")
 
     assert "ForeignWrite" in cluster.kubectl("describe", "infd", "fought").stdout
     assert replicas(cluster, "fought") == 4
@@ -189,11 +189,11 @@ def test_without_definitions_it_waits_instead_of_being_blind(control_plane: Path
     with Cluster(nodes=1) as bare:
         process = Process(tmp_path, bare.kubeconfig)
         try:
-            wait_until(lambda: "definitions are missing" in process.log.read_text(), 20, "it says what is missing")
+            wait_until(lambda: "definitions are missing" in process.log.read_text(), 60, "it says what is missing")
             assert process.get("readyz")[0] == 503
             definitions = [manifest for manifest in render() if manifest["kind"] == "CustomResourceDefinition"]
             bare.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(definitions))
-            wait_until(process.ready, 30, "ready once they are there")
+            wait_until(process.ready, 60, "ready once they are there")
             assert process.end() == 0
         finally:
             process.kill()
@@ -203,7 +203,7 @@ def test_it_runs_under_a_user_id_that_has_no_name(tmp_path: Path, account: Path)
     (tmp_path / "sitecustomize.py").write_text(NO_NAMES)
     process = Process(tmp_path, account, PYTHONPATH=str(tmp_path))
     try:
-        wait_until(process.ready, 30, "ready")
+        wait_until(process.ready, 60, "ready")
         assert process.end() == 0
     finally:
         process.kill()
@@ -224,8 +224,8 @@ def test_it_scales_and_ends_where_nothing_can_be_written_to_a_disk(
     paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     process = Process(tmp_path, kubeconfig, PYTHONPATH=paths, PYTHONDONTWRITEBYTECODE="1")
     try:
-        wait_until(process.ready, 30, "ready")
-        wait_until(lambda: get(cluster, "infd", "unwritten").get("status", {}).get("sizing") is not None, 30, "sized")
+        wait_until(process.ready, 60, "ready")
+        wait_until(lambda: get(cluster, "infd", "unwritten").get("status", {}).get("sizing") is not None, 60, "sized")
         assert process.end() == 0
     finally:
         process.kill()

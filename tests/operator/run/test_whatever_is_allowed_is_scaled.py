@@ -124,7 +124,7 @@ def process(operated: tuple[Cluster, Path], tmp_path_factory: pytest.TempPathFac
     settings = {"scaleKinds": yaml.safe_load(config["data"]["config.yaml"])["scaleKinds"]}
     (folder / "config.yaml").write_text(json.dumps(settings))
     made = Process(folder, operated[1], "--config", str(folder / "config.yaml"))
-    wait_until(made.ready, 30, "operator ready")
+    wait_until(made.ready, 60, "operator ready")
     yield made
     if made.child.poll() is None:
         made.kill()
@@ -168,10 +168,10 @@ def test_each_of_them_is_scaled_and_its_pods_are_counted(operated: tuple[Cluster
             found = spec(cluster, kind)
             return written.items() <= found.items() or (kind == "InferenceService" and _same(found, written))
 
-        wait_until(is_written, 30, f"{kind} written")
+        wait_until(is_written, 60, f"{kind} written")
     for kind in TARGETS:
         ready = 3 if kind == "StatefulSet" else 1
-        wait_until(lambda k=kind, n=ready: about(cluster, k).get("readyReplicas") == n, 20, f"{kind} told")
+        wait_until(lambda k=kind, n=ready: about(cluster, k).get("readyReplicas") == n, 60, f"{kind} told")
         assert about(cluster, kind)["replicas"] == 3
     assert process.child.poll() is None
 
@@ -214,12 +214,12 @@ def test_another_writer_that_goes_on_is_a_conflict(operated: tuple[Cluster, Path
     cluster, _ = operated
     patch = json.dumps({"spec": {"replicas": 1}})
     for number in (1, 2):
-        wait_until(lambda: spec(cluster, "NIMService")["replicas"] == 3, 30, "scaled again")
+        wait_until(lambda: spec(cluster, "NIMService")["replicas"] == 3, 60, "scaled again")
         cluster.kubectl("patch", "nimservice", "nimservice", "--type=merge", "-p", patch)
         before = process.ticks()
-        wait_until(lambda b=before: process.ticks() >= b + 2, 20, f"write {number} seen")
+        wait_until(lambda b=before: process.ticks() >= b + 2, 60, f"write {number} seen")
 
-    wait_until(lambda: reason(cluster, "NIMService")[0] == "Conflict", 20, "a conflict")
+    wait_until(lambda: reason(cluster, "NIMService")[0] == "Conflict", 60, "a conflict")
     assert "another writer (kubectl-patch) keeps changing the replicas" in reason(cluster, "NIMService")[1]
     assert spec(cluster, "NIMService")["replicas"] == 1
 
@@ -234,7 +234,7 @@ def test_a_deployment_that_one_of_them_makes_is_its_own(operated: tuple[Cluster,
     ]  # fmt: skip
     create(cluster, made, infd("about-made", targetRef={"name": "made"}, scaling={"minReplicas": 3}))
 
-    wait_until(lambda: reason(cluster, "made")[0] == "Conflict", 20, "a conflict")
+    wait_until(lambda: reason(cluster, "made")[0] == "Conflict", 60, "a conflict")
     assert reason(cluster, "made")[1] == "owned by NIMService nimservice; point targetRef at it"
 
 
@@ -245,7 +245,7 @@ def test_a_kind_that_is_not_allowed_names_the_value_that_allows_it(
     named = {"apiVersion": "ray.io/v1", "kind": "RayService", "name": "chat"}
     create(cluster, infd("about-ray", targetRef=named))
 
-    wait_until(lambda: reason(cluster, "ray")[0] == "TargetKindNotAllowed", 20, "refused")
+    wait_until(lambda: reason(cluster, "ray")[0] == "TargetKindNotAllowed", 60, "refused")
     assert "scale.kinds of the chart" in reason(cluster, "ray")[1]
 
 

@@ -82,7 +82,7 @@ def test_a_killed_parent_takes_even_a_program_that_ignores_signals_and_its_child
     """
     with parent_running(tmp_path, body) as parent:
         group = int((tmp_path / "pid").read_text())
-        wait_until(lambda: len(members_of(group)) >= 2, 5, "the program and its child")
+        wait_until(lambda: len(members_of(group)) >= 2, 60, "the program and its child")
 
         parent.kill()
 
@@ -142,7 +142,7 @@ def test_a_killed_supervisor_takes_its_program_along(tmp_path):
 def test_a_frozen_program_can_be_stopped(tmp_path):
     program = Component("sleeper", ["sleep", "1000"], tmp_path / "log", grace_seconds=0.2)
     program.send_signal(signal.SIGSTOP)
-    wait_until(lambda: state_of(program.pid) == "T", 5, "the program frozen")
+    wait_until(lambda: state_of(program.pid) == "T", 60, "the program frozen")
 
     assert program.stop() == 128 + signal.SIGKILL
 

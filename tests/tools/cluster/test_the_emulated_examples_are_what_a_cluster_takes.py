@@ -73,7 +73,7 @@ def test_the_pods_that_have_to_run_do_not(cluster: Cluster) -> None:
         conditions = [c for pod in pods for c in pod["status"].get("conditions", ())]
         return len(pods) == 2 and [c.get("reason") for c in conditions] == ["Unschedulable"] * 2
 
-    wait_until(refused, 30, "both wait for a node that runs containers")
+    wait_until(refused, 60, "both wait for a node that runs containers")
 
 
 def test_the_prometheus_and_the_kwok_of_the_page_are_those_that_are_tested() -> None:

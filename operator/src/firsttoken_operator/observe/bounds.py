@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from firsttoken_operator.families import NO_BOUND
 from firsttoken_sizing.workload import Limit
@@ -29,6 +30,29 @@ WITHOUT_LIMIT_SECONDS = (0.25, 1.0, 4.0)
 """Steps in which TTFT is told where the SLA has no limit on a percentile: none of it decides then."""
 MOST_BOUNDS = 100
 """Bounds in a query: no layout has so many, and with more the query would be longer than it is worth."""
+
+PodKey = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Number of histograms of a family by bound, when it is asked for again, and the pods that there were then."""
+
+    layout: Mapping[str, float]
+    due_seconds: float
+    pods: frozenset[PodKey] | None = None
+    """None: not known yet."""
+
+    def came(self, pods: frozenset[PodKey]) -> frozenset[PodKey]:
+        """Pods that came after it was asked; none where all buckets are asked for."""
+        return frozenset() if self.pods is None or not self.layout else pods - self.pods
+
+    def after(self, pods: frozenset[PodKey]) -> Bounds:
+        """The bounds after an observation with these pods: due at once where others came."""
+        if self.pods is None:
+            return replace(self, pods=pods)
+        return replace(self, due_seconds=-math.inf) if self.came(pods) else self
 
 
 def seconds_of(limits: Iterable[Limit | None]) -> frozenset[float]:

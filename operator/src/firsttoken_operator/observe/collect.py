@@ -30,13 +30,10 @@ from firsttoken_operator.families import (
     overview_query,
     symptoms_query,
 )
-from firsttoken_operator.observe.bounds import around, seconds_of
+from firsttoken_operator.observe.bounds import Bounds, PodKey, around, seconds_of
 from firsttoken_operator.observe.containment import Shares
 from firsttoken_operator.observe.source import MetricsSource, Vector
 from firsttoken_sizing.workload import Limit
-
-PodKey = tuple[str, str]
-"""Namespace and name of a pod."""
 
 Element = tuple[PodKey, Mapping[str, str], float]
 """Pod, labels and value."""
@@ -108,9 +105,8 @@ class SourceReading:
 
     def tells_late(self, limit: Limit | None, pods: Iterable[PodKey]) -> bool:
         """Tell whether the buckets of these pods around the limit are those that were asked for."""
-        return self.ttft_seconds is None or (
-            seconds_of([limit]) <= self.ttft_seconds and self.newcomers.isdisjoint(pods)
-        )
+        times = self.ttft_seconds
+        return times is None or (seconds_of([limit]) <= times and self.newcomers.isdisjoint(pods))
 
 
 def unavailable(reason: Reason, detail: str) -> SourceReading:
@@ -138,7 +134,7 @@ class Collector:
         """Families that there were last: they are asked for without waiting to hear that they still are."""
         self._symptoms: Mapping[PodKey, frozenset[str]] = {}
         self._symptoms_due_seconds = -math.inf
-        self._bounds: dict[str, _Bounds] = {}
+        self._bounds: dict[str, Bounds] = {}
 
     @property
     def present(self) -> tuple[MetricFamily, ...]:
@@ -167,11 +163,8 @@ class Collector:
         new = set[PodKey]()
         for name, known in self._bounds.items():
             pods = frozenset(pod for pod, sample in reading.pods.items() if sample.family == name)
-            if known.pods is None:
-                self._bounds[name] = replace(known, pods=pods)
-            elif known.layout and (came := pods - known.pods):
-                new |= came
-                self._bounds[name] = replace(known, due_seconds=-math.inf)
+            new |= known.came(pods)
+            self._bounds[name] = known.after(pods)
         return frozenset(new)
 
     def _ask_families(
@@ -205,7 +198,7 @@ class Collector:
             return answer if answer.reason is Reason.SOURCE_UNREACHABLE else {}
         # NB: with more bounds than are read it is not known which there are.
         layout = {} if answer.overflowing else {s.labels.get("le", ""): s.value for s in answer.samples}
-        self._bounds[family.name] = _Bounds(layout, now + self._window_seconds)
+        self._bounds[family.name] = Bounds(layout, now + self._window_seconds)
         return layout
 
     async def _ask_overview(self, joined: _Joined) -> None:
@@ -220,15 +213,6 @@ class Collector:
         answer = await self._source.query(symptoms_query(self._families))
         if not isinstance(answer, Missing):
             self._symptoms = _by_pod(answer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """Number of histograms of a family by bound, when it is asked for again, and the pods that there were then."""
-
-    layout: Mapping[str, float]
-    due_seconds: float
-    pods: frozenset[PodKey] | None = None
 
 
 _FRESHNESS = frozenset(FRESHNESS)
