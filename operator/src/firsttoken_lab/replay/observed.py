@@ -35,7 +35,7 @@ from firsttoken_operator.observe import (
     measure,
     unavailable,
 )
-from firsttoken_operator.observe.collect import PodKey
+from firsttoken_operator.observe.bounds import PodKey
 from firsttoken_sizing.workload import Limit
 
 Floats = NDArray[np.float64]

@@ -125,7 +125,7 @@ def _percent_down(share: float) -> str:
 def _budget_left(burned: float) -> str:
     """Write what is left of an error budget in percent with one decimal, rounded down: used up is not 0.04 %."""
     left = max(1 - burned, -float(MAX_INTEGER))
-    return _amount(math.floor(1e3 * left + 1e-6) / 10, 1)
+    return _amount(100 * math.floor(1e3 * left + 1e-6) / 1e3, 1)
 
 
 def _amount(value: float, decimals: int = 3) -> str:

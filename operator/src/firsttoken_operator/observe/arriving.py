@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from firsttoken_operator.domain import Missing
 from firsttoken_operator.families import MetricFamily
 from firsttoken_operator.families.promql import joined
-from firsttoken_operator.observe.collect import PodKey
+from firsttoken_operator.observe.bounds import PodKey
 from firsttoken_operator.observe.gateway import Backend, GatewayCounter
 from firsttoken_operator.observe.source import MetricsSource
 

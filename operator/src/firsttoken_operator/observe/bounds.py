@@ -36,7 +36,7 @@ PodKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class KnownBounds:
     """Number of histograms of a family by bound, when it is asked for again, and the pods that there were then."""
 
     layout: Mapping[str, float]
@@ -48,7 +48,7 @@ class Bounds:
         """Pods that came after it was asked; none where all buckets are asked for."""
         return frozenset() if self.pods is None or not self.layout else pods - self.pods
 
-    def after(self, pods: frozenset[PodKey]) -> Bounds:
+    def after(self, pods: frozenset[PodKey]) -> KnownBounds:
         """The bounds after an observation with these pods: due at once where others came."""
         if self.pods is None:
             return replace(self, pods=pods)

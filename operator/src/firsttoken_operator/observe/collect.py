@@ -30,7 +30,7 @@ from firsttoken_operator.families import (
     overview_query,
     symptoms_query,
 )
-from firsttoken_operator.observe.bounds import Bounds, PodKey, around, seconds_of
+from firsttoken_operator.observe.bounds import KnownBounds, PodKey, around, seconds_of
 from firsttoken_operator.observe.containment import Shares
 from firsttoken_operator.observe.source import MetricsSource, Vector
 from firsttoken_sizing.workload import Limit
@@ -134,7 +134,7 @@ class Collector:
         """Families that there were last: they are asked for without waiting to hear that they still are."""
         self._symptoms: Mapping[PodKey, frozenset[str]] = {}
         self._symptoms_due_seconds = -math.inf
-        self._bounds: dict[str, Bounds] = {}
+        self._bounds: dict[str, KnownBounds] = {}
 
     @property
     def present(self) -> tuple[MetricFamily, ...]:
@@ -198,7 +198,7 @@ class Collector:
             return answer if answer.reason is Reason.SOURCE_UNREACHABLE else {}
         # NB: with more bounds than are read it is not known which there are.
         layout = {} if answer.overflowing else {s.labels.get("le", ""): s.value for s in answer.samples}
-        self._bounds[family.name] = Bounds(layout, now + self._window_seconds)
+        self._bounds[family.name] = KnownBounds(layout, now + self._window_seconds)
         return layout
 
     async def _ask_overview(self, joined: _Joined) -> None:

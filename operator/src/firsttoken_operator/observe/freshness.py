@@ -12,7 +12,8 @@ from enum import IntEnum
 from functools import cached_property
 
 from firsttoken_operator.families import Signal
-from firsttoken_operator.observe.collect import PodKey, PodSample, SourceReading
+from firsttoken_operator.observe.bounds import PodKey
+from firsttoken_operator.observe.collect import PodSample, SourceReading
 from firsttoken_operator.observe.config import DEFAULT, ObserveConfig
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from firsttoken_operator.domain import Decision, FleetSnapshot, Outcome, Target
 from firsttoken_operator.observe.arriving import Arriving
-from firsttoken_operator.observe.collect import PodKey
+from firsttoken_operator.observe.bounds import PodKey
 from firsttoken_operator.observe.gateway import Backend
 from firsttoken_operator.observe.store import Store
 
