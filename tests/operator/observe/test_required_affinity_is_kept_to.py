@@ -53,11 +53,17 @@ def targeted(kind: str) -> tuple[Body, list[Body]]:
     return body, [body["spec"]["template"]]
 
 
-def decided(affinity: Body, *, rendered: bool = False, kind: str = "Deployment", named: str = "h100") -> Decision:
-    """A deployment of H100s, one of whose replicas has no node yet, beside a pool of others' A100s."""
+def decided(
+    affinity: Body, *, rendered: bool = False, kind: str = "Deployment", named: str = "h100", bound: slice = slice(None)
+) -> Decision:
+    """A deployment of H100s, one of whose replicas has no node yet, beside a pool of others' A100s.
+
+    `bound`: the pod templates that have the affinity.
+    """
     about, (target, made) = inference_deployment(pool=named, target_ref=reference(kind)), targeted(kind)
     for template in made:
         template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    for template in made[bound]:
         template["spec"]["affinity"] = affinity
     if rendered:
         del about["spec"]["targetRef"]
@@ -96,6 +102,11 @@ def test_without_an_affinity_the_first_replica_shows_where_it_runs(kind: str) ->
     decision = decided({}, kind=kind)
 
     assert (decision.to_replicas, decision.limited_by) == (1, Reason.NOT_A_TENANT)
+
+
+@pytest.mark.parametrize("bound", [slice(0, 1), slice(1, 2)], ids=["leader alone", "workers alone"])
+def test_a_group_of_which_some_pods_may_come_to_the_nodes_of_others_is_held(bound: slice) -> None:
+    assert decided(on(H100), kind="LeaderWorkerSet", bound=bound).to_replicas == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

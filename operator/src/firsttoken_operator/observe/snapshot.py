@@ -205,4 +205,4 @@ class _Builder:
         view = self.store.workload(stored.namespace, target.name, target.kind.kind)
         if view is None or any(pod.node for pod in self.store.members_of(target.uid)):
             return frozenset()
-        return self.places.pools_to_stray_to(named, view.node_selector, view.tolerations or (), view.affinity)
+        return frozenset[str]().union(*(self.places.pools_to_stray_to(named, *each) for each in view.placements))

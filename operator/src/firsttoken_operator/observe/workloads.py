@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from firsttoken_operator.api.toleration import Toleration, TolerationOperator
 from firsttoken_operator.domain import DEPLOYMENT, Owner, TargetKind
@@ -51,6 +51,14 @@ STANDARD_MODES = ("Standard", "RawDeployment")
 """Ways of KServe to run a predictor that make a Deployment; in the others a change of replicas is a new revision."""
 
 
+class Placement(NamedTuple):
+    """Nodes on which a pod may run: node selector, tolerations, and what its affinity requires."""
+
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...]
+    affinity: Affinity | None
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadView:
     """An object that is scaled: what it wants, what it has, and who owns it."""
@@ -70,6 +78,8 @@ class WorkloadView:
     """Taints that its pods tolerate; None: it has no pod template."""
     affinity: Affinity | None = None
     """Nodes that its pods require beside the selector; None: they require none."""
+    workers: Placement | None = None
+    """Placement of the pods beside the one that the fields above are about; None: a replica has no others."""
     created_seconds: float | None = None
     replicas_writer: str = ""
     """Field manager that wrote `replicas` last, beside us; empty: there is none."""
@@ -93,6 +103,12 @@ class WorkloadView:
     """Reason that its replicas are not ours to write, as the object says itself; empty: there is none."""
     started: Started | None = None
     """Settings that the server of its pod template is started with; None: they cannot be read."""
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """Placements of all the pods that a replica is made of."""
+        first = Placement(self.node_selector, self.tolerations or (), self.affinity)
+        return (first, self.workers) if self.workers else (first,)
 
     @property
     def unknown(self) -> str:
@@ -147,7 +163,7 @@ def _leader_worker_set_facts(_: TargetKind, body: Body) -> Facts:
     worker = group.get("workerTemplate") or {}
     leader = group.get("leaderTemplate") or worker
     workers = count(group.get("size", 1)) - 1
-    facts, name = _template_facts(leader), body["metadata"].get("name", "")
+    facts, of_worker, name = _template_facts(leader), _template_facts(worker), body["metadata"].get("name", "")
     of_set = {GROUP_LABEL: name}
     progress = conditions_of(body.get("status") or {}).get("UpdateInProgress") or {}
     return facts | {
@@ -155,6 +171,7 @@ def _leader_worker_set_facts(_: TargetKind, body: Body) -> Facts:
         "selector": selector_of(of_set | LEADER),
         "members": selector_of(of_set),
         "is_updating": progress.get("status") == "True",
+        "workers": Placement(*(of_worker[each] for each in ("node_selector", "tolerations", "affinity"))),
     }
 
 
