@@ -177,3 +177,18 @@ def test_hits_cost_no_more_than_a_second_evaluation(routing: Routing, monkeypatc
     sized(300, routing)
 
     assert 0 < plain < len(predicted) <= 3 * plain
+
+
+def test_hits_that_carry_no_load_are_no_answer_where_more_of_them_leave_themselves() -> None:
+    workload = replace(
+        question(40).workload, input_tokens=20_000, output_tokens=200, cached_input_percent=90.0,
+        peak_requests_per_second=20.0,
+    )  # fmt: skip
+    sla = Sla(time_to_first_token=Limit(200.0, Percentile.MEAN))
+    asked = replace(question(40), model="meta-llama/Llama-3.1-8B-Instruct", workload=workload, sla=sla)
+    as_many = replace(asked, workload=replace(workload, prefixes_in_use=None, cached_input_percent=67.5))
+
+    found = size(asked)
+
+    assert found.cached_input_percent > 67.5
+    assert 0 < found.replicas <= size(as_many).replicas

@@ -70,12 +70,20 @@ def with_hits(
         return tried
     # What is searched for is at least what leaves more than itself, and at most what that leaves; and the other way.
     fewer: Hits | None = None
+    broke: Hits | None = None
     low, high = 0.0, tried.share
     for _ in range(_MOST_PASSES):
         result = tried.evaluated()
         tried = replace(tried, result=result)
         if isinstance(result, InfeasibleCandidate):
-            return tried
+            if tried.share >= high:
+                return tried
+            # NB: where no load is carried, nothing takes room: that leaves the most hits, which are more than these.
+            broke, low = tried, max(low, tried.share)
+            if high - low <= _CLOSE:
+                break
+            tried = _with_share(question, bound, (low + high) / 2)
+            continue
         left = _left(tried.question, result)
         if abs(left - tried.share) <= _CLOSE:
             return tried
@@ -86,11 +94,11 @@ def with_hits(
             high = at_most
         else:
             low, high = max(low, left), tried.share
-        if fewer and high - low <= _CLOSE:
+        if (fewer or broke) and high - low <= _CLOSE:
             break
-        tried = _with_share(question, bound, (low + high) / 2 if fewer else low)
+        tried = _with_share(question, bound, (low + high) / 2 if fewer or broke else low)
     # One replica more or less may leave no share that leaves itself: the careful one is kept.
-    return fewer or tried
+    return fewer or broke or tried
 
 
 def _limited(workload: Workload) -> bool:
