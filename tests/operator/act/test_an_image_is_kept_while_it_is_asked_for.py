@@ -142,7 +142,7 @@ async def test_it_ends_with_its_resource(cluster: Cluster, kept: Kept) -> None:
     cluster.kubectl("delete", "infd", kept.name, "-n", NAMESPACE)
     wait_until(
         lambda: cluster.kubectl("get", "daemonset", kept.name, "-n", NAMESPACE, check=False).returncode != 0,
-        30,
+        90,
         "the garbage collector has taken it",
     )
 
