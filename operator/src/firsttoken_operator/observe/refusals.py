@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from firsttoken_operator.api.crd import MAX_NAME_LENGTH
 from firsttoken_operator.domain.target_kinds import GROUP_NUMBER_LABEL, LEADER_WORKER_SET, STATEFUL_SET
 from firsttoken_operator.observe.config import DEFAULT
 from firsttoken_operator.observe.projections import Body, PodView, epoch_seconds
@@ -47,7 +48,8 @@ class Refusals:
         times = (series.get("lastObservedTime"), body.get("lastTimestamp"), body.get("eventTime"))
         seconds = next((at for at in map(epoch_seconds, times) if at is not None), None)
         kept.pop(body["metadata"]["uid"], None)
-        if seconds is not None:
+        # NB: an Event is about any name that its writer likes; no object has one that is longer.
+        if seconds is not None and len(about["name"]) <= MAX_NAME_LENGTH:
             said = str(body.get("message") or "")[:MOST_REFUSED_CHARACTERS]
             kept[body["metadata"]["uid"]] = _Refusal(about["name"], seconds, said)
         while len(kept) > DEFAULT.kept_refusals:
@@ -69,10 +71,11 @@ class Refusals:
         kept = self._by_namespace.get(view.namespace)
         if not kept or view.kind not in REFUSED_BY_EVENT:
             return ""
-        live = [pod for pod in pods if not pod.terminating]
-        if len(live) >= (view.replicas or 0):
+        made = list(pods)
+        if sum(not pod.terminating for pod in made) >= (view.replicas or 0):
             return ""
-        since = max(view.replicas_seconds or view.created_seconds or 0.0, *(pod.created_seconds for pod in live), 0.0)
+        # NB: a pod that ends was made, too: what was refused before it is no reason that it has no successor yet.
+        since = max(view.replicas_seconds or view.created_seconds or 0.0, *(pod.created_seconds for pod in made), 0.0)
         return self._said(kept, view.name, since)
 
     def of_groups(self, view: WorkloadView, waiting: Iterable[PodView], members: Iterable[PodView]) -> list[str]:
