@@ -19,7 +19,8 @@ from firsttoken_operator.domain import (
     RolloutPolicy,
     RolloutTerms,
 )
-from tests.operator.decide.builders import metrics, resource, target
+from firsttoken_operator.runtimes.settings import SizedSettings, Started, StartSettings
+from tests.operator.decide.builders import SIZED, metrics, resource, target
 
 NOW = datetime(2026, 11, 23, 9, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -67,6 +68,18 @@ def test_after_a_restart_the_condition_stays_until_it_is_known() -> None:
 
     assert kept == told == same
     assert events(first, unknown) == events(unknown, again) == []
+
+
+def test_the_conditions_keep_their_order_where_one_is_as_it_was() -> None:
+    """Of pods whose settings are read at once, before the renderer looked at what waits."""
+    settings = SizedSettings(StartSettings(max_batch=256), StartSettings())
+    pods = target(4, started=Started(StartSettings(max_batch=256)))
+    waits = replace(WAITS, target=pods, sized=replace(SIZED, settings=settings))
+    first, _ = shown(waits)
+    unknown, _ = shown(replace(waits, pending_rollout=None), first.conditions, LATER)
+
+    assert [told.type for told in first.conditions[-2:]] == ["RolloutPending", "SettingsMatch"]
+    assert unknown == first
 
 
 def test_what_is_released_waits_no_more() -> None:

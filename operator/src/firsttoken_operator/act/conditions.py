@@ -17,6 +17,7 @@ from firsttoken_operator.domain import ConditionType, Decision, FailedWrite, Jud
 
 _LONGEST_MESSAGE = 1024
 _NUMBERS_ARE_NEWS = (ConditionType.SIZING_READY, ConditionType.SETTINGS_MATCH)
+_PLACES = {kind.value: place for place, kind in enumerate(ConditionType)}
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
@@ -59,7 +60,10 @@ def conditions(
         for j in judge(resource, decision, unscaled)
     )
     told = {condition.type for condition in judged}
-    return (*judged, *(before[kind] for kind in _as_it_was(resource) if kind in before and kind not in told))
+    if not (kept_on := [before[kind] for kind in _as_it_was(resource) if kind in before and kind not in told]):
+        return judged
+    # In one order, whatever is known by now: another order would be another status, and a write that tells nothing.
+    return tuple(sorted((*judged, *kept_on), key=lambda each: _PLACES[each.type]))
 
 
 def _as_it_was(resource: ResourceSnapshot) -> Iterator[ConditionType]:
