@@ -12,7 +12,7 @@ import pytest
 
 from firsttoken_operator.act.errors import ClusterError, Rejected, Unavailable
 from firsttoken_operator.act.kubernetes import ObjectRef
-from firsttoken_operator.act.live import FRESH_SECONDS, MANY, LiveResources
+from firsttoken_operator.act.live import FRESH_SECONDS, MANY, TOO_SLOW_SECONDS, LiveResources
 from firsttoken_operator.act.queue import WriteQueue
 from firsttoken_operator.act.scale import MAX_ATTEMPTS, ScaleWriter, Write
 from firsttoken_operator.domain import Reason, ResourceSnapshot, ScalingMode, Target
@@ -399,3 +399,21 @@ async def test_a_list_that_takes_too_long_is_not_waited_for() -> None:
     assert await waits == {"metadata": {"list": 1}}
     assert await live.read(NAMESPACE, RESOURCE.name) == {"metadata": {"list": 1}}
     assert server.asked == 1
+
+
+async def test_a_list_is_as_old_as_its_beginning_and_after_one_too_slow_none_is_asked_for_a_while() -> None:
+    server, now = Lists(), [0.0]
+    live = LiveResources(server, lambda: MANY, ("",), lambda: now[0])  # type: ignore[arg-type]
+    server.goes_on.clear()
+    waits = asyncio.create_task(live.read(NAMESPACE, RESOURCE.name))
+    await asyncio.sleep(0)
+    now[0] = FRESH_SECONDS + 0.1
+    server.goes_on.set()
+    await waits
+    told = []
+    for at in (now[0], now[0] + TOO_SLOW_SECONDS - 0.1, now[0] + TOO_SLOW_SECONDS):
+        now[0] = at
+        told.append((await live.read(NAMESPACE, RESOURCE.name))["metadata"])
+
+    assert told == ["read alone", "read alone", {"list": 2}]
+    assert server.asked == 2

@@ -16,6 +16,7 @@ from firsttoken_operator.observe.readiness import TimeToReady
 from firsttoken_operator.observe.snapshot import build_snapshot
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
+from firsttoken_operator.run.watches import FAILED_CREATES
 from tests.operator.decide.builders import SIZED
 from tests.operator.observe.bodies import (
     EPOCH,
@@ -35,6 +36,7 @@ from tests.operator.observe.bodies import (
 SERVER = TargetKind("Server", "example.com", "v1", "servers", replicas=("spec", "size"), selector=("status", "pods"))
 KINDS = (*NAMED.values(), SERVER)
 API = {kind.kind: kind.api_version for kind in KINDS}
+NOW = 100.0
 STANDARD = {"serving.kserve.io/deploymentMode": "Standard"}
 
 
@@ -122,7 +124,7 @@ def reference(kind: str) -> Body:
 
 def only(store: Store, *, is_sized: bool = False) -> ResourceSnapshot:
     sized = dict.fromkeys(store.resources, SIZED) if is_sized else {}
-    built = build_snapshot(store, {}, sized, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH + 100)
+    built = build_snapshot(store, {}, sized, Settings().timing, now_seconds=5.0, wall_seconds=EPOCH + NOW)
     (resource,) = judge_owners(built, {}, 600.0).snapshot.resources
     return resource
 
@@ -290,6 +292,8 @@ def failed_create(name: str, said: str, seconds: float | None, uid: str = "e-1",
     } | times | fields
 
 
+NO_NAME = "n" * 254
+"""Longer than the name of any object."""
 EVENT_TOLD = ("StatefulSet", "LeaderWorkerSet")
 
 
@@ -304,9 +308,26 @@ EVENT_TOLD = ("StatefulSet", "LeaderWorkerSet")
         ([failed_create("other", "of another", 50)], ""),
         ([failed_create("nim", "of no time", None)], ""),
         ([failed_create("nim", "x" * 5000, 50)], "x" * 400),
+        ([failed_create("nim", "of what now has no such name", 50), failed_create(NO_NAME, "x", 50)], ""),
+        ([failed_create("nim", "by a clock that is ahead", NOW + 59)], "by a clock that is ahead"),
+        ([failed_create("nim", "so far", 50), failed_create("nim", "in a year", NOW + 3e7, "e-2")], "so far"),
+        ([failed_create("nim", "in 9999", None, lastTimestamp="9999-12-31T23:59:59Z")], ""),
         ([("Event", {"metadata": {"uid": "e-1"}}), ("Event", {})], ""),
     ],
-    ids=["refused", "the newest counts", "told again", "made since", "of another", "no time", "long", "nonsense"],
+    ids=[
+        "refused",
+        "the newest counts",
+        "told again",
+        "made since",
+        "of another",
+        "no time",
+        "long",
+        "no name",
+        "ahead",
+        "in the future",
+        "for ever",
+        "nonsense",
+    ],
 )
 def test_what_an_event_says_of_a_refused_pod_is_known(kind: str, events: list[tuple[str, Body]], refused: str) -> None:
     made = owned_pod(kind, "a", ready=30, creationTimestamp=at(40))
@@ -325,6 +346,16 @@ def test_a_refusal_is_that_of_the_pods_that_are_missing(replicas: int, written: 
     store = cluster("StatefulSet", body, ("Pod", owned_pod("StatefulSet", "a")), failed_create("nim", "x", 50))
 
     assert there(store).refused == refused
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["live", "ending"])
+def test_what_was_refused_before_the_newest_pod_stays_over_when_that_pod_ends(ends: bool) -> None:
+    deletion = {"deletionTimestamp": at(70)} if ends else {}
+    newest = owned_pod("StatefulSet", "b", creationTimestamp=at(60), **deletion)
+    pods = [("Pod", owned_pod("StatefulSet", "a", creationTimestamp=at(40))), ("Pod", newest)]
+    store = cluster("StatefulSet", stateful_set(), *pods, failed_create("nim", "before the newest", 50))
+
+    assert (there(store).terminating, there(store).refused) == (int(ends), "")
 
 
 def test_a_group_whose_workers_are_refused_is_named() -> None:
@@ -364,15 +395,28 @@ def test_a_deployment_says_itself_what_is_refused() -> None:
     assert there(store).refused == ""
 
 
-@pytest.mark.parametrize(("namespace", "refused"), [("hostile", "exceeded quota: gpus"), (NAMESPACE, "")])
-def test_a_flood_of_events_is_bounded_and_hides_those_of_its_own_namespace_only(namespace: str, refused: str) -> None:
+@pytest.mark.parametrize(
+    ("namespace", "name", "refused"),
+    [
+        ("hostile", "made-up", "exceeded quota: gpus"),
+        (NAMESPACE, NO_NAME, "exceeded quota: gpus"),
+        (NAMESPACE, NO_NAME[:253], ""),
+    ],
+)
+def test_a_flood_of_events_is_bounded_and_hides_those_of_its_own_namespace_only(
+    namespace: str, name: str, refused: str
+) -> None:
     store = cluster("StatefulSet", stateful_set(), failed_create("nim", "exceeded quota: gpus", 50))
     for number in range(DEFAULT.kept_refusals):
-        kind, body = failed_create("made-up", "x", 60, uid=f"made-up-{number}")
+        kind, body = failed_create(name, "x", 60, uid=f"made-up-{number}")
         body["metadata"]["namespace"] = namespace
         store.feed(kind, None, body)
 
     assert there(store).refused == refused
+
+
+def test_events_of_the_controller_of_stateful_sets_are_asked_for_and_no_others() -> None:
+    assert "source=statefulset-controller" in FAILED_CREATES.field_selector.split(",")
 
 
 SERVICES = {"NIMService": "nim-chat", "InferenceService": "nim-predictor"}

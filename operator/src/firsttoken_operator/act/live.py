@@ -27,11 +27,13 @@ FRESH_SECONDS = 2.0
 """Age up to which a list is as good as a read: about what a read and the write behind it may take."""
 RENEWED_SECONDS = FRESH_SECONDS / 2
 """Age from which on the next list is read beside the writes: else all of them would wait for it every two seconds."""
+TOO_SLOW_SECONDS = 60.0
+"""Time for which none is asked for after one that was too old when it came: writes would wait for it in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Metadata of all of them. `at_seconds`: when it was read, and not when it was asked for."""
+    """Metadata of all of them. `at_seconds`: when it was asked for, as all its pages tell of that time."""
 
     found: dict[ObjectRef, Json]
     at_seconds: float
@@ -54,6 +56,7 @@ class LiveResources:
         self._listed: _Listed | None = None
         self._listing: asyncio.Task[_Listed] | None = None
         self._asked_seconds = -math.inf
+        self._unlisted_until_seconds = -math.inf
 
     def close(self) -> None:
         """Give up a list that is being read."""
@@ -63,7 +66,7 @@ class LiveResources:
     async def read(self, namespace: str, name: str) -> Json:
         """The object, or its metadata alone; `NotFound` where there is none. Raises `ClusterError`."""
         ref = ObjectRef(API_VERSION, KIND, namespace, name)
-        many = self._waiting() >= MANY
+        many = self._waiting() >= MANY and self._clock() >= self._unlisted_until_seconds
         if len(self._namespaces) <= MOST_NAMESPACES and (many or self._is_listing or self._age < FRESH_SECONDS):
             try:
                 found = await self._found(renew=many)
@@ -106,5 +109,7 @@ class LiveResources:
 
     async def _read_all(self) -> _Listed:
         found = [await self._cluster.metadata(API_VERSION, KIND, namespace, "") for namespace in self._namespaces]
-        self._listed = _Listed(reduce(lambda one, other: one | other, found, {}), self._clock())
+        self._listed = _Listed(reduce(lambda one, other: one | other, found, {}), self._asked_seconds)
+        if self._age > FRESH_SECONDS:
+            self._unlisted_until_seconds = self._clock() + TOO_SLOW_SECONDS
         return self._listed

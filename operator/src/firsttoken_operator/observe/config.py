@@ -84,6 +84,9 @@ class ObserveConfig:
     kept_refusals: int = 200
     """Events of refused pods that are kept of one namespace, whose tenants may write them, too. Chosen: far more than
     it has StatefulSets."""
+    refusal_ahead_seconds: float = 60.0
+    """Most that the time of such an Event may be ahead of the clock here. Chosen: more than clocks of a cluster differ.
+    One that says a later time was written by hand, and would count until the API server forgets it."""
     partial_coverage: float = 0.99
     """Most that an answer can claim which Prometheus itself calls incomplete, or whose window has a gap. Chosen just
     below all: how much is missing is not said, and what is not all of it may raise replicas and not lower them."""

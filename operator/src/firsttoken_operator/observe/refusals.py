@@ -22,7 +22,12 @@ from firsttoken_operator.observe.workloads import MOST_REFUSED_CHARACTERS, Workl
 REFUSED_BY_EVENT = (STATEFUL_SET, LEADER_WORKER_SET)
 """Kinds whose objects do not say themselves that their pods are refused."""
 FIELDS: Mapping[str, str] = MappingProxyType(
-    {"involvedObject.kind": STATEFUL_SET.kind, "reason": "FailedCreate", "type": "Warning"}
+    {
+        "involvedObject.kind": STATEFUL_SET.kind,
+        "reason": "FailedCreate",
+        "type": "Warning",
+        "source": "statefulset-controller",
+    }
 )
 """Fields by which the API server tells these Events from all others."""
 
@@ -62,11 +67,12 @@ class Refusals:
             if not kept:
                 del self._by_namespace[namespace]
 
-    def of(self, view: WorkloadView, pods: Iterable[PodView]) -> str:
+    def of(self, view: WorkloadView, pods: Iterable[PodView], wall_seconds: float) -> str:
         """Say why no further pod of a workload is made; empty: nothing is known to keep it from being made.
 
-        What was refused before the last pod was made, or before the replicas were written last, says nothing of the
-        pods that are missing now: those may be there, and not be seen yet.
+        What was refused before the last pod was made (it may be ending by now), or before the replicas were written
+        last, says nothing of the pods that are missing now: those may be there, and not be seen yet. `wall_seconds`:
+        now, seconds since the epoch.
         """
         kept = self._by_namespace.get(view.namespace)
         if not kept or view.kind not in REFUSED_BY_EVENT:
@@ -76,10 +82,15 @@ class Refusals:
             return ""
         # NB: a pod that ends was made, too: what was refused before it is no reason that it has no successor yet.
         since = max(view.replicas_seconds or view.created_seconds or 0.0, *(pod.created_seconds for pod in made), 0.0)
-        return self._said(kept, view.name, since)
+        return self._said(kept, view.name, since, wall_seconds)
 
-    def of_groups(self, view: WorkloadView, waiting: Iterable[PodView], members: Iterable[PodView]) -> list[str]:
-        """Say why no further pod is made of each group whose leader waits for it: by a StatefulSet of its name."""
+    def of_groups(
+        self, view: WorkloadView, waiting: Iterable[PodView], members: Iterable[PodView], wall_seconds: float
+    ) -> list[str]:
+        """Say why no further pod is made of each group whose leader waits for it: by a StatefulSet of its name.
+
+        `wall_seconds`: now, seconds since the epoch.
+        """
         kept = self._by_namespace.get(view.namespace)
         if not kept or view.kind is not LEADER_WORKER_SET:
             return []
@@ -88,10 +99,12 @@ class Refusals:
             number = pod.labels.get(GROUP_NUMBER_LABEL, "")
             newest[number] = max(newest.get(number, 0.0), pod.created_seconds)
         since = ((pod, newest.get(pod.labels.get(GROUP_NUMBER_LABEL, ""), pod.created_seconds)) for pod in waiting)
-        found = (self._said(kept, pod.name, seconds) for pod, seconds in since)
+        found = (self._said(kept, pod.name, seconds, wall_seconds) for pod, seconds in since)
         return [said for said in found if said]
 
     @staticmethod
-    def _said(kept: Mapping[str, _Refusal], set_name: str, since_seconds: float) -> str:
-        found = [each for each in kept.values() if each.set_name == set_name and each.seconds >= since_seconds]
+    def _said(kept: Mapping[str, _Refusal], set_name: str, since_seconds: float, wall_seconds: float) -> str:
+        until_seconds = wall_seconds + DEFAULT.refusal_ahead_seconds
+        own = (each for each in kept.values() if each.set_name == set_name)
+        found = [each for each in own if since_seconds <= each.seconds <= until_seconds]
         return max(found, key=lambda each: each.seconds).said if found else ""

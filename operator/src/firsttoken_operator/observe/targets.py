@@ -69,7 +69,9 @@ def target_of(
         rollout=any(each.is_updating for each in (view, *made)) or _has_two_templates(pods),
         gpus_per_replica=gpus,
         occupied_gpus=_occupied_gpus(pods, members, gpus),
-        refused=next((each.refused for each in (view, *made) if each.refused), store.refusals.of(view, pods)),
+        refused=next(
+            (each.refused for each in (view, *made) if each.refused), store.refusals.of(view, pods, wall_seconds)
+        ),
         waits_seconds=tuple(_waited_seconds(pod, wall_seconds) for pod in waiting),
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
         p99_start_seconds=known.p99_seconds if known else None,
@@ -81,7 +83,7 @@ def target_of(
             waiting,
             store.preemptions.count(view.uid, wall_seconds),
             wall_seconds,
-            store.refusals.of_groups(view, waiting, members),
+            store.refusals.of_groups(view, waiting, members, wall_seconds),
         ),
     )
 
