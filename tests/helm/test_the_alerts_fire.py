@@ -33,6 +33,7 @@ FINE = {
     'firsttoken_slo_requests_total{namespace="a",name="b"}': "0+1000x600",
     'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x600",
     'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+50x600",
+    'firsttoken_slo_charged_late_requests_total{namespace="a",name="b"}': "0+40x600",
     'firsttoken_flaps_total{namespace="a",name="b"}': "0x600",
     'firsttoken_writes_total{kind="scale",outcome="done"}': "0+4x600",
     "firsttoken_writes_paused": "0x600",
@@ -52,6 +53,7 @@ ILL: dict[str, dict[str, str]] = {
     "FirsttokenTTFTMissed": {
         'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+200x600",
         'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+100x600",
+        'firsttoken_slo_charged_late_requests_total{namespace="a",name="b"}': "0+200x600",
     },
     "FirsttokenErrorBudgetBurns": {'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+10x600"},
     "FirsttokenCapacityClamped": {'firsttoken_capacity_factor{namespace="a",name="b"}': "0.5x600"},
@@ -59,6 +61,25 @@ ILL: dict[str, dict[str, str]] = {
     "FirsttokenWritesFailing": {'firsttoken_writes_total{kind="scale",outcome="denied"}': "0+1x600"},
     "FirsttokenWritesPaused": {"firsttoken_writes_paused": "1x600"},
     "FirsttokenClocksDiffer": {"firsttoken_clock_ahead_seconds": "-60x600"},
+}
+
+NO_BUDGET_BURNS: dict[str, dict[str, str]] = {
+    "one late of twenty": {
+        'firsttoken_slo_requests_total{namespace="a",name="b"}': "0x470 20x130",
+        'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0x470 1x130",
+        'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0x470 0.2x130",
+        'firsttoken_slo_charged_late_requests_total{namespace="a",name="b"}': "0x470 1x130",
+    },
+    "all late by a mean, for hours": {
+        'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x60 2400+1000x540",
+        'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+50x60 3000x540",
+        'firsttoken_slo_charged_late_requests_total{namespace="a",name="b"}': "0+40x60 2400x540",
+    },
+    "all late by a mean, since an hour": {
+        'firsttoken_slo_late_requests_total{namespace="a",name="b"}': "0+40x420 16800+1000x180",
+        'firsttoken_slo_allowed_late_requests_total{namespace="a",name="b"}': "0+50x420 21000x180",
+        'firsttoken_slo_charged_late_requests_total{namespace="a",name="b"}': "0+40x420 16800x180",
+    },
 }
 
 
@@ -104,18 +125,17 @@ def test_capacity_is_clamped_where_the_law_says(rules: Path) -> None:
         assert f"firsttoken_capacity_factor {bound})" in rule["expr"]
 
 
-@pytest.mark.parametrize("ill", [None, *ILL])
-def test_an_illness_fires_its_alert_and_no_other(
-    control_plane: Path, rules: Path, tmp_path: Path, ill: str | None
-) -> None:
+def judged(
+    control_plane: Path, rules: Path, tmp_path: Path, changed: dict[str, str], ill: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Ask promtool whether, with these series changed, `ill` and no other alert fires after eight hours."""
     spec = yaml.safe_load(rules.read_text())
     known = {rule["alert"]: rule for rule in spec["groups"][0]["rules"]}
     for rule in known.values():
         del rule["annotations"]  # Texts with numbers in them; that they can be filled in is checked above.
-    series = FINE | (ILL[ill] if ill else {})
     test = {
         "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "input_series": [{"series": name, "values": values} for name, values in (FINE | changed).items()],
         "alert_rule_test": [
             {"eval_time": "8h", "alertname": name, "exp_alerts": [fired(name, rule)] if name == ill else []}
             for name, rule in known.items()
@@ -124,6 +144,29 @@ def test_an_illness_fires_its_alert_and_no_other(
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
     file = tmp_path / "test.yaml"
     file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}))
-    done = promtool(control_plane, "test", "rules", file)
+    return promtool(control_plane, "test", "rules", file)
+
+
+@pytest.mark.parametrize("ill", [None, *ILL])
+def test_an_illness_fires_its_alert_and_no_other(
+    control_plane: Path, rules: Path, tmp_path: Path, ill: str | None
+) -> None:
+    done = judged(control_plane, rules, tmp_path, ILL[ill] if ill else {}, ill)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("case", "ill"),
+    [
+        ("one late of twenty", None),
+        ("all late by a mean, for hours", "FirsttokenTTFTMissed"),
+        ("all late by a mean, since an hour", "FirsttokenTTFTMissed"),
+    ],
+)
+def test_no_error_budget_burns_by_one_request_or_by_a_mean(
+    control_plane: Path, rules: Path, tmp_path: Path, case: str, ill: str | None
+) -> None:
+    done = judged(control_plane, rules, tmp_path, NO_BUDGET_BURNS[case], ill)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,7 +29,7 @@ START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 TICK = timedelta(seconds=15)
 TALLY = Tally(
     hours=1.5, gpu_hours=7.5, saved_gpu_hours=-2.25, requests=1000.0, late_requests=12.0, late_requests_at_most=40.0,
-    compared_requests=800.0, error_requests=96.0, flaps=2, late_requests_allowed=10.0,
+    compared_requests=800.0, error_requests=96.0, flaps=2, late_requests_allowed=10.0, late_requests_charged=12.0,
 )  # fmt: skip
 CARD = Scorecard(START - timedelta(days=1), {START.date(): TALLY})
 
@@ -52,8 +52,8 @@ def document(status: ScorecardStatus | None) -> dict[str, Any]:
 def test_the_figures_are_those_that_a_platform_engineer_reads() -> None:
     figures = {
         "hours": "1.5", "attainmentPercent": "98.8", "requests": 1000, "lateRequests": 12, "lateRequestsAtMost": 40,
-        "lateRequestsAllowed": "10", "burnRate": "1.2", "gpuHours": "7.5", "gpuHoursSavedVersusPeak": "-2.25",
-        "calibrationErrorPercent": "12", "comparedRequests": 800, "flaps": 2,
+        "lateRequestsAllowed": "10", "lateRequestsCharged": "12", "burnRate": "1.2", "gpuHours": "7.5",
+        "gpuHoursSavedVersusPeak": "-2.25", "calibrationErrorPercent": "12", "comparedRequests": 800, "flaps": 2,
     }  # fmt: skip
 
     assert document(shown(None, CARD, START)) == figures | {
@@ -84,7 +84,7 @@ def test_nearly_all_is_not_all() -> None:
 
 
 def test_what_is_used_up_is_no_error_budget_that_is_left() -> None:
-    tally = Tally(hours=1, requests=1_000_000, late_requests=9_999.9, late_requests_allowed=10_000)
+    tally = Tally(hours=1, requests=1_000_000, late_requests_charged=9_999.9, late_requests_allowed=10_000)
 
     assert document(shown(None, replace(CARD, days={START.date(): tally}), START))["errorBudgetRemainingPercent"] == "0"
 
@@ -158,6 +158,26 @@ def test_what_is_restored_is_shown_as_it_was() -> None:
     assert shown(None, back, START) == status
 
 
+@pytest.mark.parametrize(
+    "half",
+    [
+        pytest.param({}, id="from before error budgets"),
+        pytest.param({"lateRequestsAllowed": "10"}, id="nothing charged"),
+        pytest.param({"lateRequestsCharged": "100"}, id="nothing allowed"),
+    ],
+)
+def test_days_that_do_not_tell_both_sides_of_an_error_budget_are_in_none(half: dict[str, str]) -> None:
+    """P95 allows a twentieth; half of that is late since the upgrade, and was a tenth on the day before."""
+    days = [{"date": at, "requests": 1000, "lateRequests": 100} | half for at in ("2026-11-21", "2026-11-20")]
+    old = InferenceDeploymentStatus.model_validate({"scorecard": {"days": days}})
+    card = minutes(restored(old, START), resource(target(5), measured(0.025)), START, 10)
+    status = document(shown(old.scorecard, card, START + 2 * REFRESH))
+
+    assert status["lateRequests"] == 2 * 100 + 20 * 600 * 0.025
+    assert (status["burnRate"], status["errorBudgetRemainingPercent"]) == ("0.5", "50")
+    assert [day.get("burnRate") for day in status["days"]] == ["0.5", None]
+
+
 def test_the_time_between_two_processes_is_not_billed() -> None:
     about = resource(target(5), measured())
     status = InferenceDeploymentStatus(scorecard=shown(None, minutes(Scorecard(START), about, START, 30), START))
@@ -185,7 +205,10 @@ def test_a_flap_across_a_restart_is_one() -> None:
         pytest.param({"lastUpdateTime": "soon"}, id="no time of writing"),
         pytest.param({"days": [{"date": "2026-99-99", "gpuHours": "3"}]}, id="a day that does not exist"),
         pytest.param({"days": [{"date": "2026-11-21", "requests": 5, "lateRequests": 50}]}, id="late above all"),
-        pytest.param({"days": [{"date": "2026-11-21", "lateRequestsAllowed": "50"}]}, id="allowed without requests"),
+        pytest.param(
+            {"days": [{"date": "2026-11-21", "lateRequestsAllowed": "50", "lateRequestsCharged": "9"}]},
+            id="allowed without requests",
+        ),
     ],
 )
 def test_a_status_that_was_edited_is_survived(spoiled: dict[str, Any]) -> None:
@@ -212,7 +235,7 @@ def test_whatever_was_counted_fits_the_schema(
     flaps: int, allowed: float,
 ) -> None:  # fmt: skip
     judged = (requests, late * requests / 2, late * requests)
-    tally = Tally(hours, gpu_hours, saved, *judged, compared, error, flaps, allowed * requests)
+    tally = Tally(hours, gpu_hours, saved, *judged, compared, error, flaps, allowed * requests, judged[1])
     card = Scorecard(START, {date(2026, 11, 21 - i): tally for i in range(7)})
     status = shown(None, card, START)
     back = ScorecardStatus.model_validate(document(status))

@@ -86,6 +86,17 @@ def test_a_limit_on_the_mean_has_no_error_budget() -> None:
     assert seen.burn_rate is None
 
 
+def test_what_is_late_by_a_mean_burns_no_error_budget_of_the_percentile_before() -> None:
+    """A twentieth is allowed and a tenth late for ten minutes; then all windows are wholly late by their mean."""
+    before, late = with_metrics(metrics(20.0, ttft=ttft(0.1))), metrics(20.0, ttft=ttft(0.1, mean_milliseconds=400))
+    after = resource(target(5), late, sized=replace(SIZED, sla=MEAN_SLA))
+    seen = play(look(before if i <= 40 else after, START + i * TICK) for i in range(81)).total
+
+    assert seen.late_requests == pytest.approx(20 * 600 * 1.1)
+    assert seen.late_requests_charged == pytest.approx(20 * 600 * 0.1)
+    assert seen.burn_rate == pytest.approx(2)
+
+
 def test_busy_windows_weigh_more_than_quiet_ones() -> None:
     busy = with_metrics(metrics(15.0, ttft=ttft(0.2, 900)))
     quiet = with_metrics(metrics(1.7, ttft=ttft(0.0, 100)))

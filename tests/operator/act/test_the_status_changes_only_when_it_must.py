@@ -371,7 +371,10 @@ def full() -> Observed:
         metrics_lost_seconds=90.0,
     )  # fmt: skip
     done = ScaleResult(Write.DONE, Reason.DEMAND_ABOVE_CAPACITY, "", 9)
-    counted = Tally(hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9, late_requests_allowed=1)
+    counted = Tally(
+        hours=1, gpu_hours=5, saved_gpu_hours=35, requests=9, compared_requests=9, late_requests_allowed=1,
+        late_requests_charged=1,
+    )  # fmt: skip
     seen = observed(made, about, result=done, recommended=SIZED.configuration, compared=True)
     return replace(seen, time_to_ready_seconds=(30.0, 61.0), scorecard=Scorecard(START, {START.date(): counted}))
 

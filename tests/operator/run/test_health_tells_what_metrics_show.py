@@ -288,10 +288,11 @@ def card(counted: Tally, total: Tally) -> Scorecard:
 WEEK = Tally(
     hours=100, gpu_hours=500, saved_gpu_hours=-20, requests=1000, late_requests=50, late_requests_at_most=90,
     compared_requests=10, error_requests=2, flaps=7, late_requests_allowed=40,
+    late_requests_charged=30,
 )  # fmt: skip
 HOUR = Tally(
     hours=1, gpu_hours=5, saved_gpu_hours=35, requests=100, late_requests=1, late_requests_at_most=2, flaps=1,
-    late_requests_allowed=4,
+    late_requests_allowed=4, late_requests_charged=0.5,
 )  # fmt: skip
 
 
@@ -299,8 +300,9 @@ def test_the_scorecard_is_published_exactly() -> None:
     found = scored(OperatorMetrics(), resource(target(5), metrics(20.0)), card(HOUR, WEEK))
 
     assert found[f"firsttoken_slo_attainment_ratio{NAME}"] == pytest.approx(0.95)
-    assert found[f"firsttoken_error_budget_remaining_ratio{NAME}"] == pytest.approx(-0.25)
+    assert found[f"firsttoken_error_budget_remaining_ratio{NAME}"] == pytest.approx(0.25)
     assert found[f"firsttoken_slo_allowed_late_requests_total{NAME}"] == 4
+    assert found[f"firsttoken_slo_charged_late_requests_total{NAME}"] == 0.5
     assert found[f"firsttoken_calibration_error_ratio{NAME}"] == pytest.approx(0.2)
     assert found[f"firsttoken_gpu_hours_saved_versus_peak{NAME}"] == -20
     assert found[f"firsttoken_gpu_hours_total{NAME}"] == 5
@@ -330,6 +332,7 @@ def test_what_was_not_counted_is_no_series() -> None:
         "slo_attainment_ratio",
         "error_budget_remaining_ratio",
         "slo_allowed_late_requests_total",
+        "slo_charged_late_requests_total",
         "calibration_error_ratio",
         "gpu_hours_saved_versus_peak",
         "slo_requests_total",

@@ -27,9 +27,10 @@ class Tally:
     `hours`: time in which the target was seen. `gpu_hours`: of the pods that held GPUs in it. `saved_gpu_hours`: what
     the replicas for the declared peak would have held beyond that; negative where they would have held less, None where
     no size was known. `requests`: those whose first token was judged against its limit; of them `late_requests` most
-    likely came late and `late_requests_at_most` possibly, and `late_requests_allowed` might by the percentile of their
-    limit: their error budget. `compared_requests`: those of windows in which model and
-    measurement are comparable; `error_requests`: the sum over them of the relative error of their window.
+    likely came late and `late_requests_at_most` possibly. `late_requests_allowed`: those that might by the percentile of
+    their limit, their error budget; `late_requests_charged`: the late ones that it is charged with, counted only while
+    a percentile allowed some. `compared_requests`: those of windows in which model and measurement are comparable;
+    `error_requests`: the sum over them of the relative error of their window.
     """
 
     hours: float = 0.0
@@ -42,6 +43,7 @@ class Tally:
     error_requests: float = 0.0
     flaps: int = 0
     late_requests_allowed: float = 0.0
+    late_requests_charged: float = 0.0
 
     def __add__(self, other: Tally) -> Tally:
         saved = [tally.saved_gpu_hours for tally in (self, other) if tally.saved_gpu_hours is not None]
@@ -56,6 +58,7 @@ class Tally:
             error_requests=self.error_requests + other.error_requests,
             flaps=self.flaps + other.flaps,
             late_requests_allowed=self.late_requests_allowed + other.late_requests_allowed,
+            late_requests_charged=self.late_requests_charged + other.late_requests_charged,
         )
 
     @property
@@ -65,8 +68,8 @@ class Tally:
 
     @property
     def burn_rate(self) -> float | None:
-        """Late requests as a multiple of the allowed ones; None: no percentile allowed any."""
-        return self.late_requests / self.late_requests_allowed if self.late_requests_allowed > 0 else None
+        """Charged late requests as a multiple of the allowed ones; None: no percentile allowed any."""
+        return self.late_requests_charged / self.late_requests_allowed if self.late_requests_allowed > 0 else None
 
     @property
     def calibration_error(self) -> float | None:
@@ -185,12 +188,13 @@ def _judged(look: Look, share: float) -> Tally:
     late = _late(look.resource, ttft)
     if ttft is None or late is None or not look.resource.metrics.may_raise:
         return NOTHING
-    requests = share * ttft.requests
+    requests, allowed = share * ttft.requests, _allowed_share(look.resource)
     return Tally(
         requests=requests,
         late_requests=requests * late.estimate,
         late_requests_at_most=requests * late.high,
-        late_requests_allowed=requests * _allowed_share(look.resource),
+        late_requests_allowed=requests * allowed,
+        late_requests_charged=requests * late.estimate if allowed > 0 else 0.0,
     )
 
 

@@ -73,6 +73,7 @@ def _hour(at: datetime, own: timedelta) -> int:
 def _figures(tally: Tally) -> dict[str, object]:
     """The fields of `ScorecardFigures`; what nothing is known of is None."""
     watched, judged, compared = tally.hours > 0, tally.requests > 0, tally.compared_requests > 0
+    budgeted = tally.late_requests_allowed > 0
     error = tally.calibration_error
     return {
         "hours": _amount(tally.hours) if watched else None,
@@ -80,7 +81,8 @@ def _figures(tally: Tally) -> dict[str, object]:
         "requests": _whole(tally.requests) if judged else None,
         "late_requests": _whole(tally.late_requests) if judged else None,
         "late_requests_at_most": _whole(tally.late_requests_at_most) if judged else None,
-        "late_requests_allowed": _amount(tally.late_requests_allowed) if tally.late_requests_allowed > 0 else None,
+        "late_requests_allowed": _amount(tally.late_requests_allowed) if budgeted else None,
+        "late_requests_charged": _amount(tally.late_requests_charged) if budgeted else None,
         "burn_rate": None if tally.burn_rate is None else _amount(tally.burn_rate, 2),
         "gpu_hours": _amount(tally.gpu_hours) if watched else None,
         "gpu_hours_saved_versus_peak": None if tally.saved_gpu_hours is None else _amount(tally.saved_gpu_hours),
@@ -94,6 +96,10 @@ def _tally(day: ScorecardDay) -> Tally:
     requests, compared = float(day.requests or 0), float(day.compared_requests or 0)
     late = float(day.late_requests or 0)
     at_most = late if day.late_requests_at_most is None else float(day.late_requests_at_most)
+    allowed, charged = number(day.late_requests_allowed), number(day.late_requests_charged)
+    if allowed is None or charged is None:
+        # NB: one without the other, as other versions wrote it, says nothing of an error budget.
+        allowed = charged = 0.0
     saved = day.gpu_hours_saved_versus_peak
     return Tally(
         hours=number(day.hours) or 0.0,
@@ -102,7 +108,8 @@ def _tally(day: ScorecardDay) -> Tally:
         requests=requests,
         late_requests=min(late, requests),
         late_requests_at_most=min(at_most, requests),
-        late_requests_allowed=min(number(day.late_requests_allowed) or 0.0, requests),
+        late_requests_allowed=min(allowed, requests),
+        late_requests_charged=min(charged, requests),
         compared_requests=compared,
         error_requests=compared * (number(day.calibration_error_percent) or 0.0) / 100,
         flaps=day.flaps or 0,

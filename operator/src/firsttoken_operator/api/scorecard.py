@@ -48,8 +48,14 @@ class ScorecardFigures(ApiModel):
         unit="requests",
         absent="nothing was judged by a percentile",
     )
+    late_requests_charged: Amount | None = optional(
+        "Late requests that the error budget is charged with: those of lateRequests that came while "
+        "sla.timeToFirstToken was on a percentile, and since this is counted.",
+        unit="requests",
+        absent="nothing was judged by a percentile",
+    )
     burn_rate: Amount | None = optional(
-        "lateRequests over lateRequestsAllowed: at 1 exactly the error budget is used; a day at 7 uses up that of "
+        "lateRequestsCharged over lateRequestsAllowed: at 1 exactly the error budget is used; a day at 7 uses up that of "
         "seven days like it.",
         unit="error budgets",
         absent="nothing was judged by a percentile",

@@ -57,6 +57,7 @@ class OperatorMetrics:
         self.judged = counter("slo_requests", "Requests whose first token was judged against the TTFT limit")
         self.late = counter("slo_late_requests", "Those whose first token came after it")
         self.allowed = counter("slo_allowed_late_requests", "Those that the percentile of the limit allows to be late")
+        self.charged = counter("slo_charged_late_requests", "Late ones while a percentile allowed some")
         self.flaps = counter("flaps", FLAPS)
         self.pool_gpus = gauge("pool_gpus", f"GPUs of a pool by state: {', '.join(_POOL_STATES)}", ("pool", "state"))
         self.sizings_waiting = single("sizings_waiting", "Resources that wait for a size, or for a new one")
@@ -183,6 +184,7 @@ class OperatorMetrics:
             self.late.add(key, max(0.0, counted.late_requests - before.late_requests))
         if counted.late_requests_allowed > 0:
             self.allowed.add(key, max(0.0, counted.late_requests_allowed - before.late_requests_allowed))
+            self.charged.add(key, max(0.0, counted.late_requests_charged - before.late_requests_charged))
         self._counted[key] = (uid, counted)
 
     def _record_pools(self, snapshot: FleetSnapshot, decisions: tuple[Decision, ...]) -> None:
@@ -198,7 +200,7 @@ class OperatorMetrics:
         replicas = (self.desired, self.ready, self.sized, self.limit, self.unmet, self.arrivals)
         ttft = (self.predicted_fewer, self.predicted, self.predicted_more, self.observed, self.ttft_limit)
         learned = (self.capacity_factor, self.budget, self.attainment, self.calibration_error, self.saved)
-        counted = (self.gpu_hours, self.judged, self.late, self.allowed, self.flaps)
+        counted = (self.gpu_hours, self.judged, self.late, self.allowed, self.charged, self.flaps)
         return (*replicas, *ttft, *learned, self.budget_left, *counted)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = _RESOURCE) -> GaugeSeries:
