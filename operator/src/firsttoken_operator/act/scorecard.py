@@ -27,10 +27,10 @@ class Tally:
     `hours`: time in which the target was seen. `gpu_hours`: of the pods that held GPUs in it. `saved_gpu_hours`: what
     the replicas for the declared peak would have held beyond that; negative where they would have held less, None where
     no size was known. `requests`: those whose first token was judged against its limit; of them `late_requests` most
-    likely came late and `late_requests_at_most` possibly. `late_requests_allowed`: those that might by the percentile of
-    their limit, their error budget; `late_requests_charged`: the late ones that it is charged with, counted only while
-    a percentile allowed some. `compared_requests`: those of windows in which model and measurement are comparable;
-    `error_requests`: the sum over them of the relative error of their window.
+    likely came late and `late_requests_at_most` possibly. `late_requests_allowed`: those that might by the percentile
+    of their limit, their error budget; `late_requests_charged`: the late ones that it is charged with, counted only
+    while a percentile allowed some. `compared_requests`: those of windows in which model and measurement are
+    comparable; `error_requests`: the sum over them of the relative error of their window.
     """
 
     hours: float = 0.0

@@ -55,8 +55,8 @@ class ScorecardFigures(ApiModel):
         absent="nothing was judged by a percentile",
     )
     burn_rate: Amount | None = optional(
-        "lateRequestsCharged over lateRequestsAllowed: at 1 exactly the error budget is used; a day at 7 uses up that of "
-        "seven days like it.",
+        "lateRequestsCharged over lateRequestsAllowed: at 1 exactly the error budget is used; a day at 7 uses up that "
+        "of seven days like it.",
         unit="error budgets",
         absent="nothing was judged by a percentile",
     )
