@@ -131,9 +131,9 @@ async def test_what_another_writer_made_is_neither_changed_nor_deleted(kept: Kep
     beside = await kept.render()
 
     assert (taken.reason, taken.message) == (
-        Reason.CONFLICT, f"DaemonSet {kept.name} exists and is not ours; rename this resource",
+        Reason.WRITE_DENIED, f"DaemonSet {kept.name} exists and is not ours; rename this resource",
     )  # fmt: skip
-    assert beside.reason is Reason.RENDERED
+    assert (taken.created, beside.reason) == (True, Reason.RENDERED), "the server is made all the same"
     assert await kept.images() == ["own:1"]
 
 

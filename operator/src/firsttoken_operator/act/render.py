@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 from firsttoken_operator.act.backlog import Key, Priority
-from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, NoTurn, Rejected, Withheld
+from firsttoken_operator.act.errors import ClusterError, Conflict, NotFound, NoTurn, Rejected, Throttled, Withheld
 from firsttoken_operator.act.kubernetes import SCALE_FIELD_MANAGER, KubernetesCluster, ObjectRef
 from firsttoken_operator.act.manifests import (
     KINDS,
@@ -75,12 +75,23 @@ class RenderResult:
     written: bool = True
 
 
-class NotKept(Rejected):
-    """Refusal to make, change or delete what keeps an image, when all else was written. `created`: the workload was."""
+class NotKept(ClusterError):
+    """Failure to write what keeps an image while a rollout waits, which `pending` says together with the failure.
 
-    def __init__(self, refusal: Rejected, *, created: bool) -> None:
-        super().__init__(str(refusal), refusal.status)
-        self.created = created
+    Raised, so that the next attempt comes later. Its object is not in the states, so that there is one.
+    """
+
+    def __init__(self, pending: RenderResult) -> None:
+        super().__init__(pending.message)
+        self.pending = pending
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Progress of a rendering, which outlives attempts that fail, are repeated or run out of time."""
+
+    created: bool = False
+    """The workload was made."""
 
 
 class NameTaken(Conflict):
@@ -146,12 +157,21 @@ class Renderer:
         may have to go, which only an apply does. Never raises `ClusterError`: an outcome is a value. None: it was not
         tried, for want of a turn or of the right to write.
         """
-        # NB: what a spec was refused does not put off the next one.
+        made = _Progress()
+        result = await self._outcome(rendering, replicas, is_known, may_roll, made)
+        if result is None and made.created:
+            return RenderResult(Reason.WRITE_FAILED, "not all was written: writes stopped meanwhile", created=True)
+        return result and replace(result, created=made.created)
+
+    async def _outcome(
+        self, rendering: Rendering, replicas: int, is_known: bool, may_roll: bool, made: _Progress
+    ) -> RenderResult | None:
+        # NB: what a spec was refused does not put off the next one, nor what waited its release.
         metadata = rendering.resource.metadata
-        key = Key(metadata.uid, "rendering", str(metadata.generation))
+        key = Key(metadata.uid, "rendering", f"{metadata.generation}{' released' if may_roll else ''}")
         try:
             return await self._writes.run(
-                key, Priority.RENDER, lambda: self._render(rendering, replicas, is_known, may_roll), REQUESTS
+                key, Priority.RENDER, lambda: self._render(rendering, replicas, is_known, may_roll, made), REQUESTS
             )
         except (Withheld, NoTurn):
             return None
@@ -160,13 +180,15 @@ class Renderer:
         except Conflict as error:
             return RenderResult(Reason.WRITE_CONFLICT, str(error))
         except NotKept as error:
-            return RenderResult(Reason.WRITE_DENIED, str(error), error.created)
+            return error.pending
         except Rejected as error:
             return RenderResult(Reason.WRITE_DENIED, str(error))
         except ClusterError as error:
             return RenderResult(Reason.WRITE_FAILED, str(error))
 
-    async def _render(self, rendering: Rendering, replicas: int, is_known: bool, may_roll: bool) -> RenderResult:
+    async def _render(
+        self, rendering: Rendering, replicas: int, is_known: bool, may_roll: bool, made_here: _Progress
+    ) -> RenderResult:
         metadata = rendering.resource.metadata
         ref = ObjectRef(API_VERSION, "InferenceDeployment", metadata.namespace, metadata.name)
         live_resource = await self._cluster.read(ref)
@@ -178,12 +200,15 @@ class Renderer:
         wanted = [each for each in made if (each["apiVersion"], each["kind"]) in kinds]
         if (workload := made[-1]) not in wanted:
             return RenderResult(Reason.WRITE_FAILED, f"this cluster has no {workload['kind']}; install its controller")
-        live = {}
+        live: dict[str, dict[str, Any] | None] = {}
+        unkept: ClusterError | None = None
         for manifest in wanted:
             found = await self._find(ObjectRef.of(manifest))
             if found is not None and not _is_owned_by(found, metadata.uid):
                 text = f"{manifest['kind']} {manifest['metadata']['name']} exists and is not ours; rename this resource"
-                raise NameTaken(text)
+                if manifest["kind"] != KEEPER_KIND:
+                    raise NameTaken(text)
+                unkept, found = Rejected(text, 409), None
             live[manifest["kind"]] = found
         others = await self._others(rendering, made, kinds)
         states = {ref: _state_of(found) for ref, found in others.items()}
@@ -195,6 +220,8 @@ class Renderer:
             places = await rollout_of(self._cluster, workload, runs)
         # NB: what keeps the image comes, and goes, last: where that is refused, the pods are there all the same.
         for manifest in sorted(wanted, key=lambda each: bool(each["kind"] == KEEPER_KIND)):
+            if unkept is not None and manifest["kind"] == KEEPER_KIND:
+                continue
             now = live[manifest["kind"]]
             if places and runs is not None and manifest["kind"] == KEEPER_KIND:
                 # More pods of the old image may start meanwhile; the new one is there when the rollout is released.
@@ -204,29 +231,42 @@ class Renderer:
             elif now is None or not is_known or differs(manifest, now):
                 written.append(manifest["kind"])
                 try:
-                    now = await self._write(manifest, now, replicas)
-                except Rejected as error:
-                    if manifest["kind"] == KEEPER_KIND:
-                        raise NotKept(error, created=runs is None) from error
-                    raise
+                    now = await self._write(manifest, now, replicas, made_here)
+                except ClusterError as error:
+                    # NB: silence that is asked for, and writes that are stopped, are for the queue to heed.
+                    if manifest["kind"] != KEEPER_KIND or isinstance(error, Throttled | Withheld):
+                        raise
+                    unkept = error
+                    continue
             states[ObjectRef.of(manifest)] = _state_of(now)
         for ref, found in others.items():
             if found is not None:
                 try:
                     await self._cluster.delete(ref, uid=found["metadata"]["uid"])
-                except Rejected as error:
-                    raise NotKept(error, created=runs is None) from error
-                states[ref] = ABSENT
+                except ClusterError as error:
+                    if isinstance(error, Throttled | Withheld):
+                        raise
+                    unkept = error
+                    states.pop(ref)
+                else:
+                    states[ref] = ABSENT
         if places:
-            return RenderResult(Reason.ROLLOUT_PENDING, pending_text(rendering, workload, places), states=states)
+            text = pending_text(rendering, workload, places)
+            if unkept is not None:
+                text = f"{text}; its image is not kept as spec.runtime says: {unkept}"
+                raise NotKept(RenderResult(Reason.ROLLOUT_PENDING, text, states=states)) from unkept
+            return RenderResult(Reason.ROLLOUT_PENDING, text, states=states)
+        if unkept is not None:
+            raise unkept
         if is_known:
             text = (
                 f"{' and '.join(written)} {metadata.name} put back: deleted or changed by another writer, or new here"
             )
         else:
-            verb = "updated; its replicas stay as they are" if runs else f"created with {replicas} replicas"
+            is_new = runs is None or made_here.created
+            verb = "updated; its replicas stay as they are" if not is_new else f"created with {replicas} replicas"
             text = f"{workload['kind']} {metadata.name} {verb}"
-        return RenderResult(Reason.RENDERED, text, runs is None, states, bool(written))
+        return RenderResult(Reason.RENDERED, text, states=states, written=bool(written))
 
     async def _others(
         self, rendering: Rendering, made: Sequence[dict[str, Any]], kinds: Sequence[tuple[str, str]]
@@ -237,11 +277,14 @@ class Renderer:
         found = {ref: await self._find(ref) for ref in refs}
         return {ref: live if live and _is_owned_by(live, metadata.uid) else None for ref, live in found.items()}
 
-    async def _write(self, manifest: dict[str, Any], live: dict[str, Any] | None, replicas: int) -> dict[str, Any]:
+    async def _write(
+        self, manifest: dict[str, Any], live: dict[str, Any] | None, replicas: int, made_here: _Progress
+    ) -> dict[str, Any]:
         """Apply one manifest; the object as it is then."""
         ref, is_workload = ObjectRef.of(manifest), manifest["kind"] in WORKLOAD_KINDS
         if live is None and is_workload:
             made = await self._cluster.apply(manifest | {"spec": manifest["spec"] | {"replicas": replicas}})
+            made_here.created = True
             await self._cluster.hold_replicas(ref, replicas, uid=made["metadata"]["uid"])
             return made
         if live is None:
