@@ -71,7 +71,7 @@ def test_after_a_restart_the_condition_stays_until_it_is_known() -> None:
 
 
 def test_the_conditions_keep_their_order_where_one_is_as_it_was() -> None:
-    """Of pods whose settings are read at once, before the renderer looked at what waits."""
+    """Pods' settings are read at once, before the renderer looked at what waits."""
     settings = SizedSettings(StartSettings(max_batch=256), StartSettings())
     pods = target(4, started=Started(StartSettings(max_batch=256)))
     waits = replace(WAITS, target=pods, sized=replace(SIZED, settings=settings))
