@@ -91,6 +91,7 @@ def exporter() -> Iterator[Exporter]:
         "not-decoupled": without(recorded("triton"), NOT_DECOUPLED),
         "ensemble": recorded("triton-ensemble"),
         "llmapi": recorded("triton"),
+        "renamed": recorded("triton").replace('model="', 'model="next-'),
         "in-time": in_time(recorded("vllm")),
         "two-servers": in_time(recorded("vllm") + recorded("nim-1")),
         "unheard-of": "# TYPE my_requests_total counter\nmy_requests_total 20\n",
@@ -183,6 +184,19 @@ async def test_the_past_of_a_runtime_is_read_alike(source: PrometheusSource, pag
                 break
             assert time.monotonic() < ends, (query, answer)
             await asyncio.sleep(0.1)
+
+
+async def test_the_past_adds_up_what_pods_call_by_two_names(source: PrometheusSource) -> None:
+    """A rollout gave the model another name: what either was sent arrived at the Deployment."""
+    (triton,) = (family for family in FAMILIES if family.name == "Triton")
+    past, ends = PastQueries(triton, 'pod=~"triton|renamed"', "4s"), time.monotonic() + DEADLINE_SECONDS
+    found: list[float] = []
+    while found != [pytest.approx(2 * RUNTIMES["triton"].arrivals, rel=0.05)]:
+        assert time.monotonic() < ends, found
+        await asyncio.sleep(0.1)
+        answer = await source.query(past.arrivals)
+        assert isinstance(answer, Vector), answer
+        found = [sample.value for sample in answer.samples]
 
 
 @pytest.mark.parametrize("page", ["vllm", "nim-1", "triton", "sglang", "dynamo-frontend", "trtllm-serve"])

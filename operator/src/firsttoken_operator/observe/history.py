@@ -70,23 +70,28 @@ class PastQueries:
         return " / ".join(self.summed(rate(counter), self.family.dimensions) for counter in counters if counter)
 
     def counted(self, rates: str, dimensions: str) -> str:
-        """Count requests: where one model of a server calls another, those of the model with most."""
+        """Count requests: where one model of a server calls another, those of the model with most, server by server."""
         label = self.family.model_label
         marked = f"last_over_time({self.family.only_where}[WINDOW])"
-        of_each = self.summed(of_models(self.family, rates, marked), dimensions, also=label)
-        return f"max {self._kept()} ({of_each})" if label else of_each
+        folded = self._folded(of_models(self.family, rates, marked), dimensions)
+        return self._added(
+            f"max by (namespace, pod) (sum by (namespace, pod, {label}) ({folded}))" if label else folded
+        )
 
-    def summed(self, inner: str, dimensions: str, also: str = "") -> str:
-        """The sum over all engines, of each Deployment or of all; `also`: a label that keeps the sums apart."""
+    def summed(self, inner: str, dimensions: str) -> str:
+        """The sum over all engines, of each Deployment or of all."""
+        return self._added(self._folded(inner, dimensions))
+
+    def _folded(self, inner: str, dimensions: str) -> str:
+        """Series of an engine that is scraped twice, once."""
         labels = ", ".join(name for name in ("namespace, pod", self.family.model_label, dimensions) if name)
-        folded = f"max by ({labels}) ({self._filled(inner)})"
-        if self.by_deployment:
-            folded = f'label_replace({folded}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{POD_NAME}")'
-        return f"sum {self._kept(also)} ({folded})"
+        return f"max by ({labels}) ({self._filled(inner)})"
 
-    def _kept(self, also: str = "") -> str:
-        kept = [*(["namespace", DEPLOYMENT_LABEL] if self.by_deployment else []), *([also] if also else [])]
-        return f"by ({', '.join(kept)})"
+    def _added(self, of_pods: str) -> str:
+        if not self.by_deployment:
+            return f"sum ({of_pods})"
+        named = f'label_replace({of_pods}, "{DEPLOYMENT_LABEL}", "$1", "pod", "{POD_NAME}")'
+        return f"sum by (namespace, {DEPLOYMENT_LABEL}) ({named})"
 
     def _filled(self, template: str) -> str:
         """The text of a template for these pods and this window."""
