@@ -385,12 +385,18 @@ async def test_a_list_that_is_too_old_is_waited_for_and_one_that_failed_is_not_a
     assert server.asked == 3
 
 
-async def test_a_list_that_takes_too_long_is_not_waited_for() -> None:
-    server, now = Lists(), [0.0]
+async def while_listing(server: Lists, now: list[float]) -> tuple[LiveResources, asyncio.Task[dict[str, Any]]]:
+    """Ask for one of many; the list that it waits for goes on when the server does."""
     live = LiveResources(server, lambda: MANY, ("",), lambda: now[0])  # type: ignore[arg-type]
     server.goes_on.clear()
     waits = asyncio.create_task(live.read(NAMESPACE, RESOURCE.name))
     await asyncio.sleep(0)
+    return live, waits
+
+
+async def test_a_list_that_takes_too_long_is_not_waited_for() -> None:
+    server, now = Lists(), [0.0]
+    live, waits = await while_listing(server, now)
     now[0] = FRESH_SECONDS
     alone = await live.read(NAMESPACE, RESOURCE.name)
     server.goes_on.set()
@@ -403,10 +409,7 @@ async def test_a_list_that_takes_too_long_is_not_waited_for() -> None:
 
 async def test_a_list_is_as_old_as_its_beginning_and_after_one_too_slow_none_is_asked_for_a_while() -> None:
     server, now = Lists(), [0.0]
-    live = LiveResources(server, lambda: MANY, ("",), lambda: now[0])  # type: ignore[arg-type]
-    server.goes_on.clear()
-    waits = asyncio.create_task(live.read(NAMESPACE, RESOURCE.name))
-    await asyncio.sleep(0)
+    live, waits = await while_listing(server, now)
     now[0] = FRESH_SECONDS + 0.1
     server.goes_on.set()
     await waits
