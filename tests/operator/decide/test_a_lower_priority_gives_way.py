@@ -138,6 +138,55 @@ def test_a_minimum_is_kept() -> None:
     assert rivals.replicas == {"high": 22, "low": 18}
 
 
+class Crowd:
+    """Three classes of two tenants on eight servers of eight GPUs, with replicas of four."""
+
+    def __init__(self) -> None:
+        self.memory, self.now = Memory(), 0.0
+        self.replicas = {"chat": 2, "search": 8, "batch": 4}
+        self.load = {"chat": 7.5, "search": 37.5, "batch": 64.9}
+
+    def about(self, name: str, priority: int) -> ResourceSnapshot:
+        pods = target(self.replicas[name], uid=f"d-{name}", gpus_per_replica=4)
+        about = resource(pods, metrics(self.load[name]), uid=name, name=name, pool="h100", priority=priority)
+        return replace(about, namespace="lab" if name == "batch" else "web")
+
+    def ticks(self, number: int) -> dict[str, Decision]:
+        """Decisions of the last one. No tick asks for more than the pool or the quota has."""
+        ranks = {"chat": 20, "search": 10, "batch": 0}
+        tenants, names = (Tenant("web"), Tenant("lab", quota_gpus=24)), {"web": "web", "lab": "lab"}
+        for _ in range(number):
+            used = sum(self.replicas.values())
+            free = [8 - 4 * min(2, max(0, used - 2 * server)) for server in range(8)]
+            pool = replace(POOL, budget_gpus=64, servers=servers(*free), tenants=tenants, tenant_names=names)
+            members = tuple(self.about(name, rank) for name, rank in ranks.items())
+            snapshot = FleetSnapshot(self.now, TICK_SECONDS, members, {"h100": pool})
+            found, self.memory = decide(snapshot, self.memory)
+            self.now += TICK_SECONDS
+            self.replicas = {d.name: d.to_replicas for d in found}
+            assert sum(self.replicas.values()) * 4 <= 64
+            assert self.replicas["batch"] * 4 <= 24
+        return {d.name: d for d in found}
+
+
+def test_where_1_6_times_the_pool_is_wanted_the_highest_has_all_and_what_is_in_vain_adds_up() -> None:
+    crowd = Crowd()
+    crowd.ticks(WINDOW_TICKS)
+    before = dict(crowd.replicas)
+    assert before == {"chat": 2, "search": 8, "batch": 6}, "the lowest has what its quota allows"
+
+    crowd.load["chat"] = 24.9
+    found = crowd.ticks(250)
+    wanted = sum((d.recommended or 0) * 4 for d in found.values())
+    assert crowd.replicas == {"chat": 5, "search": 8, "batch": 3}
+    assert wanted >= 1.6 * 64
+    assert sum(d.unmet_replicas * 4 for d in found.values()) == wanted - 64
+
+    crowd.load["chat"] = 7.5
+    crowd.ticks(250)
+    assert crowd.replicas == before
+
+
 def test_nothing_is_taken_twice_while_pods_are_ending() -> None:
     stays = low(12, 100)
     ending = low(0, 0, name="ending", pods={"terminating": 8, "draining": 8})
