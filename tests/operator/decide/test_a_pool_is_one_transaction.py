@@ -47,6 +47,22 @@ def test_the_budget_caps_the_sum() -> None:
     assert decided["a"].unmet_replicas + decided["b"].unmet_replicas == 16
 
 
+@pytest.mark.parametrize(
+    ("load", "changes"),
+    [
+        (100, {}),
+        (10, {"scheduled_requests_per_second": 100.0, "has_schedule": True}),
+        (10, {"policy": replace(POLICY, min_replicas=20)}),
+    ],
+    ids=["by demand", "by a window", "by its minimum"],
+)
+def test_what_is_in_vain_is_all_that_is_wanted_and_not_one_step(load: float, changes: dict[str, object]) -> None:
+    full = replace(POOL, charged_elsewhere={"others": 61})
+    decision = once(member("a", 2, metrics(load), **changes), pool=full)["a"]
+
+    assert (decision.to_replicas, decision.limited_by, decision.unmet_replicas) == (3, Reason.POOL_EXHAUSTED, 17)
+
+
 def test_a_higher_priority_is_served_first() -> None:
     kept = replace(POLICY, min_replicas=30)
     decided = once(member("a", 30, metrics(200), policy=kept), member("b", 30, metrics(200), priority=10))

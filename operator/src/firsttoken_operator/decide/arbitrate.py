@@ -216,7 +216,7 @@ def _grant(p: Proposal, grant: Grant) -> Proposal:
     if granted == wanted:
         return p
     # NB: what one step leaves for the next is in vain as well where the pool does not even hold the step.
-    unmet = max(p.unmet_replicas + wanted - granted, (p.recommended or 0) - p.from_replicas - granted)
+    unmet = max(p.unmet_replicas + wanted - granted, p.asked_replicas - p.from_replicas - granted)
     return replace(
         p, outcome=Outcome.UP if granted else Outcome.HELD, to_replicas=p.from_replicas + granted,
         limited_by=Reason.PODS_DRAINING if target.leaving else grant.refused,

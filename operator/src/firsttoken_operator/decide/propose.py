@@ -54,6 +54,11 @@ class Proposal:
         """The present size."""
         return self.case.target.replicas
 
+    @property
+    def asked_replicas(self) -> int:
+        """Replicas that demand, minimum and windows ask for, however many steps it takes to have them."""
+        return max(self.recommended or 0, self.case.bounds.lower)
+
 
 def propose(
     resource: ResourceSnapshot, memory: ResourceMemory | None, tick: Tick, config: EstimatorConfig
