@@ -138,6 +138,31 @@ def test_a_minimum_is_kept() -> None:
     assert rivals.replicas == {"high": 22, "low": 18}
 
 
+WINDOW = {"scheduled_requests_per_second": 100.0, "has_schedule": True}
+"""A window that is open, whose peak takes 20 replicas."""
+
+
+def test_what_only_a_window_asks_for_is_given_up_down_to_the_minimum_and_comes_again() -> None:
+    rivals = Rivals(**WINDOW, policy=replace(POLICY, min_replicas=14))
+    rivals.load["low"] = 10
+    for _ in range(100):
+        last = rivals.tick()
+    assert rivals.replicas == {"high": 26, "low": 14}
+    assert (last["high"].unmet_replicas, last["low"].unmet_replicas) == (2, 6)
+
+    rivals.load["high"] = 90
+    for _ in range(200):
+        rivals.tick()
+    assert rivals.replicas["low"] == 20
+
+
+def test_a_window_does_not_make_a_middle_priority_give_up_what_it_serves_with() -> None:
+    middle, lowest = low(20, 100, name="middle", priority=5), low(20, 10, **WINDOW)
+    found = decided(replace(POOL, budget_gpus=60), high(20, 120), middle, lowest)
+
+    assert (found["middle"].to_replicas, found["low"].to_replicas) == (20, 16)
+
+
 class Crowd:
     """Three classes of two tenants on eight servers of eight GPUs, with replicas of four."""
 
@@ -276,11 +301,12 @@ def test_nothing_is_taken_of_one_whose_data_is_missing_or_for_a_demand_that_is_n
 ) -> None:
     """Whatever the signals say, also after the grace time, when missing data raises to what was declared."""
     memory, rivals = Memory(), (high(20, 0, metrics=mine), low(20, 0, metrics=theirs, **changes))
+    gives, takes = {"high": mine, "low": theirs}, {"high": theirs, "low": mine}
     for number in range(80):
         snapshot = FleetSnapshot(number * TICK_SECONDS, TICK_SECONDS, rivals, {"h100": POOL})
         found, memory = decide(snapshot, memory)
-        taken = [d for d in found if d.reason is Reason.REBALANCED]
-        assert not taken or (mine.may_raise and theirs.may_lower)
+        taken = [d.name for d in found if d.reason is Reason.REBALANCED]
+        assert all(takes[name].may_raise and gives[name].may_lower for name in taken)
 
 
 def test_what_is_taken_is_looked_for_once_however_many_are_short(monkeypatch: pytest.MonkeyPatch) -> None:

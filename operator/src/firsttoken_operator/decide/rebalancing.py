@@ -3,7 +3,8 @@
 One that gives up does so by the preconditions of every scale-down (its data is there, one step, then it is measured),
 and the pool's rate limit holds. Nothing is taken for a demand that is not measured, while as many GPUs are free or on
 their way, nor where what is given up might not become free in the pool: where more is charged than there is, or pods
-run on nodes that do not count. Where servers count, the GPUs of a smaller replica make no room for a larger one.
+run on nodes that do not count. Where servers count, the GPUs of a smaller replica make no room for a larger one. An
+open window keeps nothing from a higher priority: what is guaranteed is `minReplicas`.
 
 NB: without declared tenants a priority is what each namespace writes itself: it takes inside that namespace alone.
 """
@@ -107,14 +108,15 @@ def _smaller(p: Proposal, result: Proposed, replicas: int) -> Proposal | None:
     case, current = p.case, p.from_replicas
     is_moving = not isinstance(result, Proposal) or result.to_replicas != current
     step = max(1, current * case.resource.policy.scale_down_step_percent // 100)
-    to = max(case.bounds.lower, 1, current - min(step, replicas))
+    # NB: what is guaranteed is the minimum. A window says what is expected, as what is measured does.
+    minimum = min(case.resource.policy.min_replicas, case.bounds.upper)
+    to = max(minimum, 1, current - min(step, replicas))
     if is_moving or to >= current or case.target.rollout or case.resource.policy.scale_down is ScaleDown.NEVER:
         return None
     # NB: it is no choice of its own, so the rules of safety are not asked; those that need its data are.
     if case.demand is None or veto(Reduction(case, case.demand, to, Reason.REBALANCED)) is not None:
         return None
-    wanted = p.to_replicas if p.recommended is None else p.recommended
     return replace(
         p, outcome=Outcome.DOWN, to_replicas=to, reason=Reason.REBALANCED, limited_by=Reason.POOL_EXHAUSTED,
-        unmet_replicas=max(0, wanted - to), shortage="what it gives up is for a higher priority",
+        unmet_replicas=max(0, p.asked_replicas - to), shortage="what it gives up is for a higher priority",
     )  # fmt: skip
