@@ -26,6 +26,10 @@ READ = {row[0]: row for row in table(PAGE, "## What is read")}
 SET = {row[0]: row for row in table(PAGE, "## What to set")}
 WRONG = table(PAGE, "## When something is wrong")
 RUN_FOR_IT = {"Triton": ("2.51", "test"), "vLLM": (vllm.VERSION.partition("+")[0].removesuffix(".0"), "engines")}
+ENGINES = ROOT / "tests/engines"
+"""Tests with real servers."""
+PARSER_OF = {"vLLM": "vllm-0.32.0", "SGLang": "sglang-0.5.23"}
+"""Lists of the flags that a server's own parser knows, by the family that names flags of it."""
 TOLD = {"running": Signal.RUNNING, "KV cache": Signal.KV_USAGE, "tokens": Signal.TOKENS, "as they come": Signal.STARTED}
 
 
@@ -49,6 +53,26 @@ def test_a_row_names_the_page_that_a_test_reads(family: MetricFamily) -> None:
     assert all((PAGES / f"{name}.txt").is_file() for name in named)
     real = re.search(r"the real server, ([\d.]+) \(`?make (\w+)`?\)", READ[family.name][6])
     assert (real.groups() if real else None) == RUN_FOR_IT.get(family.name)
+
+
+@pytest.mark.parametrize(("family", "target"), [(name, target) for name, (_, target) in RUN_FOR_IT.items()])
+def test_a_server_that_is_called_real_is_read_and_asked_to_stop_where_the_row_says(family: str, target: str) -> None:
+    tests = {path: path.read_text() for path in ENGINES.glob(f"test_a_real_{family.lower()}_*.py")}
+    on_demand = {"pytest.mark.engines" in text for text in tests.values()}
+
+    assert any(path.stem.endswith("_is_read") for path in tests)
+    assert any(".drain(" in text for text in tests.values())
+    assert on_demand == {target == "engines"}
+    assert f"real {family} ({RUN_FOR_IT[family][0]})" in " ".join(PAGE.read_text().split("## What to set")[1].split())
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_the_flags_to_set_are_those_of_its_server(family: MetricFamily) -> None:
+    told = set(re.findall(r"--[a-z-]+", " ".join(SET[family.name])))
+    triton = set(re.findall(r"--[a-z-]+", (ROOT / "operator/src/firsttoken_operator/runtimes/triton.py").read_text()))
+    parser = PARSER_OF.get(family.name)
+
+    assert told <= (set((ROOT / f"tests/fixtures/flags/{parser}.txt").read_text().split()) if parser else triton)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

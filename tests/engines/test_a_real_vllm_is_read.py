@@ -47,7 +47,9 @@ MEASURED = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
-    with Vllm(tmp_path_factory.mktemp("vllm"), slots=SLOTS, flags=(f"--max-num-queued-reqs={QUEUED}",)) as running:
+    with Vllm(
+        tmp_path_factory.mktemp("vllm"), slots=SLOTS, flags=(f"--max-num-queued-reqs={QUEUED}", "--shutdown-timeout=45")
+    ) as running:
         yield running
 
 
@@ -60,6 +62,10 @@ def prometheus(control_plane: Path, tmp_path_factory: pytest.TempPathFactory, se
 @pytest.fixture
 def completions(server: Vllm) -> Client:
     return Client(f"{server.url}/v1/completions")
+
+
+def under_way(server: Vllm) -> float:
+    return sum(shown(f"{server.url}/metrics", f"vllm:num_requests_{state}") for state in ("running", "waiting"))
 
 
 async def test_nothing_was_sent_yet_and_that_is_proven(source: PrometheusSource) -> None:
@@ -190,3 +196,15 @@ async def test_a_server_that_is_killed_is_no_server_without_requests(
     held = Fleet(replicas=4).tick(lost)
     assert (held.outcome, held.to_replicas) == (Outcome.HELD, 4)
     assert not any(isinstance(metrics.arrivals, Idle) or metrics.health is Reason.IDLE for metrics in seen)
+
+
+def test_it_ends_the_answers_that_are_under_way_when_it_is_asked_to_stop(server: Vllm, completions: Client) -> None:
+    server.kill()  # the test before may have, or not
+    server.start()
+
+    # One slot: the others wait in vLLM's queue when it is asked.
+    with completions.all_at_once(3, **REQUEST | {"max_tokens": 150}):
+        wait_until(lambda: under_way(server) == 3, 60, "all requests at the server")
+        server.drain(120)
+
+    assert (completions.served, completions.failed) == (3, 0)
