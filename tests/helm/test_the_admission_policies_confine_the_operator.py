@@ -28,14 +28,13 @@ from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.docs.pages import ROOT
-from tests.fixtures.definitions import POD_MONITORS
 from tests.helm.chart import CHART, NAMESPACE, of_kind, parsed, render, run_helm
 from tests.operator.act.golden import EXAMPLES, POD_KINDS, golden, templates
 from tests.operator.act.objects import infd, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tests.operator.run.process import installed
 from tools.cluster import Cluster, wait_until
-from tools.cluster.definitions import LEADER_WORKER_SET, definition_of
+from tools.cluster.definitions import LEADER_WORKER_SET, POD_MONITOR, definition_of
 
 pytestmark = pytest.mark.cluster
 
@@ -112,8 +111,8 @@ def keeper(name: str = "chat", namespace: str = "team", **runtime: Any) -> Json:
 @pytest.fixture(scope="module")
 def operator(control_plane: Path) -> Iterator[Operator]:
     with installed(GROUPS, PRE_PULL, nodes=1) as (cluster, account):
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
-        cluster.kubectl("apply", "--server-side", "-f", definition_of(LEADER_WORKER_SET))
+        for definition in (POD_MONITOR, LEADER_WORKER_SET):
+            cluster.kubectl("apply", "--server-side", "-f", definition_of(definition))
         cluster.wait_until_established()
         for name, label in (("team", "firsttoken.dev/render=true"), ("wide", "firsttoken.dev/scale=true")):
             cluster.kubectl("create", "namespace", name)

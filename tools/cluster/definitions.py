@@ -40,6 +40,12 @@ INFERENCE_SERVICE = Definition(
     "h1:kDkcAU5VMiZf4zhdDXH+UdAIgzXhs10GMv0d9r4qvTs=",
     "config/crd/full/serving.kserve.io_inferenceservices.yaml",
 )
+POD_MONITOR = Definition(
+    "github.com/prometheus-operator/prometheus-operator",
+    "v0.85.0",
+    "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+    "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+)
 
 
 def definition_of(wanted: Definition) -> Path:

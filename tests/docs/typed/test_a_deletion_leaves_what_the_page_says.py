@@ -13,8 +13,8 @@ from tests.docs.pages import ROOT
 from tests.docs.reader import Reader, equipped
 from tests.e2e.play import Play, play
 from tests.e2e.test_a_rendered_deployment_keeps_its_replicas import rendered_example  # noqa: F401  # the same fixture
-from tests.fixtures.definitions import POD_MONITORS
 from tools.cluster import wait_until
+from tools.cluster.definitions import POD_MONITOR, definition_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -91,7 +91,7 @@ def test_what_was_rendered_goes_along_unless_it_is_cut_loose(
 ) -> None:
     scenario = Scenario(cold_start_seconds=60, initial_replicas=6)
     with play(scenario, initial_load=25, example=rendered_example) as p, reading(p, tmp_path) as reader:
-        p.stage.apply([POD_MONITORS])
+        p.stage.kubectl("apply", "--server-side", "-f", str(definition_of(POD_MONITOR)))
         p.cluster.wait_until_established()
         wait_until_collected(p)
         wait_until(lambda: all(get(p, kind) for kind in RENDERED), 90, "all is rendered")
@@ -119,7 +119,8 @@ def wait_until_collected(p: Play) -> None:
     uid = get(p, "configmap", "owner")["metadata"]["uid"]
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
     metadata = {"name": "owned", "namespace": NAMESPACE, "ownerReferences": [owner]}
-    p.stage.apply([{"apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": metadata}])
+    monitor = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": metadata}
+    p.stage.apply([monitor | {"spec": {"selector": {}, "podMetricsEndpoints": []}}])
     p.stage.kubectl("-n", NAMESPACE, "delete", "configmap", "owner")
     wait_until(lambda: not get(p, "podmonitor", "owned"), 90, "what it owned is collected")
 

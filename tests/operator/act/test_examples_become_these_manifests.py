@@ -17,10 +17,9 @@ import yaml
 from firsttoken_operator.act.manifests import WORKLOADS, manifests
 from firsttoken_operator.domain.pods import KEEPER_KIND
 from firsttoken_operator.runtimes import CONTAINERS
-from tests.fixtures.definitions import POD_MONITORS
 from tests.operator.act.golden import EXAMPLES, POD_KINDS, golden, rendering, templates, text
 from tools.cluster import Cluster
-from tools.cluster.definitions import LEADER_WORKER_SET, definition_of
+from tools.cluster.definitions import LEADER_WORKER_SET, POD_MONITOR, definition_of
 
 NAMES = [path.stem for path in EXAMPLES]
 
@@ -54,8 +53,8 @@ def _pod(template: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def hardened(control_plane: Path) -> Iterator[Cluster]:
     with Cluster(nodes=1) as running:
-        running.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
-        running.kubectl("apply", "--server-side", "-f", definition_of(LEADER_WORKER_SET))
+        for definition in (POD_MONITOR, LEADER_WORKER_SET):
+            running.kubectl("apply", "--server-side", "-f", definition_of(definition))
         running.wait_until_established()
         running.kubectl("create", "namespace", "team")
         running.kubectl("label", "namespace", "team", "pod-security.kubernetes.io/enforce=restricted")

@@ -17,11 +17,11 @@ from firsttoken_operator.act.render import Renderer, RenderResult, differs
 from firsttoken_operator.domain import Claims, FleetSnapshot, Reason, TargetMissing
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.rendering import Rendered
-from tests.fixtures.definitions import POD_MONITORS
 from tests.operator.act.objects import NAMESPACE, scale_to
 from tests.operator.act.test_rendering_never_touches_replicas import nim
 from tests.operator.decide.builders import lost, resource, target
 from tools.cluster import Cluster
+from tools.cluster.definitions import POD_MONITOR, definition_of
 
 NUMBERS = itertools.count()
 MONITORS = "monitoring.coreos.com/v1"
@@ -133,7 +133,7 @@ async def test_a_field_that_is_not_ours_stays(operated: Operated, cluster: Clust
 async def test_a_pod_monitor_comes_with_its_definition_and_goes_without_a_word(
     operated: Operated, cluster: Cluster
 ) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
+    cluster.kubectl("apply", "--server-side", "-f", definition_of(POD_MONITOR))
     cluster.wait_until_established()
     while (told := await operated.tick()) is None:
         await asyncio.sleep(0.2)  # The API server asks for a second of silence while it makes room for the kind.

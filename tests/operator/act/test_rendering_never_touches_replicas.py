@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from firsttoken_operator.act.render import Renderer
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import Reason
 from firsttoken_sizing.profile import ConfigurationKey
-from tests.fixtures.definitions import POD_MONITORS
 from tests.operator.act.objects import NAMESPACE, infd, scale_to, workload
 from tests.operator.act.test_a_rendered_pod_is_restricted import MINIMAL
 from tools.cluster import Cluster
+from tools.cluster.definitions import POD_MONITOR, definition_of
 
 pytestmark = pytest.mark.cluster
 
@@ -144,7 +143,7 @@ async def test_a_pod_monitor_is_made_where_its_definition_is_installed(
 ) -> None:
     live = await api.create(nim("monitored"))
     await renderer.render(rendering(live), 1)
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_MONITORS))
+    cluster.kubectl("apply", "--server-side", "-f", definition_of(POD_MONITOR))
     cluster.wait_until_established()
     await renderer.render(rendering(live), 1)
     monitor = await api.read(ObjectRef("monitoring.coreos.com/v1", "PodMonitor", NAMESPACE, "monitored"))
