@@ -281,6 +281,7 @@ async def test_two_families_on_one_pod_lower_nothing(source: PrometheusSource) -
 
     assert (metrics.health, metrics.may_raise, metrics.may_lower) == (Reason.PARTIAL, True, False)
     assert "vLLM and NIM 1.x" in metrics.detail
+    assert metrics.detail.endswith("scrape the port of the server alone, or drop the series of the other")
     assert_lowers_nothing(metrics)
 
 
@@ -297,6 +298,7 @@ async def test_a_family_that_changes_in_a_rollout_lowers_nothing_until_all_pods_
         pod.page = old
 
     assert (before.family, before.may_lower) == ("1 NIM 1.x, 1 vLLM", False)
+    assert before.detail.endswith("until all of them publish the same: let the rollout end, or undo it")
     assert_lowers_nothing(before)
     assert (after.family, after.may_lower) == ("vLLM", True)
     assert_lowers(after)
@@ -339,7 +341,9 @@ async def test_two_jobs_for_one_pod_are_named_and_counted_once(
         finally:
             source.close()
 
-    assert [problem.reason for problem in metrics.shortcomings] == [Reason.TWO_JOBS]
+    (problem,) = metrics.shortcomings
+    assert problem.reason is Reason.TWO_JOBS
+    assert problem.text == "two jobs scrape 1 of 1 pods, whose numbers are counted once: leave one of them"
 
 
 async def test_series_without_a_pod_are_a_label_that_is_missing(

@@ -22,6 +22,7 @@ from firsttoken_operator.run.metrics import OperatorMetrics
 from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
+from firsttoken_operator.run.victims import Victims
 
 QUEUES: list[WriteQueue] = []
 """Those of the test that runs: closed at its end."""
@@ -37,6 +38,7 @@ def looped(
     sizer: Sizer | None = None,
     leads: Callable[[], bool] = lambda: True,
     renders: bool = False,
+    chooses_victims: bool = False,
 ) -> tuple[Loop, Parts]:
     """A loop that reads no Prometheus."""
     settings = settings or Settings()
@@ -51,6 +53,6 @@ def looped(
         sizer=sizer or Sizer(), writer=ScaleWriter(cluster, writes), publisher=Publisher(cluster, recorder, writes),
         recorder=recorder, pools=PoolPublisher(cluster, writes), metrics=OperatorMetrics(),
         heartbeats=Heartbeats(15.0, clock(), synced=True), leads=leads,
-        rendered=rendered if renders else None,
+        rendered=rendered if renders else None, victims=Victims(cluster, writes) if chooses_victims else None,
     )  # fmt: skip
     return Loop(settings, parts, clock), parts

@@ -40,6 +40,8 @@ class Recorded:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
+        self.starts_seconds: list[float | None] = []
+        """Time that starts were said to take."""
         self.answer: RenderResult | None = RenderResult(Reason.RENDERED, "done", created=True)
         self.present: States = {}
         self.problem: ClusterError | None = None
@@ -53,6 +55,7 @@ class Recorded:
         self, rendering: Rendering, replicas: int, *, is_known: bool, may_roll: bool
     ) -> RenderResult | None:
         self.asked.append((rendering.resource.metadata.name, replicas))
+        self.starts_seconds.append(rendering.p99_start_seconds)
         return self.answer
 
 
@@ -85,6 +88,17 @@ async def test_what_is_there_and_unchanged_is_applied_once_after_a_start() -> No
         await rendered.reconcile(there(snapshot), store, ())
 
     assert renderer.asked == [("a", 6)]
+
+
+@pytest.mark.parametrize("seconds", [None, 1900.0])
+async def test_a_rollout_is_given_the_time_that_starts_took(seconds: float | None) -> None:
+    rendered, renderer = made()
+    store, snapshot = fleet("a")
+    known = replace(target(6), p99_start_seconds=seconds)
+    slow = tuple(replace(r, target=known) for r in snapshot.resources)
+    await rendered.reconcile(replace(snapshot, resources=slow), store, ())
+
+    assert renderer.starts_seconds == [seconds]
 
 
 async def test_a_list_that_fails_puts_nothing_back_and_stops_nothing() -> None:

@@ -122,7 +122,10 @@ def about_families(current: Sequence[SeenPod]) -> list[Finding]:
         )
         findings.append(Finding(Reason.PARTIAL, Reason.TWO_FAMILIES, text))
     if len({pod.sample.family for pod in current}) > 1:
-        text = f"the pods publish {families_of(current)}: nothing is lowered until all of them publish the same"
+        text = (
+            f"the pods publish {families_of(current)}, and nothing is lowered until all of them publish the same: let "
+            "the rollout end, or undo it"
+        )
         findings.append(Finding(Reason.PARTIAL, Reason.FAMILY_CHANGING, text))
     return findings
 

@@ -38,7 +38,7 @@ from firsttoken_operator.run.rendering import Rendered
 from firsttoken_operator.run.restore import Restoring
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.run.sizer import Sizer
-from firsttoken_operator.run.victims import Victims
+from firsttoken_operator.run.victims import Victims, marked
 
 logger = logging.getLogger(__name__)
 
@@ -251,19 +251,18 @@ class Loop:
     async def _carry_out(self, resource: ResourceSnapshot, decision: Decision, tick: _Tick, sent: _Sent) -> None:
         """Everything that follows from one decision. Never raises: no resource may hold up another."""
         try:
-            if self._parts.victims is not None:
-                await self._parts.victims.prepare(decision, resource, self._parts.store)
-            result = await self._parts.writer.execute(decision, resource, self._note_attempt)
-            self._parts.heartbeats.step(self._clock())
-            if decision.changes:
-                self._log(decision, result)
-            if result.write is Write.DONE and result.replicas is not None:
-                self._note_write(resource.uid, result.replicas, confirmed=True)
-            # NB: making a status takes as long as sending replicas, which others wait for.
-            await asyncio.shield(sent)
-            async with self._publishing:
-                self._publish(resource, decision, result, tick)
-                await asyncio.sleep(0)
+            async with marked(self._parts.victims, decision, resource, self._parts.store):
+                result = await self._parts.writer.execute(decision, resource, self._note_attempt)
+                self._parts.heartbeats.step(self._clock())
+                if decision.changes:
+                    self._log(decision, result)
+                if result.write is Write.DONE and result.replicas is not None:
+                    self._note_write(resource.uid, result.replicas, confirmed=True)
+                # NB: making a status takes as long as sending replicas, which others wait for.
+                await asyncio.shield(sent)
+                async with self._publishing:
+                    self._publish(resource, decision, result, tick)
+                    await asyncio.sleep(0)
         except Exception:
             logger.exception("carrying out a decision failed", extra={"fields": _fields(decision)})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from firsttoken_operator.act.backlog import Key, Priority
@@ -47,3 +49,19 @@ class Victims:
         ref = ObjectRef("v1", "Pod", resource.namespace, pod.name)
         key = Key(resource.uid, "deletion cost", pod.name)
         await self._writes.run(key, Priority.SCALE, partial(self._cluster.patch, ref, patch), 1)
+
+
+@asynccontextmanager
+async def marked(
+    victims: Victims | None, decision: Decision, resource: ResourceSnapshot, store: Store
+) -> AsyncIterator[None]:
+    """Prepare the pods before a smaller fleet is written, and after anything else.
+
+    NB: more replicas do not wait until marks that an earlier decision left are taken away.
+    """
+    is_smaller = decision.to_replicas < decision.from_replicas
+    if victims is not None and is_smaller:
+        await victims.prepare(decision, resource, store)
+    yield
+    if victims is not None and not is_smaller:
+        await victims.prepare(decision, resource, store)
