@@ -47,6 +47,7 @@ NAMED = {"ANSCOMBE", "HOUR", "WEEKDAY_SHIFT", "_SECONDS_AN_HOUR"}
 """Names of numbers in the law's modules: the only ones, all of them mathematics or units."""
 
 DOMAIN = {
+    "ENDPOINT_REMOVAL_SECONDS": "what is rendered sleeps for it, and what decide says of an end counts from it",
     "MAXIMUM_ERROR_SHARE": "observe calls data ErrorsPresent by it, and a rule of decide asks for it again",
     "UNKNOWN_TIME_TO_READY_SECONDS": "operator and replay look ahead by it before there is a decision",
     "UNKNOWN_TIME_TO_WAKE_SECONDS": "the same, where the next replica sleeps",
@@ -122,10 +123,11 @@ NUMBERS = {
         observe/prometheus 4 10 200 1024 16
         observe/resources 300
         observe/selectors 4096
+        observe/starts 3 30
         observe/session 64 1024 16 7000 33 126 200 300 400 401 403 404 405 407 429 500
         observe/ttft 64
         observe/vector 300 200 3 1024 40
-        observe/workloads 400 30
+        observe/workloads 400
         catalog/_config 10 9
         catalog/_names 4 8 0.7
         performance/prefill 32

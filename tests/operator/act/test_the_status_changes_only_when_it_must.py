@@ -20,7 +20,9 @@ from firsttoken_operator.act.scorecard import Scorecard, Tally
 from firsttoken_operator.act.status import KEPT_DECISIONS, Answer, Observed, document, sizing_status, status_of
 from firsttoken_operator.api.status import InferenceDeploymentStatus
 from firsttoken_operator.domain import (
+    Claims,
     Decision,
+    Ending,
     Hindrances,
     Metrics,
     Outcome,
@@ -33,6 +35,7 @@ from firsttoken_operator.domain import (
     TtftInterval,
     Unsized,
 )
+from firsttoken_operator.runtimes.settings import Drain
 from firsttoken_sizing.band import Band
 from firsttoken_sizing.request import Basis, Sizing
 from firsttoken_sizing.workload import Arrivals, Limit, Percentile, Sla, Workload
@@ -515,11 +518,11 @@ def test_a_wide_error_band_is_told_with_what_a_new_deployment_starts_with() -> N
         ),
         # Its table has answers of 1.9 s.
         pytest.param(
-            resource(target(5, grace_seconds=1.0), metrics(1)),
+            resource(target(5, ending=Ending(1.0)), metrics(1)),
             "ScalingActive", ("True", "GraceTooShort"), id="answers are cut short",
         ),
         pytest.param(
-            resource(target(5, grace_seconds=30.0), metrics(1)), "ScalingActive", ("True", "Active"), id="time to end"
+            resource(target(5, ending=Ending(30.0)), metrics(1)), "ScalingActive", ("True", "Active"), id="time to end"
         ),
         pytest.param(
             resource(target(5), metrics(1), conflict="HPA x"), "ScalingActive", ("False", "Conflict"), id="conflict"
@@ -614,6 +617,33 @@ def test_the_message_names_the_limits_that_are_not_measured() -> None:
     (found,) = [c for c in status_of(EMPTY, observed(about=about)).conditions if c.type == "SLAMet"]
 
     assert found.message == "TTFT P95 in (60, 100] ms, limit 300 ms; not measured live: interTokenLatency, endToEnd"
+
+
+def server(seconds: float) -> Drain:
+    return Drain("--shutdown-timeout", seconds)
+
+
+GRACE, SERVER = "terminationGracePeriodSeconds", "--shutdown-timeout or the preStop sleep"
+TIMES = "0 s (terminationGracePeriodSeconds {:g}, preStop {:g}, --shutdown-timeout {:g}): raise "
+
+
+@pytest.mark.parametrize(
+    ("ending", "rendered", "told"),
+    [
+        (Ending(1.0), False, f"1 s ({GRACE} 1): raise {GRACE}"),
+        (Ending(60.0, 5.0, server(0)), False, TIMES.format(60, 5, 0) + SERVER),
+        (Ending(2.0, 1.0, server(0)), False, TIMES.format(2, 1, 0) + f"{SERVER} and {GRACE}"),
+        (Ending(5.0, 5.0, server(60)), False, TIMES.format(5, 5, 60) + GRACE),
+        (Ending(60.0, 5.0, server(0)), True, TIMES.format(60, 5, 0) + f"spec.runtime.{GRACE}"),
+        (Ending(60.0, 5.0, server(45)), False, ""),
+    ],
+)
+def test_the_message_says_what_breaks_answers_off(ending: Ending, rendered: bool, told: str) -> None:
+    about = resource(target(5, ending=ending), metrics(1), claims=Claims("nim", is_rendered=rendered))
+    (found,) = [c for c in status_of(EMPTY, observed(about=about)).conditions if c.type == "ScalingActive"]
+
+    before = "; an answer takes up to 2 s, and a pod that ends leaves it "
+    assert found.message == "replicas follow the load" + (before + told if told else "")
 
 
 def test_the_message_names_the_quota() -> None:

@@ -69,7 +69,11 @@ def of(*flags: str, settings: SizedSettings | None = None, **pods: Any) -> Judge
 
 
 @pytest.mark.parametrize("declared", [AS_INSTALLED, DeclaredSettings(48, 4096, 8, 0.8)], ids=["installed", "declared"])
-@pytest.mark.parametrize("container", [c for c in CONTAINERS if c.options], ids=lambda container: container.name)
+@pytest.mark.parametrize(
+    "container",
+    [c for c in CONTAINERS if c.options and c.options.tensor_parallel],
+    ids=lambda container: container.name,
+)
 def test_what_is_rendered_is_what_was_sized(container: ContainerSpec, declared: DeclaredSettings) -> None:
     engine = release_of(container).engines[0]
     options = replica_settings(MODEL, KEY, engine, None, prefix_caching=True, declared=declared)

@@ -278,7 +278,8 @@ def test_what_is_known_of_the_deployment_that_a_target_makes_is_known_of_the_tar
     found = there(store)
 
     assert (found.gpus_per_replica, found.refused, found.rollout) == (4, "exceeded quota: gpus", True)
-    assert found.grace_seconds == 30.0
+    assert found.ending is not None
+    assert found.ending.grace_seconds == 30.0
 
 
 def failed_create(name: str, said: str, seconds: float | None, uid: str = "e-1", **fields: Any) -> tuple[str, Body]:

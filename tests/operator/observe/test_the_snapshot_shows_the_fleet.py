@@ -147,7 +147,9 @@ def test_the_grace_period_is_that_of_the_pods_to_come(declared: dict[str, int], 
     body = deployment()
     body["spec"]["template"]["spec"] |= declared
 
-    assert target(("Deployment", body)).grace_seconds == seconds
+    ending = target(("Deployment", body)).ending
+    assert ending is not None
+    assert ending.grace_seconds == seconds
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from firsttoken_operator.domain import Target
 from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.snapshot import build_snapshot
-from firsttoken_operator.observe.starts import started_by
+from firsttoken_operator.observe.starts import ending_of, started_by
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.settings import Settings
 from firsttoken_operator.runtimes.started import MOST_CHARACTERS
@@ -72,6 +72,35 @@ def test_a_template_without_a_server_that_is_known_tells_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("hook", "sleeps_seconds"),
+    [
+        pytest.param(None, 0, id="none"),
+        pytest.param({"sleep": {"seconds": 5}}, 5, id="sleep"),
+        pytest.param({"exec": {"command": ["sleep", "5"]}}, 5, id="a command"),
+        pytest.param({"exec": {"command": ["/bin/sh", "-c", "sleep 5"]}}, 5, id="a shell's"),
+        pytest.param({"exec": {"command": ["/bin/sh", "-c", "sleep 5 && drain"]}}, None, id="more than a sleep"),
+        pytest.param({"httpGet": {"path": "/drain", "port": 8000}}, None, id="a request"),
+    ],
+)
+def test_the_end_of_a_pod_is_read(hook: Body | None, sleeps_seconds: float | None) -> None:
+    ends = {"lifecycle": {"preStop": hook}} if hook else {}
+    pod_spec = template(container(command=SERVE, **ends))["spec"]
+    found = ending_of(pod_spec | {"terminationGracePeriodSeconds": 60}, started_by(pod_spec))
+
+    assert (found.grace_seconds, found.sleep_seconds) == (60, sleeps_seconds)
+    assert found.drain == ("--shutdown-timeout", 0)
+    assert ending_of(template(container(), container())["spec"], None).sleep_seconds is None, "which one, is not told"
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "LeaderWorkerSet", "NIMService"])
+def test_every_kind_with_a_template_tells_the_end_of_its_pods(kind: str) -> None:
+    ending = seen(kind, container(command=[*SERVE, "--shutdown-timeout=20"])).ending
+
+    assert ending is not None
+    assert (ending.grace_seconds, ending.drain) == (30, ("--shutdown-timeout", 20))
+
+
+@pytest.mark.parametrize(
     ("containers", "tensor_parallel"),
     [
         pytest.param([container(command=SERVE)], 2, id="one"),
@@ -101,6 +130,13 @@ def test_the_one_container_that_serves_is_read(containers: list[Body], tensor_pa
 
 texts = st.text(max_size=30) | st.sampled_from(["vllm", "serve", "-tp=2", "bash", "-c", "$(A)", "trtllm-serve"])
 variables = st.fixed_dictionaries({"name": texts}, optional={"value": texts, "valueFrom": st.just({})})
+hooks = st.fixed_dictionaries(
+    {},
+    optional={
+        "sleep": st.none() | st.fixed_dictionaries({"seconds": st.integers(0, 2**63 - 1)}),
+        "exec": st.none() | st.fixed_dictionaries({}, optional={"command": st.none() | st.lists(texts, max_size=4)}),
+    },
+)
 containers = st.fixed_dictionaries(
     {"name": texts},
     optional={
@@ -108,6 +144,7 @@ containers = st.fixed_dictionaries(
         "command": st.none() | st.lists(texts, max_size=6),
         "args": st.none() | st.lists(texts, max_size=6),
         "env": st.none() | st.lists(variables, max_size=4),
+        "lifecycle": st.none() | st.fixed_dictionaries({}, optional={"preStop": st.none() | hooks}),
     },
 )
 

@@ -77,9 +77,45 @@ def test_what_is_rendered_is_read_back(
     )
 
 
-def test_nim_1_tells_its_parallelism_and_triton_nothing() -> None:
+def test_nim_1_tells_its_parallelism_and_triton_no_setting() -> None:
     assert settings(rendered(nim1.CONTAINER)) == StartSettings(tensor_parallel=4, pipeline_parallel=2)
-    assert started(rendered(triton.CONTAINER)) is None
+    assert settings(rendered(triton.CONTAINER)) == StartSettings()
+
+
+TRITON = ("tritonserver", "--model-repository=/models")
+
+
+@pytest.mark.parametrize(
+    ("start", "drain"),
+    [
+        pytest.param(of("--shutdown-timeout=45"), ("--shutdown-timeout", 45), id="vLLM"),
+        pytest.param(of("--shutdown_timeout", "45"), ("--shutdown-timeout", 45), id="vLLM with underscores"),
+        pytest.param(of("--shutdown-timeout", "0"), ("--shutdown-timeout", 0), id="vLLM told to abort"),
+        pytest.param(of(), ("--shutdown-timeout", 0), id="vLLM as installed aborts"),
+        pytest.param(of("--config=/a/file"), None, id="a file may say more"),
+        pytest.param(of("--port=1", "$FURTHER"), None, id="a shell may say more"),
+        pytest.param(of("--shutdown-timeout=$(SECONDS)"), None, id="another object says it"),
+        pytest.param(of("--shutdown-timeout=1e9"), None, id="no number of seconds"),
+        pytest.param(of(command=TRITON), ("--exit-timeout-secs", 30), id="Triton as installed"),
+        pytest.param(of("--exit-timeout-secs=90", command=TRITON), ("--exit-timeout-secs", 90), id="Triton"),
+        pytest.param(of(command=("trtllm-serve", "a/model")), None, id="trtllm-serve has none"),
+        pytest.param(of(command=("python3", "-m", "sglang.launch_server")), None, id="SGLang has none"),
+    ],
+)
+def test_the_limit_on_ending_answers_is_read(start: Words, drain: tuple[str, float] | None) -> None:
+    found = started(start)
+
+    assert found is not None
+    assert found.drain == drain
+
+
+@pytest.mark.parametrize("container", [vllm.CONTAINER, triton.CONTAINER], ids=["vLLM", "Triton"])
+def test_the_limit_that_is_rendered_is_read_back(container: ContainerSpec) -> None:
+    found = started(rendered(container, drain_seconds=105))
+
+    assert found is not None
+    assert found.drain is not None
+    assert found.drain.seconds == 105
 
 
 def test_nim_with_sglang_inside_is_read_in_its_words() -> None:

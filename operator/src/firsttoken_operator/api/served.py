@@ -6,6 +6,7 @@ from firsttoken_operator.api.convert import is_as_installed, workload
 from firsttoken_operator.api.engine_settings import declared_settings
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.api.runtime import Runtime
+from firsttoken_operator.domain import ENDPOINT_REMOVAL_SECONDS
 from firsttoken_operator.runtimes.replica import longest_tokens, needed_tokens, replica_settings
 from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Version
 from firsttoken_operator.runtimes.weights import weights_of
@@ -17,8 +18,6 @@ from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
 from firsttoken_sizing.workload import DraftMethod, SlaMode
 
-ENDPOINT_REMOVAL_SECONDS = 10
-"""The endpoint of a pod is removed while it is being stopped: so long it still gets requests."""
 _EXIT_SECONDS = 5
 """Kept of the grace period for the end of the process itself."""
 _GPU_RESOURCE = "nvidia.com/gpu"

@@ -219,20 +219,30 @@ def _scaling_active(resource: ResourceSnapshot, decision: Decision, unscaled: Fa
     if unscaled is not None:
         change = f"{decision.from_replicas} -> {decision.to_replicas} replicas"
         return False, unscaled.reason, f"{change} not written, tried again ever later: {unscaled.message}"
-    if cut := _cut_short(resource.target, resource.sized):
+    if cut := _cut_short(resource.target, resource.sized, is_rendered=resource.claims.is_rendered):
         return True, Reason.GRACE_TOO_SHORT, f"replicas follow the load; {cut}"
     return True, Reason.ACTIVE, "replicas follow the load"
 
 
-def _cut_short(target: Target, sized: Sized) -> str:
+def _cut_short(target: Target, sized: Sized, *, is_rendered: bool) -> str:
     """Tell of answers that a scale-down breaks off, because they take longer than a pod has to end; empty: of none."""
-    answer = sized.table.at(sized.table.capacity_requests_per_second).end_to_end
+    answer, ending = sized.table.at(sized.table.capacity_requests_per_second).end_to_end, target.ending
     milliseconds = answer.at(Percentile.P99) or answer.mean
-    if target.grace_seconds is None or milliseconds is None or milliseconds <= 1000 * target.grace_seconds:
+    if ending is None or milliseconds is None or milliseconds <= 1000 * ending.answer_seconds:
         return ""
+    times, raised, server = [f"terminationGracePeriodSeconds {ending.grace_seconds:g}"], [], ending.server_ends_seconds
+    if ending.sleeps_seconds:
+        times.append(f"preStop {ending.sleeps_seconds:g}")
+    needed = milliseconds / 1000 + ending.after_last_request_seconds
+    if ending.drain is not None and server is not None:
+        times.append(f"{ending.drain.option} {ending.drain.seconds:g}")
+        raised += [f"{ending.drain.option} or the preStop sleep"] if server < needed else []
+    raised += ["terminationGracePeriodSeconds"] if ending.grace_seconds < needed else []
+    # NB: of a server that firsttoken runs the grace period gives its own limit.
+    advice = "spec.runtime.terminationGracePeriodSeconds" if is_rendered else " and ".join(raised)
     return (
-        f"an answer takes up to {milliseconds / 1000:.0f} s, and a pod that ends is killed after "
-        f"{target.grace_seconds:.0f} s: raise terminationGracePeriodSeconds, and the server's own limit"
+        f"an answer takes up to {milliseconds / 1000:.0f} s, and a pod that ends leaves it "
+        f"{ending.answer_seconds:.0f} s ({', '.join(times)}): raise {advice}"
     )
 
 

@@ -1,6 +1,7 @@
 """Frozen values that observe, decide and act exchange. Knows no I/O."""
 
 from firsttoken_operator.domain.decision import ConditionType, Decision, Judgement, Outcome, Prediction
+from firsttoken_operator.domain.ending import ENDPOINT_REMOVAL_SECONDS, Ending
 from firsttoken_operator.domain.gpu_pools import Excluded, Exclusion, PoolSnapshot, Provisioning, Server, Tenant
 from firsttoken_operator.domain.measurement import (
     MAXIMUM_ERROR_SHARE,
@@ -45,6 +46,7 @@ from firsttoken_operator.domain.ttft import LateShare, TtftInterval
 
 __all__ = [
     "DEPLOYMENT",
+    "ENDPOINT_REMOVAL_SECONDS",
     "MAXIMUM_ERROR_SHARE",
     "POOL_LIMITS",
     "UNKNOWN_TIME_TO_READY_SECONDS",
@@ -53,6 +55,7 @@ __all__ = [
     "ConditionType",
     "CostChange",
     "Decision",
+    "Ending",
     "Excluded",
     "Exclusion",
     "FailedWrite",

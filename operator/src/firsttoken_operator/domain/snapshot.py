@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from firsttoken_operator.domain.ending import Ending
 from firsttoken_operator.domain.gpu_pools import PoolSnapshot
 from firsttoken_operator.domain.metrics import Metrics
 from firsttoken_operator.domain.pods import Hindrances
@@ -135,8 +136,8 @@ class Target:
     """99th percentile of its own starts; None: none was seen yet."""
     startup_timeout_seconds: float | None = None
     """Time that a replica may take before the kubelet restarts it; None: it is not declared."""
-    grace_seconds: float | None = None
-    """Time that a pod which ends has for the requests under way; None: not known."""
+    ending: Ending | None = None
+    """Times of a pod that ends; None: they are not known."""
     resource_version: str = ""
     """Version of the object that this is; empty: not known."""
     started: Started | None = None

@@ -76,7 +76,7 @@ def target_of(
         lost_seconds=tuple(wall_seconds - pod.lost_seconds for pod in waiting if pod.lost_seconds is not None),
         p99_start_seconds=known.p99_seconds if known else None,
         startup_timeout_seconds=runtime.startup_timeout_seconds if runtime else None,
-        grace_seconds=next((each.grace_seconds for each in (view, *made) if each.grace_seconds is not None), None),
+        ending=next((each.ending for each in (view, *made) if each.ending is not None), None),
         resource_version=view.resource_version,
         started=next((each.started for each in (view, *made) if each.started is not None), None),
         hindrances=_hindrances(

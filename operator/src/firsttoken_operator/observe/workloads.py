@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from firsttoken_operator.api.toleration import Toleration, TolerationOperator
-from firsttoken_operator.domain import DEPLOYMENT, Owner, TargetKind
+from firsttoken_operator.domain import DEPLOYMENT, Ending, Owner, TargetKind
 from firsttoken_operator.domain.target_kinds import (
     GROUP_LABEL,
     INFERENCE_SERVICE,
@@ -38,13 +38,11 @@ from firsttoken_operator.observe.projections import (
     gpus_of,
 )
 from firsttoken_operator.observe.selectors import Selector, parse, selector_of
-from firsttoken_operator.observe.starts import started_by
+from firsttoken_operator.observe.starts import ending_of, started_by
 from firsttoken_operator.runtimes.settings import Started
 
 OWN_MANAGERS = "firsttoken"
 """Prefix of the names of our own field managers."""
-DEFAULT_GRACE_SECONDS = 30.0
-"""Kubernetes' own `terminationGracePeriodSeconds`."""
 MOST_REFUSED_CHARACTERS = 400
 """Characters that are kept of the reason why pods are refused."""
 STANDARD_MODES = ("Standard", "RawDeployment")
@@ -87,8 +85,8 @@ class WorkloadView:
     """Time at which `replicas` were written last, by whomever; None: it is not known."""
     refused: str = ""
     """Refusal of the API server to make a further pod (a quota, a policy), in its words; empty: it makes them."""
-    grace_seconds: float | None = None
-    """Time from the request that a pod ends to its being killed; None: it has no pod template."""
+    ending: Ending | None = None
+    """Times of a pod that ends; None: it has no pod template."""
     resource_version: str = ""
     kind: TargetKind = DEPLOYMENT
     selector: Selector = ()
@@ -234,15 +232,15 @@ def _template(body: Body) -> Body:
 
 def _template_facts(template: Body) -> Facts:
     pod_spec = template.get("spec") or {}
-    declared = pod_spec.get("terminationGracePeriodSeconds")
+    start = started_by(pod_spec)
     return {
         "gpus_per_replica": gpus_of(pod_spec),
         "images": gpu_images(pod_spec),
         "node_selector": pod_spec.get("nodeSelector") or {},
         "affinity": affinity_of(pod_spec),
         "tolerations": tuple(_toleration(each) for each in pod_spec.get("tolerations") or ()),
-        "started": started_by(pod_spec),
-        "grace_seconds": DEFAULT_GRACE_SECONDS if declared is None else float(count(declared)),
+        "started": start,
+        "ending": ending_of(pod_spec, start),
     }
 
 

@@ -60,6 +60,15 @@ class Started:
 
     given: StartSettings
     left: frozenset[str] = frozenset()
+    drain: Drain | None = None
+    """None: it has no limit of its own, or it cannot be read."""
+
+
+class Drain(NamedTuple):
+    """A server's own limit on ending what is under way once it is asked to stop: its option, and its seconds."""
+
+    option: str
+    seconds: float
 
 
 class Speculation(NamedTuple):
@@ -103,6 +112,8 @@ class Options:
     """Environment variables that say the same as options, which win: the option's name by the variable's."""
     passed: str = ""
     """Variable whose text is options, which win over variables."""
+    drain: Drain | None = None
+    """Option for the time to end what is under way, and its seconds as installed; None: it has none."""
 
     def settings(self, given: Given) -> StartSettings:
         """Read the settings that options give."""
@@ -127,6 +138,15 @@ class Options:
         words = {name: getattr(self, name) for name in _IN_ONE_OPTION}
         left = {name for name, options in words.items() if options and (_last(given, options) or "").lower() in LEFT}
         return frozenset(left if self.drafts(given).speculates is not None else {*left, "speculates"})
+
+    def drained(self, given: Given, *, is_whole: bool) -> Drain | None:
+        """Read the limit on ending what is under way. `is_whole`: all options are known."""
+        if self.drain is None:
+            return None
+        text = given.get(self.drain.option.lstrip("-").replace("-", "_"))
+        if text is None:
+            return self.drain if is_whole and not any(name in given for name in self.files) else None
+        return Drain(self.drain.option, float(text)) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
 _IN_ONE_OPTION = (

@@ -114,7 +114,7 @@ class ContainerSpec:
     retired: tuple[str, ...] = ()
     """Flags that a user could give once: resources that have them go on, and no other takes them."""
     options: Options | None = None
-    """Words by which the settings of a start are read; None: they stand in files, or another release has them."""
+    """Words by which a start is read; None: it tells nothing, or another release has them."""
     is_told: bool = True
     """False where its engine takes no settings: pods run what its profile has."""
     spans_since: Version | None = None

@@ -68,7 +68,8 @@ def _read(options: Options, words: Sequence[str], environment: Mapping[str, str]
     passed = shlex.split(environment.get(options.passed, ""))
     told, is_whole = given_by((*passed, *words))
     given = {**{name: value for name, value in values.items() if name not in told}, **told}
-    return Started(options.settings(given), options.left(given) if is_whole else frozenset())
+    left = options.left(given) if is_whole else frozenset()
+    return Started(options.settings(given), left, options.drained(given, is_whole=is_whole))
 
 
 def given_by(words: Sequence[str]) -> tuple[Given, bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from firsttoken_operator.runtimes import hugging_face
+from firsttoken_operator.runtimes.settings import Drain, Options
 from firsttoken_operator.runtimes.spec import (
     CONFIGURATION_PATH,
     ContainerSpec,
@@ -71,6 +72,8 @@ CONTAINER = ContainerSpec(
     metrics_port=8002,
     further_ports={"grpc": _GRPC_PORT},
     command=_COMMAND,
+    # Its settings stand in files.
+    options=Options(starts=(_COMMAND,), drain=Drain(_EXIT, 30.0)),
     flags=(_REPOSITORY, _HTTP, _GRPC, _ALLOW_METRICS, _METRICS, _METRICS_CONFIG, _EXIT),
     settable=("--log-verbose", "--grpc-infer-response-compression-level"),
 )

@@ -10,7 +10,7 @@ import json
 
 from firsttoken_operator.runtimes import hugging_face
 from firsttoken_operator.runtimes.buckets import with_limit
-from firsttoken_operator.runtimes.settings import Given, Options, Speculation, whole
+from firsttoken_operator.runtimes.settings import Drain, Given, Options, Speculation, whole
 from firsttoken_operator.runtimes.spec import (
     LEADER_ADDRESS,
     SERVER_NUMBER,
@@ -139,6 +139,8 @@ OPTIONS = Options(
     memory_share=("gpu_memory_utilization",),
     drafts=read_drafts,
     files=("config",),
+    # NB: a version without it aborts what is under way, too.
+    drain=Drain(_DRAIN, 0.0),
 )
 _ENVIRONMENT = {**hugging_face.ENVIRONMENT, "VLLM_CACHE_ROOT": f"{hugging_face.CACHE_PATH}/vllm"}
 CONTAINER = ContainerSpec(
