@@ -24,6 +24,7 @@ KUBECTL_VERBS = {"apply", "auth", "describe", "get", "logs", "port-forward", "ro
 OBJECTS = {
     "infd", "gpupools", "hpa", "deployment", "deployments", "pods", "events", "nodes", "configmap", "crds", "lease",
     "namespaces", "replicaset", "resourcequota", "priorityclasses", "resourceclaims", "resourceslices",
+    "persistentvolumeclaims",
 }  # fmt: skip
 """Objects that the page's `get` and `describe` name; each exists on a cluster with the chart."""
 

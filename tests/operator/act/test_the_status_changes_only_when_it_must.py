@@ -599,6 +599,10 @@ def test_a_wide_error_band_is_told_with_what_a_new_deployment_starts_with() -> N
             "CapacityAvailable", ("True", "Available"), id="others have found their places elsewhere",
         ),
         pytest.param(
+            resource(target(5, starting=1, hindrances=Hindrances(unmounted=1, volume_claim="weights")), metrics(1)),
+            "CapacityAvailable", ("False", "VolumesNotMounted"), id="pods whose volume another node has",
+        ),
+        pytest.param(
             resource(target(5, failing=1), metrics(1)),
             "CapacityAvailable", ("True", "Available"), id="pods that crash have their GPUs",
         ),

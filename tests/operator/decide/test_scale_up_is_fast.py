@@ -43,6 +43,7 @@ def test_pods_that_are_stuck_are_not_credited() -> None:
         ({"unschedulable": 4, "hindrances": Hindrances(preempted=2)}, Reason.PODS_PREEMPTED),
         ({"unschedulable": 4, "hindrances": Hindrances(unclaimed=1)}, Reason.CLAIMS_UNALLOCATED),
         ({"failing": 4}, Reason.PODS_FAILING),
+        ({"hindrances": Hindrances(unmounted=4, volume_claim="weights")}, Reason.VOLUMES_NOT_MOUNTED),
     ],
 )
 def test_no_more_pods_are_added_while_earlier_ones_cannot_run(trouble: dict[str, int], reason: Reason) -> None:

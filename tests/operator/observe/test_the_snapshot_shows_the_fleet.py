@@ -108,6 +108,39 @@ def test_a_pod_that_waits_for_those_that_it_displaces_has_its_place() -> None:
     assert target((kind, waiting)).unschedulable == 0
 
 
+def mounting(name: str, node: str, claim: str = "weights", *, done: bool = False, **options: Any) -> tuple[str, Any]:
+    """A pod that was given its node at second 0, and has mounted its volumes there or waits for them."""
+    body = pod(name, node=node, ready=10 if done else None, **options)
+    body["spec"]["volumes"] = [
+        {"name": "shm", "emptyDir": {}},
+        {"name": "a", "persistentVolumeClaim": {"claimName": claim}},
+    ]
+    body["status"]["conditions"].append({"type": "PodReadyToStartContainers", "status": "True" if done else "False"})
+    return "Pod", body
+
+
+FIRST = mounting("first", "gpu-0", done=True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "seconds", "unmounted"),
+    [
+        pytest.param([FIRST, mounting("next", "gpu-1")], 124, 1, id="a claim that another node has"),
+        pytest.param([FIRST, mounting("next", "gpu-1")], 122, 0, id="not for long"),
+        pytest.param([FIRST, mounting("next", "gpu-0")], 124, 0, id="on the same node"),
+        pytest.param([FIRST, mounting("next", "gpu-1", "another")], 124, 0, id="another claim"),
+        pytest.param([FIRST, mounting("next", "gpu-1", done=True)], 124, 0, id="mounted on both nodes"),
+        pytest.param([FIRST, mounting("next", "gpu-1", deletionTimestamp=at(130))], 124, 0, id="ending"),
+        pytest.param([mounting("next", "gpu-1"), mounting("more", "gpu-2")], 124, 0, id="mounted nowhere"),
+        pytest.param([FIRST, ("Pod", pod("next", node="gpu-1"))], 124, 0, id="not told"),
+    ],
+)
+def test_volumes_that_another_node_has_are_told(pods: list[tuple[str, Any]], seconds: float, unmounted: int) -> None:
+    found = target(*pods, seconds=seconds).hindrances
+
+    assert (found.unmounted, found.volume_claim) == (unmounted, "weights" if unmounted else "")
+
+
 def test_claims_are_told_from_gpus_that_are_taken() -> None:
     asks = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}]}
     found = target(

@@ -47,6 +47,7 @@ REMEDIES: Mapping[str, str] = MappingProxyType(
         "ClaimsUnallocated": "devices for the ResourceClaims of its pods: kubectl describe resourceclaims",
         "NodesProvisioning": "time: a node comes for the pods, which are ready a start after that",
         "InsufficientCapacity": "a larger quota of the cloud, or a GPU type that it has more of",
+        "VolumesNotMounted": "a claim that is ReadWriteMany or ReadOnlyMany, or modelCache.perReplica",
         "PodsFailing": "pods that run: kubectl describe pod and kubectl logs have the cause",
         "PodsRefused": "a quota or a policy that allows the pods, as the condition CapacityAvailable names it",
         "BurstHeadroom": "a higher declared peak, or more spec.scaling.burstHeadroomPercent",

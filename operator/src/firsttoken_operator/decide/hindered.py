@@ -11,10 +11,10 @@ from firsttoken_operator.domain import Reason, Target
 NO_PLACE = frozenset(
     {
         Reason.PODS_REFUSED, Reason.PODS_GATED, Reason.CLAIMS_UNALLOCATED, Reason.NODES_PROVISIONING,
-        Reason.INSUFFICIENT_CAPACITY, Reason.PODS_PREEMPTED, Reason.PODS_UNSCHEDULABLE,
+        Reason.INSUFFICIENT_CAPACITY, Reason.PODS_PREEMPTED, Reason.PODS_UNSCHEDULABLE, Reason.VOLUMES_NOT_MOUNTED,
     }
 )  # fmt: skip
-"""Reasons that pods which were asked for have no GPUs."""
+"""Reasons that pods which were asked for have no GPUs, or none where they could run."""
 
 
 def hindrance(target: Target) -> tuple[Reason, str] | None:
@@ -41,6 +41,12 @@ def hindrance(target: Target) -> tuple[Reason, str] | None:
         return Reason.PODS_PREEMPTED, f"{pods} pods cannot be scheduled, since {taken}{said}"
     if pods:
         return Reason.PODS_UNSCHEDULABLE, f"{pods} pods cannot be scheduled{said}"
+    if held.unmounted:
+        return Reason.VOLUMES_NOT_MOUNTED, (
+            f"nothing of {held.unmounted} pods has begun on their nodes, and their claim {held.volume_claim} is in use "
+            "on another node: if it is ReadWriteOnce, one node at a time mounts it; use one that is ReadWriteMany or "
+            "ReadOnlyMany, or one for each pod (modelCache.perReplica)"
+        )
     if target.failing:
         return Reason.PODS_FAILING, f"{target.failing} pods cannot start"
     return None

@@ -64,6 +64,10 @@ class Hindrances:
     """True where nodes come for pods that wait, and may still: judged, as the next one."""
     overdue: int = 0
     """Pods for which they should have come by now."""
+    unmounted: int = 0
+    """Pods of which nothing has begun on their nodes for long, while pods on another node have mounted their claim."""
+    volume_claim: str = ""
+    """Name of that PersistentVolumeClaim."""
     half_made: int = 0
     """Groups that wait for pods of theirs which the API server refuses, as `refused` says."""
     refused: str = ""

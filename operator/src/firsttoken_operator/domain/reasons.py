@@ -38,6 +38,7 @@ class Reason(StrEnum):
     CLAIMS_UNALLOCATED = "ClaimsUnallocated"
     NODES_PROVISIONING = "NodesProvisioning"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    VOLUMES_NOT_MOUNTED = "VolumesNotMounted"
     PODS_FAILING = "PodsFailing"
     PODS_REFUSED = "PodsRefused"
     # What limited it

@@ -81,6 +81,9 @@ class ObserveConfig:
     preempted_seconds: float = 1800.0
     """Time for which a pod is remembered that had to end for one of a higher PriorityClass: pods that find no node lack
     the place that it lost. Chosen: as nodes and pods that were lost."""
+    mount_seconds: float = 123.0
+    """Time that a pod may have a node and no volumes before that is told of. The same as the kubelet's, which then says
+    so in an Event and tries again (`podAttachAndMountTimeout` of Kubernetes 1.36)."""
     kept_refusals: int = 200
     """Events of refused pods that are kept of one namespace, whose tenants may write them, too. Chosen: far more than
     it has StatefulSets."""

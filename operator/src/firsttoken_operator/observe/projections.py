@@ -83,6 +83,10 @@ class PodView:
     """Words of the scheduler that finds no node for it."""
     is_warm: bool = False
     """True where it holds its GPUs only until another pod wants them."""
+    volume_claims: tuple[str, ...] = ()
+    """Names of the PersistentVolumeClaims that it mounts, of those that others may mount, too."""
+    is_unmounted: bool = False
+    """True where it has a node, and its volumes and its network are not ready there: nothing of it has begun."""
     preempted_seconds: float | None = None
     """Time at which it had to end for a pod of a higher PriorityClass; None: it did not have to."""
 
@@ -143,8 +147,20 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         has_claims=bool(spec.get("resourceClaims")),
         said=str(scheduled.get("message") or "")[:MOST_SAID_CHARACTERS] if is_placeless else "",
         is_warm=spec.get("priorityClassName") == WARM_CLASS,
+        volume_claims=_volume_claims(spec),
+        is_unmounted=bool(spec.get("nodeName")) and _is_false(conditions.get("PodReadyToStartContainers")),
         preempted_seconds=true_since(disrupted) if disrupted.get("reason") == PREEMPTED else None,
     )
+
+
+def _volume_claims(spec: Body) -> tuple[str, ...]:
+    claims = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ())
+    return tuple(sorted({str(claim.get("claimName") or "") for claim in claims if claim}))
+
+
+def _is_false(condition: Body | None) -> bool:
+    """Tell whether a condition is there and does not hold; one that is not there says nothing."""
+    return (condition or {}).get("status") == "False"
 
 
 def is_finished(body: Body) -> bool:

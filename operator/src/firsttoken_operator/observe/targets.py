@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, Claims, Hindrances, Reason, Target, TargetKind, TargetMissing
 from firsttoken_operator.domain.target_kinds import GROUP_NUMBER_LABEL, LEADER_WORKER_SET, NAMED
+from firsttoken_operator.observe.config import DEFAULT
 from firsttoken_operator.observe.projections import REPLICA_SET, PodView
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.observe.workloads import WorkloadView
@@ -84,6 +85,7 @@ def target_of(
             store.preemptions.count(view.uid, wall_seconds),
             wall_seconds,
             store.refusals.of_groups(view, waiting, members, wall_seconds),
+            _without_volumes(members, wall_seconds),
         ),
     )
 
@@ -194,7 +196,11 @@ def _as_group(leader: PodView, group: Sequence[PodView]) -> PodView:
 
 
 def _hindrances(
-    waiting: Sequence[PodView], preempted: int, wall_seconds: float, half_made: Sequence[str]
+    waiting: Sequence[PodView],
+    preempted: int,
+    wall_seconds: float,
+    half_made: Sequence[str],
+    without_volumes: Mapping[str, str],
 ) -> Hindrances:
     gated = [pod for pod in waiting if pod.gates]
     placeless = [pod for pod in waiting if pod.unschedulable]
@@ -205,7 +211,27 @@ def _hindrances(
         min((pod.said for pod in claiming or placeless if pod.said), default=""), preempted,
         tuple(_waited_seconds(pod, wall_seconds) for pod in placeless),
         half_made=len(half_made), refused=min(half_made, default=""),
+        unmounted=len(without_volumes), volume_claim=min(without_volumes.values(), default=""),
     )  # fmt: skip
+
+
+def _without_volumes(members: Sequence[PodView], wall_seconds: float) -> dict[str, str]:
+    """Find the pods that wait for volumes of a claim that pods have mounted on another node; the claim, by uid.
+
+    A claim that is ReadWriteOnce is mounted on one node at a time. NB: claims themselves are not read, for which the
+    operator has no right.
+    """
+    live = [pod for pod in members if not pod.terminating]
+    late = [pod for pod in live if pod.is_unmounted and _waited_seconds(pod, wall_seconds) > DEFAULT.mount_seconds]
+    if not late:
+        return {}
+    used = {(claim, pod.node) for pod in live if pod.node and not pod.is_unmounted for claim in pod.volume_claims}
+    found = {}
+    for pod in late:
+        elsewhere = (claim for claim, node in used if claim in pod.volume_claims and node != pod.node)
+        if claim := min(elsewhere, default=""):
+            found[pod.uid] = claim
+    return found
 
 
 def _waited_seconds(pod: PodView, wall_seconds: float) -> float:
