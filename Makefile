@@ -46,7 +46,7 @@ lint: $(VENV)/.synced  ## ruff, mypy, import-linter
 	$(BIN)/mypy tools tests/conftest.py tests/skip_gate.py demo benchmarks
 	$(BIN)/lint-imports
 
-demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane) $(if $(NODE),node-parts) $(if $(filter triton,$(RUNTIME)),engine-parts)  ## A burst, live, in six minutes; NODE=1: on a real node (needs root); RUNTIME=triton: with a real Triton
+demo: $(VENV)/.synced $(if $(and $(KUBECONFIG),$(PROMETHEUS_URL)),,control-plane) $(if $(NODE),node-parts) $(if $(filter triton,$(RUNTIME)),engine-parts)  ## A burst, live, in six minutes; NODE=1: on a real node (needs root); RUNTIME=triton or vllm: with a real one
 	$(BIN)/python -m demo$(if $(NODE),.node) $(if $(RUNTIME),--runtime $(RUNTIME)) $(DEMO_ARGS)
 
 cluster: control-plane  ## A cluster of one's own to try things on, with emulated GPUs, until Ctrl-C

@@ -24,13 +24,13 @@ from demo.chart import SYSTEM_NAMESPACE
 from demo.declared import INDEPENDENT_USERS, declare
 from demo.live import live_display, render_verdict
 from demo.page import write_page
-from demo.real import LIKEWISE, RealTriton, real_triton
+from demo.real import DECLARED, KINDS, RealServer, real_server
 from demo.record import RealReplica, Record, Sample
 from demo.scenario import BUSY_HOUR, Expectation, Scenario
 from demo.stage import EXAMPLE, ROOT, Place, Stage, prometheus_options
 from demo.verdict import cannot_pass, judge
 from demo.watching import TargetWatch, complaints, take_sample
-from firsttoken_operator.families import NIM1, TRITON
+from firsttoken_operator.families import NIM1
 from tools.cluster import Cluster, SetupError, under_way
 
 SAMPLE_SECONDS = 0.5
@@ -69,9 +69,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--runtime",
-        choices=(NIM1.runtime, TRITON.runtime),
+        choices=(NIM1.runtime, *KINDS),
         default=NIM1.runtime,
-        help=f"whose metrics the fleets have; {TRITON.runtime}: and one replica is a real Triton (default: nim)",
+        help=f"whose metrics the fleets have; {' or '.join(KINDS)}: and one replica is a real one (default: nim)",
     )
     parser.add_argument("--page", type=Path, default=ARTIFACTS / "demo.html", help="where the HTML page goes")
     arguments = parser.parse_args()
@@ -100,12 +100,12 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One of the two fleets that the same traffic goes to. `real`: the Triton that is a replica of it."""
+    """One of the two fleets that the same traffic goes to. `real`: the server that is a replica of it."""
 
     stage: Stage
     record: Record = field(default_factory=Record)
     options: tuple[str, ...] = ()
-    real: RealTriton | None = None
+    real: RealServer | None = None
 
     def add(self, sample: Sample) -> None:
         """Record one sample."""
@@ -121,6 +121,7 @@ class Run:
         self.record.add_truth([json.loads(line) for line in lines], ttft_sla_milliseconds)
         if self.record.real is not None and self.real is not None:
             self.record.real.counted = self.real.counted()
+            self.record.real.ttft_bucket_milliseconds = self.real.ttft_bucket(0.5)
 
 
 @contextmanager
@@ -128,10 +129,9 @@ def _runs(scenario: Scenario, console: Console, arguments: argparse.Namespace) -
     """Both fleets on the user's cluster or on a local one, and the kubeconfig that the operator runs under."""
     kubeconfig, prometheus_url = os.environ.get("KUBECONFIG"), os.environ.get("PROMETHEUS_URL")
     fleet_ports, address = arguments.fleet_ports, arguments.fleet_address
-    if arguments.runtime == TRITON.runtime and (arguments.image or address != LOOPBACK):
-        raise SetupError(
-            "the real Triton is on 127.0.0.1: leave out NODE, --image and --fleet-address, or RUNTIME=triton"
-        )
+    if arguments.runtime in KINDS and (arguments.image or address != LOOPBACK):
+        name, choice = KINDS[arguments.runtime].name, f"RUNTIME={arguments.runtime}"
+        raise SetupError(f"the real {name} is on 127.0.0.1: leave out NODE, --image and --fleet-address, or {choice}")
     if kubeconfig and prometheus_url:
         place = Place(Path(kubeconfig), prometheus_url, ARTIFACTS, image=arguments.image, fleet_address=address)
         with _staged(place, scenario, fleet_ports, arguments.runtime) as (scaled, frozen):
@@ -159,8 +159,10 @@ def _staged(
     place: Place, scenario: Scenario, fleet_ports: Sequence[int | None], runtime: str
 ) -> Iterator[tuple[Run, Run]]:
     beside = replace(place, folder=place.folder / "frozen")
-    example = declare(EXAMPLE, place.folder / "scaled.yaml", "call-center", INDEPENDENT_USERS)
-    untouched = INDEPENDENT_USERS | {"scaling": {"mode": "Advisory"}}
+    kind = KINDS.get(runtime)
+    declared = INDEPENDENT_USERS | (DECLARED if kind is not None else {})
+    example = declare(EXAMPLE, place.folder / "scaled.yaml", "call-center", declared)
+    untouched = declared | {"scaling": declared.get("scaling", {}) | {"mode": "Advisory"}}
     same = declare(EXAMPLE, beside.folder / "frozen.yaml", "call-center-frozen", untouched)
     with (
         Stage(place, scenario, example=example, fleet_port=fleet_ports[0]) as scaled,
@@ -169,10 +171,10 @@ def _staged(
         with under_way("definitions, rights and two deployments"):
             scaled.set_up()
             frozen.declare()
-        if runtime == TRITON.runtime:
-            with real_triton(scaled.question(), place.folder / "triton") as real:
-                record = Record(real=RealReplica())
-                yield Run(scaled, record, options=real.options, real=real), Run(frozen, options=LIKEWISE)
+        if kind is not None:
+            with real_server(kind, scaled.question(), place.folder / kind.runtime) as real:
+                record = Record(real=RealReplica(name=kind.name, is_paced=kind.is_paced))
+                yield Run(scaled, record, options=real.options, real=real), Run(frozen, options=kind.likewise)
         else:
             yield Run(scaled), Run(frozen)
 

@@ -22,8 +22,6 @@ COLUMNS = (
     "frozen: ready", "TTFT P95", "inside SLA",
 )  # fmt: skip
 TTFT_COLUMNS = (5, 10)
-REAL_COLUMN = "Triton: TTFT P95"
-"""The last one, where a replica is real."""
 
 
 @contextmanager
@@ -68,7 +66,7 @@ def render_table(scenario: Scenario, expected: Expectation, scaled: Record, froz
 
 
 def _columns(scaled: Record) -> list[str]:
-    return [*COLUMNS, *([REAL_COLUMN] if scaled.real is not None else [])]
+    return [*COLUMNS, *([f"{scaled.real.name}: TTFT P95"] if scaled.real is not None else [])]
 
 
 def _cells(scaled: Sample, frozen: Sample, expected: Expectation, *, real: bool) -> list[str]:

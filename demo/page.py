@@ -72,9 +72,18 @@ def write_page(
 def _real(scaled: Record) -> str:
     if scaled.real is None:
         return ""
+    real = scaled.real
+    said = f"<p>One of the scaled replicas is a real {real.name}, the others are emulated: {real.sent:,} requests went "
+    if not real.is_paced:
+        client, bucket = real.median_ttft_milliseconds, real.ttft_bucket_milliseconds
+        told = "-" if bucket is None else f"{bucket[0]:g} to {bucket[1]:g} ms"
+        return (
+            f"{said}to it. Its model is a small one of random weights, and this machine has no GPU: what it answers in "
+            f"says nothing of the sizing. Its median TTFT is {'-' if client is None else f'{client:,.0f} ms'} by the "
+            f"clock of its client, and {told} by its own histogram.</p>"
+        )
     return (
-        f"<p>One of the scaled replicas is a real Triton, the others are emulated: {scaled.real.sent:,} requests went "
-        f"to it, {_inside(scaled.real)} of them inside the SLA by the clock of its client. Triton 2.51 tells no TTFT, "
+        f"{said}to it, {_inside(real)} of them inside the SLA by the clock of its client. Triton 2.51 tells no TTFT, "
         "so that replicas follow arrivals, the queue and the sizing model.</p>"
     )
 
@@ -147,7 +156,9 @@ def _figure(scenario: Scenario, expected: Expectation, record: Record, highest_t
     figure.add_trace(go.Scatter(x=at, y=ttft, name="TTFT P95", line={"color": "#cf222e"}), row=3, col=1)
     if record.real is not None:
         real = [s.real_ttft_p95_milliseconds for s in record.samples]
-        trace = go.Scatter(x=at, y=real, name="TTFT P95 of the real Triton", line={"color": "#1b1f24", "dash": "dot"})
+        trace = go.Scatter(
+            x=at, y=real, name=f"TTFT P95 of the real {record.real.name}", line={"color": "#1b1f24", "dash": "dot"}
+        )
         figure.add_trace(trace, row=3, col=1)
     figure.add_hline(y=sla, line_dash="dash", line_color=GRAY, row=3, col=1)
     # NB: without a drag mode a finger scrolls the page.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,11 +51,25 @@ class Judged:
 
 @dataclass(kw_only=True)
 class RealReplica(Judged):
-    """Requests of the replica that is a real server, and its own count of them."""
+    """Requests of the replica that is a real server, and what it says of them itself."""
 
+    name: str
+    is_paced: bool = True
+    """True: it takes as long for a step as the emulated ones do, so that the SLA is its own, too."""
+    ttft_milliseconds: list[float] = field(default_factory=list)
+    """TTFT of its requests by the clock of their client."""
+    ttft_bucket_milliseconds: tuple[float, float] | None = None
+    """Bounds of the bucket of its own histogram that holds the median of TTFT; None: it has none."""
     sent: int = 0
+    answered: int = 0
+    """Requests that it answered to the end: those whose pod ended, or the demo, were broken off."""
     counted: int | None = None
     """Requests that its own metrics count; None: they could not be read."""
+
+    @property
+    def median_ttft_milliseconds(self) -> float | None:
+        """Median of TTFT by the clock of its client; None: none began."""
+        return statistics.median(self.ttft_milliseconds) if self.ttft_milliseconds else None
 
 
 @dataclass
@@ -104,5 +119,7 @@ class Record(Judged):
             self.missed += missed
             if self.real is not None and request.get("real"):
                 self.real.sent += 1
+                self.real.answered += request["ok"] is True
+                self.real.ttft_milliseconds += [1000 * ttft_seconds] if began else []
                 self.real.requests += began or missed
                 self.real.missed += missed

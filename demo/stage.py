@@ -251,7 +251,9 @@ class Stage:
     # -- what is to be seen -----------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any] | None:
-        """The fleet's live score, or None while it is not up."""
+        """The fleet's live score, or None while it is not up, or has played to its end."""
+        if self.fleet is not None and not self.fleet.running and self.fleet.wait(0) == 0:
+            return None
         if self.fleet is not None:
             self.fleet.require_running()
         return _json(f"{self.discovery_url.removesuffix('/sd')}/stats")

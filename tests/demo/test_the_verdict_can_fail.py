@@ -135,9 +135,49 @@ def test_each_criterion_fails_a_run_that_breaks_it(breakage: Callable[[Record, R
     assert any(criterion in name for name in failed(record, beside))
 
 
+def a_real_one() -> RealReplica:
+    return RealReplica(name="Triton", requests=1_990, missed=80, sent=2_000, answered=2_000, counted=2_000)
+
+
+def a_real_one_of_its_own_pace() -> RealReplica:
+    """A vLLM of which most first tokens took 90 ms."""
+    ttft = [90.0] * 15 + [2_000.0] * 5
+    return RealReplica(
+        name="vLLM", is_paced=False, requests=20, missed=20, sent=21, answered=20, counted=20,
+        ttft_milliseconds=ttft, ttft_bucket_milliseconds=(80.0, 100.0),
+    )  # fmt: skip
+
+
+def test_a_real_replica_of_its_own_pace_is_held_to_what_it_says_itself() -> None:
+    record = good()
+    record.real = a_real_one_of_its_own_pace()
+
+    assert failed(record, frozen()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "criterion"),
+    [
+        ({"ttft_bucket_milliseconds": (100.0, 250.0)}, "median TTFT of the real vLLM"),
+        ({"ttft_milliseconds": [250.0]}, "median TTFT of the real vLLM"),
+        ({"ttft_milliseconds": []}, "median TTFT of the real vLLM"),
+        ({"ttft_bucket_milliseconds": None}, "median TTFT of the real vLLM"),
+        ({"counted": 19}, "that the real vLLM counted"),
+    ],
+)
+def test_each_criterion_of_one_of_its_own_pace_fails_a_run_that_breaks_it(
+    change: dict[str, object], criterion: str
+) -> None:
+    record = good()
+    record.real = replace(a_real_one_of_its_own_pace(), **change)  # type: ignore[arg-type]
+
+    (name,) = failed(record, frozen())
+    assert criterion in name
+
+
 def test_a_real_replica_is_judged_by_what_it_was_sent() -> None:
     record = good()
-    record.real = RealReplica(requests=1_990, missed=80, sent=2_000, counted=2_000)
+    record.real = a_real_one()
 
     assert failed(record, frozen()) == []
     assert len(judge(SCENARIO, EXPECTED, record, frozen())) == len(judge(SCENARIO, EXPECTED, good(), frozen())) + 2
@@ -149,28 +189,31 @@ def test_a_real_replica_is_judged_by_what_it_was_sent() -> None:
         ({"missed": 200}, "to the real Triton inside the SLA"),
         ({"requests": 0, "missed": 0}, "to the real Triton inside the SLA"),
         ({"counted": 1_999}, "that the real Triton counted"),
+        ({"counted": 2_001}, "that the real Triton counted"),
         ({"counted": None}, "that the real Triton counted"),
-        ({"sent": 0, "counted": 0}, "that the real Triton counted"),
+        ({"sent": 0, "answered": 0, "counted": 0}, "that the real Triton counted"),
     ],
 )
 def test_each_criterion_of_a_real_replica_fails_a_run_that_breaks_it(
     change: dict[str, int | None], criterion: str
 ) -> None:
     record = good()
-    record.real = replace(RealReplica(requests=1_990, missed=80, sent=2_000, counted=2_000), **change)
+    record.real = replace(a_real_one(), **change)  # type: ignore[arg-type]
 
     (name,) = failed(record, frozen())
     assert criterion in name
 
 
 def test_requests_of_the_real_replica_are_judged_with_all_and_on_their_own() -> None:
-    record = Record(seconds=300.0, real=RealReplica())
+    record = Record(seconds=300.0, real=RealReplica(name="Triton"))
     late, in_time = ({"ok": True, "ttft_seconds": ttft, "arrival_seconds": 1.0} for ttft in (0.4, 0.1))
 
     record.add_truth([late, in_time, late | {"real": True}, in_time | {"real": True}, in_time | {"real": True}], 300.0)
 
     assert (record.requests, record.missed) == (5, 2)
-    assert record.real == RealReplica(requests=3, missed=1, sent=3)
+    assert record.real == RealReplica(
+        name="Triton", requests=3, missed=1, sent=3, answered=3, ttft_milliseconds=[400.0, 100.0, 100.0]
+    )
 
 
 def test_replica_seconds_count_from_the_moment_a_replica_is_asked_for() -> None:
@@ -245,7 +288,7 @@ def test_the_page_stands_alone_and_shows_both_runs(tmp_path: Path) -> None:
 
 def test_the_ttft_of_a_real_replica_is_in_the_picture_and_in_the_table(tmp_path: Path) -> None:
     record, page = good(), tmp_path / "demo.html"
-    record.real = RealReplica(requests=1_990, missed=80, sent=2_000, counted=2_000)
+    record.real = a_real_one()
     record.samples = [replace(sample, real_ttft_p95_milliseconds=123.0) for sample in record.samples]
     write_page(page, SCENARIO, EXPECTED, record, frozen(), judge(SCENARIO, EXPECTED, record, frozen()))
     table = Console(record=True, width=250)
@@ -255,3 +298,12 @@ def test_the_ttft_of_a_real_replica_is_in_the_picture_and_in_the_table(tmp_path:
     assert "2,000 requests went to it" in page.read_text()
     assert "Triton: TTFT P95" in (shown := table.export_text())
     assert "123 ms" in shown
+
+
+def test_the_page_says_what_one_of_its_own_pace_says_of_itself(tmp_path: Path) -> None:
+    record, page = good(), tmp_path / "demo.html"
+    record.real = a_real_one_of_its_own_pace()
+    write_page(page, SCENARIO, EXPECTED, record, frozen(), judge(SCENARIO, EXPECTED, record, frozen()))
+
+    assert '"name":"TTFT P95 of the real vLLM"' in page.read_text()
+    assert "is 90 ms by the clock of its client, and 80 to 100 ms by its own histogram" in page.read_text()

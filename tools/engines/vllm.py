@@ -13,7 +13,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tools.cluster.cache import cached
 from tools.cluster.process import Component
@@ -34,6 +36,14 @@ _ARCHITECTURE = {
     "bos_token_id": WORDS + 1, "eos_token_id": WORDS + 2, "hidden_act": "silu",
 }  # fmt: skip
 """So large (160 MB) that a step takes 10 to 30 ms, which clients can tell apart, and no larger."""
+SMALLEST: dict[str, object] = {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 2,
+}
+"""Sizes of one that is done with a prompt of thousands of tokens before a user would notice."""
 _TOKENIZER = """
 import json, sys
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -57,22 +67,34 @@ def vllm() -> Path:
 
 
 class Vllm(Server):
-    """A server of `slots` requests at once. `folder` takes its log and its model. `flags`: further ones."""
+    """A server of `slots` requests at once. `folder` takes its log and its model. `flags`: further ones.
 
-    def __init__(self, folder: Path, *, slots: int = 4, flags: tuple[str, ...] = ()) -> None:
+    `sizes`: those of the model that are not as usual; `context`: tokens of the longest request.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        slots: int = 4,
+        flags: tuple[str, ...] = (),
+        sizes: Mapping[str, object] = MappingProxyType({}),
+        context: int = 2048,
+    ) -> None:
         super().__init__(ports=1)
         self._site, self._folder, self._slots, self._flags = vllm(), folder, slots, flags
+        self._architecture, self._context = _ARCHITECTURE | dict(sizes), context
 
     def start(self) -> None:
         """Write its model, start it and wait until it serves."""
         model = self._folder / MODEL
         model.mkdir(parents=True, exist_ok=True)
-        (model / "config.json").write_text(json.dumps(_ARCHITECTURE), encoding="utf-8")
+        (model / "config.json").write_text(json.dumps(self._architecture), encoding="utf-8")
         subprocess.run([sys.executable, "-c", _TOKENIZER, model, str(WORDS)], check=True, env=self._environment())
         command: list[str | Path] = [
             sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model,
             "--load-format=dummy", "--host=127.0.0.1", f"--port={self._leases[0].port}", f"--served-model-name={MODEL}",
-            "--max-model-len=2048", f"--max-num-seqs={self._slots}", "--enforce-eager", *self._flags,
+            f"--max-model-len={self._context}", f"--max-num-seqs={self._slots}", "--enforce-eager", *self._flags,
         ]  # fmt: skip
         log = self._folder / "vllm.log"
         component = Component("vllm", command, log, env=self._environment(), cwd=self._folder, grace_seconds=0.0)

@@ -101,11 +101,24 @@ def test_control_endpoints_are_refused_on_an_address_that_others_can_reach(capsy
     assert "--allow-control: 0.0.0.0 is not a loopback address; use --host 127.0.0.1" in capsys.readouterr().err
 
 
-def test_a_real_triton_is_refused_beside_emulated_servers_of_another_kind(capsys):
-    real = ["--real", "http://127.0.0.1:8000/v2/models/llm/generate_stream", "http://127.0.0.1:8002/metrics"]
+@pytest.mark.parametrize(
+    ("runtime", "path", "says"),
+    [
+        ("nim", "/v1/completions", "--real: a real server beside emulated ones of nim is read as a rollout"),
+        ("vllm", "/v2/models/llm/generate_stream", "is not where a vllm streams; end it with /v1/completions"),
+        ("triton", "/v1/completions", "is not where a triton streams; end it with /generate_stream"),
+    ],
+)
+def test_a_real_server_is_refused_beside_emulated_ones_of_another_kind(capsys, runtime, path, says):
+    real = ["--real", f"http://127.0.0.1:8000{path}", "http://127.0.0.1:8002/metrics"]
 
-    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--runtime", "vllm", *real]) == 2
-    assert "--real: a Triton beside emulated servers of vllm is read as a rollout" in capsys.readouterr().err
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--runtime", runtime, *real]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_share_of_more_than_a_whole_replica_is_refused(capsys):
+    assert main(["emulate", "-f", str(CALL_CENTER), "--fleet", "--real-share", "1.5"]) == 2
+    assert "'1.5' is not a share, 0 to 1" in capsys.readouterr().err
 
 
 def test_a_name_that_is_not_in_the_file_is_refused_with_those_that_are(capsys):

@@ -90,6 +90,31 @@ def test_triton_publishes_what_its_core_counts_and_first_responses_in_millisecon
     assert summed.value == pytest.approx(1000 * sum(request.ttft_seconds for request in requests))
 
 
+def test_triton_counts_a_request_as_its_answer_begins_and_not_again_as_it_ends():
+    settings = Settings(kv_cache_tokens=2300)  # room for one
+    metrics, requests = a_pod_after_traffic(TRITON, until=4.0, settings=settings)
+    engine = metrics.engine
+
+    def counted():
+        found = samples(metrics)
+        (well,), (waiting,) = found["nv_inference_request_success_total"], found["nv_inference_pending_request_count"]
+        broken = {sample.labels["reason"]: sample.value for sample in found["nv_inference_request_failure_total"]}
+        return well.value, waiting.value, broken["CANCELED"]
+
+    begun = [request for request in requests if 0 < request.first_token <= 4.0]
+    assert counted() == (len(begun), engine.waiting, 0)
+    assert any(not request.is_done for request in begun)
+    for request in (*begun, waiting := requests[-1]):
+        engine.abort(request)
+    engine.advance(4.5)
+
+    assert waiting.is_aborted
+    _, _, canceled = counted()
+    assert canceled == 1
+    engine.advance(1000.0)
+    assert counted() == (len(requests) - 1, 0, 1)
+
+
 def test_vllm_publishes_prefixed_families_with_labels_model_name_and_engine():
     metrics, _ = a_pod_after_traffic(VLLM)
     found = samples(metrics)

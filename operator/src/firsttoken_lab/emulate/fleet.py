@@ -82,6 +82,8 @@ class GatewayPolicy:
     timeout_seconds: float = 30.0
     drain_seconds: float = 30.0
     seed: int = 1
+    real_share: float = 1.0
+    """Share of what another replica would get that goes to the one that is real, 0 to 1: a slow one gets less."""
 
 
 class Replica:
@@ -275,6 +277,8 @@ class Fleet:
     def _chosen(self) -> Replica:
         """Choose where the next request goes; ties of the least loaded are broken at random, as by several gateways."""
         among = self._accepting
+        if self.gateway.real_share < 1 and self._rng.random() >= self.gateway.real_share:
+            among = [replica for replica in among if replica.real is None] or among
         if self.gateway.routing is Routing.ROUND_ROBIN:
             self._turn += 1
             return among[self._turn % len(among)]

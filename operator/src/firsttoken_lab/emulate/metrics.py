@@ -55,6 +55,7 @@ class PodMetrics:
 
     def prefilled(self, request: Request) -> None:
         """Count a first token, and the cached part of its prompt."""
+        self._add(Metric.TAKEN, 1)
         self._add(Metric.PROMPT_TOKENS, request.input)
         self._add(Metric.CACHED_PROMPT_TOKENS, request.cached)
         self._add(Metric.GENERATION_TOKENS, 1)
@@ -67,8 +68,12 @@ class PodMetrics:
             itl.observe_series(first_seconds, growth_seconds, steps, requests)
 
     def finished(self, request: Request) -> None:
-        """Count a request that left by its finish reason, and split its time into queue, prefill and decode."""
-        self.count_finish(request.finish_reason)
+        """Count a request that left by its finish reason, and split its time into queue, prefill and decode.
+
+        Where a request counts from its first token on, its end is none, also where it is broken off.
+        """
+        if not (request.output and Metric.TAKEN in self._scalars):
+            self.count_finish(request.finish_reason)
         if request.is_aborted:
             return
         self._observe(Metric.END_TO_END, request.end_to_end_seconds)

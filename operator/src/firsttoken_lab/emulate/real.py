@@ -1,7 +1,7 @@
-"""One replica of a fleet that is no emulation: a real Triton, asked over HTTP, judged by the clock of its client.
+"""One replica of a fleet that is no emulation: a real Triton or vLLM, asked over HTTP, judged by its client's clock.
 
-Requests go to a model's `generate_stream`, as `text_input` and `max_tokens`; the first event of the stream is the first
-token. What its pod publishes is the page of the server itself.
+Requests go to the `generate_stream` of a Triton's model, as `text_input` and `max_tokens`, or to `/v1/completions`, of
+as many words. The first event of the stream is the first token. What its pod publishes is the page of the server.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from firsttoken_sizing.simulation.online_requests import Request
 
 RECENT_SECONDS = 10.0
 """Time that "recent" figures look back."""
+GENERATE_STREAM, COMPLETIONS = "/generate_stream", "/v1/completions"
+"""Ends of the address of a Triton's model, and of a server that speaks as OpenAI's."""
+_DONE = b"data: [DONE]"
 
 
 class Listener(Protocol):
@@ -42,6 +45,7 @@ class RealServer:
     def __init__(self, url: str, metrics_url: str) -> None:
         """`url`: where the model streams; `metrics_url`: the page of its server."""
         self.url, self.metrics_url = url, metrics_url
+        self._model = ""
         self.sent = self.answered = self.failed = 0
         self._session: aiohttp.ClientSession | None = None
         self._asked: set[asyncio.Task[None]] = set()
@@ -51,6 +55,9 @@ class RealServer:
         # As many at once as there are: what waits shall wait at the server.
         connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, raise_for_status=True)
+        if self.url.endswith(COMPLETIONS):
+            async with self._session.get(f"{self.url.removesuffix(COMPLETIONS)}/v1/models") as response:
+                self._model = (await response.json())["data"][0]["id"]
         return self
 
     async def __aexit__(
@@ -89,12 +96,13 @@ class RealServer:
 
     async def _ask(self, request: Request, tell: Callable[[Event], None]) -> None:
         assert self._session is not None, "it was entered"
-        asked = {"text_input": "word " * request.input, "max_tokens": request.output}
+        asked, last = self._asked_for(request), b""
         began = time.monotonic()
         self.sent += 1
         try:
             async with self._session.post(self.url, json=asked) as response:
                 async for line in response.content:
+                    last = line.strip() or last
                     if line.startswith(b"data:") and not request.first_token:
                         ttft_seconds = time.monotonic() - began
                         self._recent_ttft.append((time.monotonic(), ttft_seconds))
@@ -105,12 +113,20 @@ class RealServer:
             tell(Event(request, error=f"real server: {error}"))
             return
         request.finish = request.arrival + time.monotonic() - began
-        if request.first_token:
+        if request.first_token and (last == _DONE or not self._model):
             self.answered += 1
             tell(Event(request))
         else:
             self.failed += 1
-            tell(Event(request, error="real server: an empty answer"))
+            tell(Event(request, error="real server: an answer that was not complete"))
+
+    def _asked_for(self, request: Request) -> dict[str, Any]:
+        """The body of a request; a word is taken for a token."""
+        words = "word " * request.input
+        if not self._model:
+            return {"text_input": words, "max_tokens": request.output}
+        answer = {"max_tokens": request.output, "ignore_eos": True, "stream": True}
+        return {"model": self._model, "prompt": words, **answer}
 
 
 @dataclass(frozen=True, slots=True)

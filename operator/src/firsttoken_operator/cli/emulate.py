@@ -84,7 +84,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--real",
         nargs=2,
         metavar=("URL", "METRICS_URL"),
-        help="a real Triton is one of the replicas: its model's /generate_stream, and its metrics page",
+        help="a real server is one of the replicas: the /generate_stream of a Triton's model, or vLLM's"
+        " /v1/completions, and its metrics page",
+    )
+    fleet.add_argument(
+        "--real-share",
+        type=_share,
+        default=1.0,
+        metavar="SHARE",
+        help="share of a replica's requests, 0 to 1, that goes to the real one, as to a canary (default: 1)",
     )
     fleet.add_argument(
         "--allow-control", action="store_true", help="serve /load and /fault, for tests; loopback addresses only"
@@ -95,15 +103,26 @@ def run(args: argparse.Namespace) -> int:
     """Emulate until the end of the run. Exit status 1 if the emulation could not keep up with its own clock."""
     if args.allow_control and not _is_loopback(args.host):
         raise InvalidInput("--allow-control", f"{args.host} is not a loopback address", "use --host 127.0.0.1")
-    if args.real and args.runtime != TRITON.runtime:
-        problem = f"a Triton beside emulated servers of {args.runtime} is read as a rollout from one to the other"
-        raise InvalidInput("--real", problem, f"use --runtime {TRITON.runtime}")
+    if args.real:
+        _check_real(args.real[0], args.runtime)
     if args.wake_up_seconds is not None and (args.runtime != VLLM.runtime or args.fleet):
         raise InvalidInput("--wake-up-seconds", "only one server of vLLM sleeps", "add --runtime vllm, without --fleet")
     deployment, question = _question(args)
     spec = replica_spec(question, runtime=args.runtime, max_prefill_tokens=args.max_prefill_tokens)
     spec = replace(spec, tells_ttft=not args.without_ttft)
     return _run_fleet(args, deployment, question, spec) if args.fleet else _run_server(args, question, spec)
+
+
+def _check_real(url: str, runtime: str) -> None:
+    """Raise `InvalidInput` for a server of another kind than the emulated ones: that is read as a rollout."""
+    from firsttoken_lab.emulate.real import COMPLETIONS, GENERATE_STREAM
+
+    kinds = {TRITON.runtime: GENERATE_STREAM, VLLM.runtime: COMPLETIONS}
+    if runtime not in kinds:
+        problem = f"a real server beside emulated ones of {runtime} is read as a rollout from one to the other"
+        raise InvalidInput("--real", problem, f"use --runtime {' or '.join(sorted(kinds))}")
+    if not url.endswith(kinds[runtime]):
+        raise InvalidInput("--real", f"{url} is not where a {runtime} streams", f"end it with {kinds[runtime]}")
 
 
 def replica_spec(question: SizingRequest, *, runtime: str, max_prefill_tokens: int | None = None) -> ReplicaSpec:
@@ -174,6 +193,7 @@ def _run_fleet(
         timeout_seconds=args.gateway_timeout,
         drain_seconds=args.drain_seconds,
         seed=args.seed,
+        real_share=args.real_share,
     )
     real = RealServer(*args.real) if args.real else None
     fleet = Fleet(spec, _traffic(args, question), question.sla, gateway, clock=time.monotonic, real=real)
@@ -252,6 +272,13 @@ def _rate(text: str) -> float:
         value = -1.0
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number >= 0")
+    return value
+
+
+def _share(text: str) -> float:
+    value = _rate(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share, 0 to 1")
     return value
 
 

@@ -58,6 +58,7 @@ class Metric(StrEnum):
     FINISHED = "Finished requests by reason."
     SUCCEEDED = "Requests that ended well."
     FAILED = "Requests that failed."
+    TAKEN = "Requests whose answer has begun."
 
 
 class MetricKind(StrEnum):
