@@ -12,8 +12,8 @@ KIND = "InferenceDeployment"
 INDEPENDENT_USERS: dict[str, Any] = {"sizing": {"arrivals": "Poisson"}}
 """The example is sized as its benchmark was driven; the traffic of the demo comes from users who do not wait."""
 QUICK_TO_DRAIN: dict[str, Any] = {"scaling": {"backlogDrainSeconds": 20}}
-"""For a fleet that shows less than it should: one without TTFT, of which the queue alone tells that it is too small, or
-one with a replica that takes less than the others."""
+"""Declared of a fleet that shows less than it should: one without TTFT, of which the queue alone tells that it is too
+small, or one with a replica that takes less than the others."""
 
 
 def declare(example: Path, file: Path, namespace: str, spec: Mapping[str, Any]) -> Path:

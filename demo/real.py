@@ -34,7 +34,7 @@ MODEL = "llm"
 REPOSITORY = Path(__file__).with_name("triton")
 DECLARED = QUICK_TO_DRAIN
 """Declared of both fleets, beside what every demo declares."""
-VLLM_SHARE = 0.1
+VLLM_SHARE = 0.05
 """Share of a replica's requests that a vLLM beside all else on two cores answers in time."""
 VLLM_SLOTS, VLLM_FLAGS = 16, ("--stream-interval=100",)
 """Its API would be the most expensive part of the demo if each token were an event of its own."""
@@ -49,7 +49,7 @@ class Kind:
     name: str
     likewise: tuple[str, ...]
     path: str
-    """Where it streams."""
+    """Path of its API at which it streams."""
     counter: str
     """Requests that it counts."""
     ttft: str = ""

@@ -155,6 +155,15 @@ def test_a_real_replica_of_its_own_pace_is_held_to_what_it_says_itself() -> None
     assert failed(record, frozen()) == []
 
 
+def test_replica_seconds_of_one_of_its_own_pace_are_not_judged() -> None:
+    record = good()
+    record.events[:] = [ReplicaEvent(-3.0, 13, 13)]  # of 16: 81 %, and 75 without one
+
+    assert any("replica-seconds against" in name for name in failed(record, frozen()))
+    record.real = a_real_one_of_its_own_pace()
+    assert not any("replica-seconds" in name for name in failed(record, frozen()))
+
+
 @pytest.mark.parametrize(
     ("change", "criterion"),
     [
