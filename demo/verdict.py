@@ -99,8 +99,9 @@ def _replica_seconds(expected: Expectation, record: Record) -> Criterion:
     # NB: a replica that is real and not as fast is a canary, and carries next to nothing.
     canary = record.real is not None and not record.real.is_paced
     share = (record.replica_seconds() - canary * record.seconds) / static if static else 1.0
+    counted = "replica-seconds without the canary" if canary else "replica-seconds"
     return Criterion(
-        f"replica-seconds{' without the canary' if canary else ''} against {expected.replicas_for_peak} static replicas",
+        f"{counted} against {expected.replicas_for_peak} static replicas",
         share <= REPLICA_SECONDS_SHARE,
         f"{share:.1%}",
         f"at most {REPLICA_SECONDS_SHARE:.0%}",
