@@ -14,6 +14,7 @@ import yaml
 from demo.scenario import Scenario
 from tests.docs.pages import ROOT, blocks, save_files
 from tests.e2e.play import Play, play
+from tests.e2e.test_a_request_wakes_it_up_from_zero import COUNTER, gateway_of
 from tools.cluster import wait_until
 from tools.cluster.keda import Keda
 
@@ -136,3 +137,54 @@ def test_the_replicas_are_what_is_advised_and_stay_without_advice(played: Play, 
     assert set(p.sizes_since(began)) == {most + 1}
     p.stage.start_operator(p.identity)
     p.stage.kubectl("-n", NAMESPACE, "delete", "scaledobject", NAME)
+
+
+@pytest.mark.real_keda
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_the_last_replica_goes_and_a_request_brings_one_back(played: Play) -> None:
+    p = played
+    made = here(p, "prometheus")
+    # As the page has it, and sooner than KEDA's half a minute and five minutes.
+    made["spec"] |= {"minReplicaCount": 0, "pollingInterval": 1, "cooldownPeriod": 1}
+    with gateway_of(p.stage) as counted:
+        p.cluster.add_http_sd(counted, job="gateway")
+        p.stage.start_operator(p.identity, gateway=COUNTER)
+        p.load(0)
+        p.stage.kubectl("-n", NAMESPACE, "scale", "deployment", NAME, "--replicas=2")
+        p.stage.patch_spec({"scaling": {"minReplicas": 0}})
+        p.stage.apply([made])
+        wait_until(lambda: replicas(p) == 0, 300, "the last replica gone")
+        assert advice(p) == 0
+        wait_until(lambda: p.stage.condition("Ready") == ("True", "ScaledToZero"), 60, "scaled to zero")
+        assert stays(p, 10) == {0}, "nothing wakes it up while nothing comes"
+
+        answered = (p.stage.stats() or {})["ended"]
+        p.load(3)
+        wait_until(lambda: (p.stage.stats() or {})["ended"] > answered, 120, "a request answered")
+        assert "firsttoken-scale" not in writers(p)
+
+        # Without firsttoken there is no number, and none is not zero.
+        assert p.stage.operator is not None
+        p.stage.operator.stop()
+        awake = replicas(p)
+        assert awake >= 1
+        wait_until(lambda: is_without_a_number(p), 120, "KEDA has no number")
+        assert stays(p, 20) == {awake}
+        p.stage.start_operator(p.identity)
+        p.stage.kubectl("-n", NAMESPACE, "delete", "scaledobject", NAME)
+
+
+def stays(p: Play, seconds: float) -> set[int]:
+    """Sizes that the target has within so many seconds. NB: read, since a watch may tell of earlier ones only now."""
+    ends, found = p.now + seconds, {replicas(p)}
+    while p.now < ends:
+        found.add(replicas(p))
+    return found
+
+
+def is_without_a_number(p: Play) -> bool:
+    """Tell whether KEDA says that the trigger of its object fails."""
+    found = json.loads(p.stage.kubectl("-n", NAMESPACE, "get", "scaledobject", NAME, "-o", "json"))
+    conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
+    return conditions.get("Ready") == "False"
