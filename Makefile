@@ -15,7 +15,7 @@ PROFILE_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-faults test-keda check pure-tests lint demo cluster profile control-plane image node node-parts engine-parts engines crds release clean
+.PHONY: help test test-faults test-keda test-pool check pure-tests lint demo cluster profile control-plane image node node-parts engine-parts engines crds release clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile
@@ -28,6 +28,9 @@ test-faults: control-plane  ## Every fault of the network that tests/faults can 
 
 test-keda: control-plane  ## KEDA follows the advice: builds the real one first (three minutes), then takes five
 	$(BIN)/pytest tests/keda --real-keda --numprocesses 0
+
+test-pool: control-plane  ## Three priorities on a pool that is too small, also with a kill while they share: 15 minutes
+	$(BIN)/pytest tests/pool --crowded-pool --numprocesses 0
 
 # What needs no cluster and no program but ours: the round between two edits. Judges of accuracy and of seeded defects
 # take minutes each and are left to `make test`, which decides; so are the tests that start Helm or a server's program.

@@ -79,12 +79,12 @@ class Process:
 
 
 @contextmanager
-def installed(*values: str, nodes: int = 2, terminate_delay_seconds: float = 0.0) -> Iterator[tuple[Cluster, Path]]:
-    """A cluster with what the chart installs, and a kubeconfig of the operator's account.
+def installed(*values: str, nodes: int = 2, **options: Any) -> Iterator[tuple[Cluster, Path]]:
+    """A cluster with what the chart installs, and a kubeconfig of the operator's account. `options` are the cluster's.
 
     The namespace default is open to scaling and rendering.
     """
-    with Cluster(nodes=nodes, terminate_delay_seconds=terminate_delay_seconds) as cluster:
+    with Cluster(nodes=nodes, **options) as cluster:
         cluster.kubectl("create", "namespace", NAMESPACE)
         cluster.kubectl("label", "namespace", "default", "firsttoken.dev/scale=true", "firsttoken.dev/render=true")
         every = render("render.enabled=true", "render.allowed.images={nvcr.io/nim/,nim}", *values)
