@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from firsttoken_operator.domain.target_kinds import DEPLOYMENT, NAMED, TargetKind
-from firsttoken_operator.run.watches import FAILED_CREATES, WATCHED
+from firsttoken_operator.run.watches import OPTIONAL, WATCHED
 
 FILE = Path(__file__).parents[1] / "helm/firsttoken/files/kinds.json"
 
@@ -18,7 +18,7 @@ FILE = Path(__file__).parents[1] / "helm/firsttoken/files/kinds.json"
 def text() -> str:
     """The text of the file."""
     kinds = {kind.kind: _entry(kind) for kind in (DEPLOYMENT, *NAMED.values())}
-    watched = {kind.kind: f"{kind.plural}.{kind.group}" for kind in (*WATCHED, FAILED_CREATES)}
+    watched = {kind.kind: f"{kind.plural}.{kind.group}" for kind in (*WATCHED, *OPTIONAL)}
     return json.dumps({"kinds": kinds, "watched": watched}, indent=1) + "\n"
 
 

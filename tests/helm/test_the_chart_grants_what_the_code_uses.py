@@ -13,7 +13,7 @@ import yaml
 from firsttoken_operator.domain.target_kinds import NAMED, TargetKind
 from firsttoken_operator.observe.refusals import REFUSED_BY_EVENT
 from firsttoken_operator.run.sizing_store import SHARDS
-from firsttoken_operator.run.watches import GROUP, WATCHED, watched_with
+from firsttoken_operator.run.watches import DEVICES, GROUP, WATCHED, watched_with
 from tests.helm.chart import CHART, CRDS, NAMESPACE, of_kind, render, run_helm
 from tools.cluster import Cluster, wait_until
 
@@ -99,6 +99,12 @@ def test_choosing_the_pods_that_end_adds_one_right_and_needs_the_policy_that_con
     assert f"{NAMESPACE}.firsttoken-victims" in policies
     assert done.returncode != 0
     assert "scale.chooseVictims: true needs admissionPolicy.enabled" in done.stderr
+
+
+def test_counting_gpus_that_are_claimed_adds_the_rights_to_watch_claims_and_what_is_published() -> None:
+    added = {(each.group, each.plural, verb) for each in DEVICES for verb in ("list", "watch")}
+
+    assert rights(bound_roles(render("gpus.deviceClasses={gpu.nvidia.com}"))) == ALWAYS | added
 
 
 @pytest.mark.parametrize("kind", NAMED.values(), ids=NAMED)

@@ -142,6 +142,8 @@ clusterScoped: {{ .Values.rbac.clusterScoped }}
 scaleKinds:
   {{- toYaml .Values.scale.kinds | nindent 2 }}
 chooseVictims: {{ .Values.scale.chooseVictims }}
+deviceClasses:
+  {{- toYaml .Values.gpus.deviceClasses | nindent 2 }}
 render: {{ .Values.render.enabled }}
 prePull: {{ and .Values.render.enabled .Values.render.prePull }}
 renderNamespaces:
@@ -212,6 +214,11 @@ and caches are told apart by these. */ -}}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch{{ if .Values.scale.chooseVictims }}, patch{{ end }}]
+{{- if .Values.gpus.deviceClasses }}
+- apiGroups: [resource.k8s.io]
+  resources: [resourceclaims, resourceclaimtemplates]
+  verbs: [list, watch]
+{{- end }}
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list, watch]

@@ -35,6 +35,7 @@ VALUES = (
     f"scale.kinds[{len(NAMED) + 1}].apiVersion=absent.example.com/v1",
     f"scale.kinds[{len(NAMED) + 1}].kind=Absent",
     f"scale.kinds[{len(NAMED) + 1}].plural=absents",
+    "gpus.deviceClasses={gpu.nvidia.com}",
 )
 CONTAINER = {"name": "nim", "image": "nim:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
 TEMPLATE = {"metadata": {"labels": {"app": "sts"}}, "spec": {"containers": [CONTAINER]}}
@@ -121,7 +122,8 @@ def operated(control_plane: Path) -> Iterator[tuple[Cluster, Path]]:
 def process(operated: tuple[Cluster, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("kinds")
     (config,) = (each for each in of_kind(render(*VALUES), "ConfigMap") if "config.yaml" in each["data"])
-    settings = {"scaleKinds": yaml.safe_load(config["data"]["config.yaml"])["scaleKinds"]}
+    written = yaml.safe_load(config["data"]["config.yaml"])
+    settings = {name: written[name] for name in ("scaleKinds", "deviceClasses")}
     (folder / "config.yaml").write_text(json.dumps(settings))
     made = Process(folder, operated[1], "--config", str(folder / "config.yaml"))
     wait_until(made.ready, 60, "operator ready")
@@ -305,6 +307,56 @@ def test_one_that_is_not_open_to_scaling_is_not_scaled(operated: tuple[Cluster, 
         )  # fmt: skip
     finally:
         cluster.kubectl("label", kind, kind.lower(), "firsttoken.dev/scale-")
+
+
+def test_gpus_that_a_driver_publishes_are_given_to_pods_that_claim_them_and_to_no_more(
+    operated: tuple[Cluster, Path], process: Process
+) -> None:
+    """Four GPUs on a node without a device plugin, and a Deployment that wants three replicas of two of them."""
+    cluster, where, request = operated[0], {"team": "claims"}, {"deviceClassName": "gpu.nvidia.com", "count": 2}
+    product = {"type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100 80GB HBM3"}}
+    devices = [{"name": f"gpu-{number}", "attributes": product} for number in range(4)]
+    resource_v1 = "resource.k8s.io/v1"
+    target = workload(1, "claims")
+    target["spec"]["template"]["spec"] = {
+        "nodeSelector": where, "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "two"}],
+        "containers": [{"name": "nim", "image": "nim:1", "resources": {"claims": [{"name": "gpus"}]}}],
+    }  # fmt: skip
+    create(
+        cluster,
+        {
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "claims-0", "labels": where, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        },
+        {
+            "apiVersion": resource_v1, "kind": "ResourceSlice", "metadata": {"name": "claims-0"},
+            "spec": {
+                "driver": "gpu.nvidia.com", "nodeName": "claims-0", "devices": devices,
+                "pool": {"name": "claims-0", "generation": 1, "resourceSliceCount": 1},
+            },
+        },
+        {
+            "apiVersion": resource_v1, "kind": "ResourceClaimTemplate", "metadata": {"name": "two"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": request}]}}},
+        },
+        {
+            "apiVersion": "firsttoken.dev/v1alpha1", "kind": "GPUPool", "metadata": {"name": "claims"},
+            "spec": {"location": "OnPrem", "gpu": "H100-SXM-80GB", "nodeSelector": where},
+        },
+        target,
+        infd(
+            "claims", targetRef={"name": "claims"}, capacity={"pool": "claims"}, scaling={"minReplicas": 3},
+            hardware={"gpus": ["H100-SXM-80GB"], "tensorParallel": 2},
+        ),
+    )  # fmt: skip
+
+    def gpus() -> tuple[int, int, int]:
+        found = get(cluster, "gpupool", "claims").get("status", {})
+        return found.get("inventoryGPUs"), found.get("chargedGPUs"), found.get("unmetGPUs")
+
+    wait_until(lambda: get(cluster, "deployment", "claims")["spec"]["replicas"] == 2, 60, "two replicas")
+    wait_until(lambda: gpus() == (4, 4, 2), 60, "all of them charged, and two lacking")
+    assert get(cluster, "deployment", "claims")["spec"]["replicas"] == 2
 
 
 def test_one_whose_definition_is_not_installed_keeps_none_from_being_scaled(

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from firsttoken_operator.api.toleration import Toleration
 from firsttoken_operator.domain import Exclusion
+from firsttoken_operator.observe.devices import Published
 from firsttoken_operator.observe.projections import (
     GPU_RESOURCES,
     Body,
@@ -42,20 +43,29 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node. `gpus` None: it does not report any number of GPUs. `ready_seconds`: since when it is ready.
+    """One node. `allocatable_gpus` None: its kubelet tells of no number. `ready_seconds`: since when it is ready.
 
     `lost_seconds`: since when one that was ready is not so any more. `cordoned`: no new pod is scheduled there.
     """
 
     name: str
     labels: Mapping[str, str]
-    gpus: int | None
+    allocatable_gpus: int | None
     ready: bool
     created_seconds: float | None = None
     ready_seconds: float | None = None
     lost_seconds: float | None = None
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
+    published: Published | None = None
+    """GPUs that a DRA driver publishes for it; None: none are, or they are not read."""
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs that pods can get here: what two drivers tell of are the same."""
+        if self.published is None:
+            return self.allocatable_gpus
+        return max(self.allocatable_gpus or 0, self.published.gpus)
 
     @property
     def product(self) -> str:
@@ -64,7 +74,8 @@ class NodeView:
 
     @property
     def _label(self) -> str:
-        return next((self.labels[label] for label in GPU_PRODUCT_LABELS if label in self.labels), "")
+        published = self.published.product if self.published else ""
+        return next((self.labels[label] for label in GPU_PRODUCT_LABELS if label in self.labels), published)
 
     def is_selected(self, selector: Mapping[str, str]) -> bool:
         """Tell whether it has all labels of a node selector."""
@@ -98,7 +109,7 @@ def project_node(body: Body) -> NodeView:
     return NodeView(
         name=metadata.get("name", ""),
         labels=dict(metadata.get("labels") or {}),
-        gpus=sum(count(each) for each in reported) if reported else None,
+        allocatable_gpus=sum(count(each) for each in reported) if reported else None,
         ready=ready.get("status") == "True",
         created_seconds=created,
         ready_seconds=true_since(ready),

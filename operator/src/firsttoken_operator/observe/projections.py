@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from firsttoken_operator.domain import Owner
 from firsttoken_operator.domain.pods import WARM_CLASS
@@ -41,6 +41,13 @@ MOST_SAID_CHARACTERS = 300
 """Characters that are kept of what a scheduler says of a pod."""
 
 
+class ClaimName(NamedTuple):
+    """A claim of a pod by its name, and the template that it is made of; each empty where there is none, or not yet."""
+
+    name: str
+    template: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One pod that has not finished. Times are None where the condition has not come true."""
@@ -55,6 +62,7 @@ class PodView:
     ready_seconds: float | None
     terminating: bool
     gpus: int
+    """By its limits and, where devices are read, by its claims."""
     unschedulable: bool
     failing: str
     """Reason that a container will not start by waiting (`CrashLoopBackOff`...); empty: none is known."""
@@ -77,8 +85,10 @@ class PodView:
     """Scheduling gates that keep every scheduler from it, in one line; empty: there are none."""
     was_gated: bool = False
     """True where gates kept every scheduler from it, now or before: when it began to wait for a node is not known."""
-    has_claims: bool = False
-    """True where it asks for devices by ResourceClaim."""
+    claims: tuple[ClaimName, ...] = ()
+    """Claims by which it asks for devices."""
+    claimed_gpus: int = 0
+    """Part of `gpus` that it has by its claims."""
     said: str = ""
     """Words of the scheduler that finds no node for it."""
     is_warm: bool = False
@@ -144,7 +154,7 @@ def project_pod(body: Body, *, with_labels: bool = False) -> PodView:
         labels=dict(metadata.get("labels") or {}) if with_labels else {},
         gates=", ".join(sorted(str(gate.get("name", "")) for gate in gates)),
         was_gated=bool(gates) or (metadata.get("labels") or {}).get(KUEUE_MANAGED) == "true",
-        has_claims=bool(spec.get("resourceClaims")),
+        claims=claims_of(spec, status),
         said=str(scheduled.get("message") or "")[:MOST_SAID_CHARACTERS] if is_placeless else "",
         is_warm=spec.get("priorityClassName") == WARM_CLASS,
         volume_claims=_volume_claims(spec),
@@ -168,13 +178,14 @@ def is_finished(body: Body) -> bool:
     return (body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def may_matter(body: Body, owner_kinds: Container[str] = (REPLICA_SET,)) -> bool:
+def may_matter(body: Body, owner_kinds: Container[str] = (REPLICA_SET,), *, claims_matter: bool = False) -> bool:
     """Tell whether a pod may be a replica, or takes GPUs from those that are; most of a cluster are not.
 
-    `owner_kinds`: the kinds of objects that make the pods of a target.
+    `owner_kinds`: the kinds of objects that make the pods of a target. `claims_matter`: what it claims may be GPUs.
     """
-    owner = controller_of(body)
-    return (owner is not None and owner.kind in owner_kinds) or gpus_of(body.get("spec") or {}) > 0
+    owner, spec = controller_of(body), body.get("spec") or {}
+    is_made = owner is not None and owner.kind in owner_kinds
+    return is_made or gpus_of(spec) > 0 or (claims_matter and bool(spec.get("resourceClaims")))
 
 
 def project_autoscaler(body: Body) -> AutoscalerView:
@@ -219,6 +230,18 @@ def gpus_of(pod_spec: Body) -> int:
     """GPUs of one pod: containers run together, init containers one after the other before them."""
     running = sum(_gpu_limit(container) for container in pod_spec.get("containers") or ())
     return max([running, *(_gpu_limit(container) for container in pod_spec.get("initContainers") or ())])
+
+
+def claims_of(pod_spec: Body, status: Body) -> tuple[ClaimName, ...]:
+    """Claims of a pod; of a template, whose `status` is empty, those that each of its pods has."""
+    made = {each.get("name"): each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
+    return tuple(
+        ClaimName(
+            str(each.get("resourceClaimName") or made.get(each.get("name")) or ""),
+            str(each.get("resourceClaimTemplateName") or ""),
+        )
+        for each in pod_spec.get("resourceClaims") or ()
+    )
 
 
 def gpu_images(pod_spec: Body) -> tuple[str, ...]:

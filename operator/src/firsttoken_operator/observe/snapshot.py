@@ -76,6 +76,7 @@ def build_snapshot(
     judged by `decide`.
     Resources that are being deleted are left out: their targets stay as they are.
     """
+    store.follow_devices()
     readable = [(pool.name, pool.parsed) for pool in store.pools.values() if pool.parsed is not None]
     pools = dict(sorted(readable, key=itemgetter(0)))
     nodes, tenancy = tuple(store.nodes.values()), store.tenancy

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from firsttoken_operator.api.benchmark_profile import BenchmarkProfile
 from firsttoken_operator.api.gpu_pool import GPUPool
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
 from firsttoken_operator.domain import DEPLOYMENT, ReplicaPod, TargetKind
 from firsttoken_operator.domain.target_kinds import PODS_BY_OWNER, STATEFUL_SET
+from firsttoken_operator.observe.devices import Devices
 from firsttoken_operator.observe.freshness import LivePod
+from firsttoken_operator.observe.indexes import Handlers, kept, named_labels, scaled, unlink
 from firsttoken_operator.observe.kept_images import KeptImages
 from firsttoken_operator.observe.node_waits import NodeWait, NodeWaits
 from firsttoken_operator.observe.nodes import NodeView, project_node
@@ -44,18 +45,16 @@ from firsttoken_operator.observe.tenancy import Tenancy
 from firsttoken_operator.observe.workloads import WorkloadView, project_workload
 
 DELETED = "DELETED"
-View = TypeVar("View")
-Handlers = tuple[Callable[[Body], None], Callable[[str], object]]
-"""Pair of a function that takes an object, and one that drops that of a uid."""
 
 
 class Store:
     """The cluster as the watches told it. Not thread-safe: fed and read on one event loop.
 
-    `kinds`: what is scaled beside Deployments; without any, no label of a pod is kept.
+    `kinds`: what is scaled beside Deployments; without any, no label of a pod is kept. `device_classes`: those of whole
+    GPUs, where claims are read.
     """
 
-    def __init__(self, kinds: Sequence[TargetKind] = ()) -> None:
+    def __init__(self, kinds: Sequence[TargetKind] = (), device_classes: Sequence[str] = ()) -> None:
         self.kinds = {kind.kind: kind for kind in (DEPLOYMENT, *kinds)}
         """Kinds that are scaled, by name."""
         self._keeps_labels = bool(kinds)
@@ -88,18 +87,22 @@ class Store:
         target."""
         self._set_uids: dict[str, set[str]] = defaultdict(set)
         self._pod_uids: dict[str, set[str]] = defaultdict(set)
+        self.devices, self._reads_claims = Devices(device_classes), bool(device_classes)
         self.node_waits = NodeWaits()
         self._readiness = ReadinessHistory(self._note_wait)
         self.preemptions = Preemptions()
         self._handlers: dict[str, Handlers] = {
-            "InferenceDeployment": _kept(self.resources, partial(read_resource, InferenceDeployment)),
-            "GPUPool": _kept(self.pools, partial(read_resource, GPUPool)),
-            "BenchmarkProfile": _kept(self.profiles, partial(read_resource, BenchmarkProfile)),
+            "InferenceDeployment": kept(self.resources, partial(read_resource, InferenceDeployment)),
+            "GPUPool": kept(self.pools, partial(read_resource, GPUPool)),
+            "BenchmarkProfile": kept(self.profiles, partial(read_resource, BenchmarkProfile)),
             **{kind.kind: (partial(self._put_workload, kind), self._drop_workload) for kind in self.kinds.values()},
             "ReplicaSet": (self._put_set, self._drop_set),
             "Pod": (self._put_pod, self._drop_pod),
             "Node": (self._put_node, self._drop_node),
-            "Namespace": _kept(self._namespaces, _named_labels),
+            "ResourceSlice": (self.devices.put_slice, self.devices.drop),
+            "ResourceClaim": (self.devices.put_claim, self.devices.drop),
+            "ResourceClaimTemplate": (self.devices.put_template, self.devices.drop),
+            "Namespace": kept(self._namespaces, named_labels),
             "Event": (self.refusals.put, self.refusals.drop),
             "HorizontalPodAutoscaler": (self._put_autoscaler, self._drop_autoscaler),
         }
@@ -115,6 +118,15 @@ class Store:
                 drop(body["metadata"]["uid"])
             else:
                 put(body)
+
+    def follow_devices(self) -> None:
+        """Give nodes and pods the devices that were told of since this was done last."""
+        if self.devices.take_change():
+            self.nodes.update({uid: self._equipped(view) for uid, view in self.nodes.items()})
+            for pod in [pod for pod in self._pods.values() if pod.claims]:
+                self._count(pod, -1)
+                self._pods[pod.uid] = self._with_claims(pod)
+                self._count(self._pods[pod.uid], 1)
 
     def workload(self, namespace: str, name: str, kind: str = DEPLOYMENT.kind) -> WorkloadView | None:
         """Object that is scaled, by its kind and name."""
@@ -209,9 +221,13 @@ class Store:
         self.node_waits.note(pools_of_nodes([wait.node], pools).get(wait.node.name, ()), wait)
 
     def _put_node(self, body: Body) -> None:
-        uid, view = body["metadata"]["uid"], project_node(body)
+        uid, view = body["metadata"]["uid"], self._equipped(project_node(body))
         self.nodes[uid] = view
         self._node_uids[view.name] = uid
+
+    def _equipped(self, node: NodeView) -> NodeView:
+        published = self.devices.on(node.name)
+        return node if node.published == published else replace(node, published=published)
 
     def _drop_node(self, uid: str) -> None:
         view = self.nodes.pop(uid, None)
@@ -226,7 +242,7 @@ class Store:
         view = project_workload(kind, body)
         before = self._workloads.get(view.uid)
         if before is not None and before.owner is not None:
-            _unlink(self._beneath, before.owner.uid, view.uid)
+            unlink(self._beneath, before.owner.uid, view.uid)
         self._workloads[view.uid] = view
         self._workload_uids[kind.kind, view.namespace, view.name] = view.uid
         if view.owner is not None:
@@ -247,7 +263,7 @@ class Store:
                 del self._workload_uids[key]
             self._selected.drop_target(view)
             if view.owner is not None:
-                _unlink(self._beneath, view.owner.uid, uid)
+                unlink(self._beneath, view.owner.uid, uid)
         self._readiness.forget_deployment(uid)
         self.preemptions.forget(uid)
 
@@ -263,17 +279,17 @@ class Store:
     def _drop_set(self, uid: str) -> None:
         owner = self._set_owners.pop(uid, None)
         if owner is not None:
-            _unlink(self._set_uids, owner, uid)
+            unlink(self._set_uids, owner, uid)
 
     def _put_pod(self, body: Body) -> None:
-        if self.kept_images.put(body) or is_finished(body) or not may_matter(body, self._pod_owners):
+        if self.kept_images.put(body) or is_finished(body) or not self._may_matter(body):
             self._drop_view(body["metadata"]["uid"])
             return
-        view = project_pod(body, with_labels=self._keeps_labels)
+        view = self._with_claims(project_pod(body, with_labels=self._keeps_labels))
         before = self._pods.get(view.uid)
         if before is not None:
             view = replace(view, was_gated=True) if before.was_gated else view
-            _unlink(self._pod_uids, before.owner_uid, view.uid)
+            unlink(self._pod_uids, before.owner_uid, view.uid)
             self._count(before, -1)
         self._pods[view.uid] = view
         self._count(view, 1)
@@ -282,6 +298,15 @@ class Store:
             self._selected.put_pod(view)
         self._learn(view)
 
+    def _may_matter(self, body: Body) -> bool:
+        return may_matter(body, self._pod_owners, claims_matter=self._reads_claims)
+
+    def _with_claims(self, pod: PodView) -> PodView:
+        claimed = self.devices.gpus_of(pod.namespace, pod.claims)
+        if claimed == pod.claimed_gpus:
+            return pod
+        return replace(pod, gpus=pod.gpus - pod.claimed_gpus + claimed, claimed_gpus=claimed)
+
     def _drop_pod(self, uid: str) -> None:
         self._drop_view(uid)
         self.kept_images.drop(uid)
@@ -289,7 +314,7 @@ class Store:
     def _drop_view(self, uid: str) -> None:
         view = self._pods.pop(uid, None)
         if view is not None:
-            _unlink(self._pod_uids, view.owner_uid, uid)
+            unlink(self._pod_uids, view.owner_uid, uid)
             self._count(view, -1)
             self._selected.drop_pod(view)
         self._readiness.forget_pod(uid)
@@ -313,38 +338,12 @@ class Store:
         self._drop_autoscaler(view.uid)
         if view.target_kind in self.kinds:
             self._autoscalers[view.uid] = view
-            self._autoscaler_uids[_scaled(view)].add(view.uid)
+            self._autoscaler_uids[scaled(view)].add(view.uid)
 
     def _drop_autoscaler(self, uid: str) -> None:
         view = self._autoscalers.pop(uid, None)
         if view is not None:
-            _unlink(self._autoscaler_uids, _scaled(view), uid)
+            unlink(self._autoscaler_uids, scaled(view), uid)
 
     def _views(self, uids: Sequence[str]) -> tuple[PodView, ...]:
         return tuple(self._pods[uid] for uid in uids)
-
-
-def _kept(views: dict[str, View], read: Callable[[Body], View]) -> Handlers:
-    """Make the handlers of objects that are kept by uid, and of which nothing else depends."""
-
-    def put(body: Body) -> None:
-        view = read(body)
-        views[body["metadata"]["uid"]] = view
-
-    return put, lambda uid: views.pop(uid, None)
-
-
-def _named_labels(body: Body) -> tuple[str, Mapping[str, str]]:
-    return body["metadata"]["name"], dict(body["metadata"].get("labels") or {})
-
-
-def _scaled(view: AutoscalerView) -> str:
-    return f"{view.target_kind}/{view.namespace}/{view.target_name}"
-
-
-def _unlink(index: dict[str, set[str]], owner: str, member: str) -> None:
-    members = index.get(owner)
-    if members is not None:
-        members.discard(member)
-        if not members:
-            del index[owner]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from firsttoken_operator.api.inference_deployment import InferenceDeployment
@@ -51,7 +51,7 @@ def target_of(
         return TargetMissing(Reason.TARGET_UNREADABLE, f"{kind.kind} {name} has {view.unknown}")
     pods, known, runtime = store.pods_of(view.uid), store.time_to_ready(view.uid), resource.spec.runtime
     made = store.beneath(view)
-    gpus = _gpus_per_replica(view, made, pods, sized_gpus)
+    gpus = _gpus_per_replica(store, (view, *made), pods, sized_gpus)
     members = store.members_of(view.uid)
     waiting = _with_their_groups([pod for pod in pods if not pod.ready and not pod.terminating], members)
     return Target(
@@ -155,11 +155,12 @@ def _has_two_templates(pods: tuple[PodView, ...]) -> bool:
 
 
 def _gpus_per_replica(
-    view: WorkloadView, made: list[WorkloadView], pods: tuple[PodView, ...], sized_gpus: int | None
+    store: Store, views: Iterable[WorkloadView], pods: tuple[PodView, ...], sized_gpus: int | None
 ) -> int:
-    templates = [each.gpus_per_replica for each in (view, *made) if each.gpus_per_replica is not None]
-    if templates:
-        return templates[0]
+    for each in views:
+        if each.gpus_per_replica is not None:
+            claimed = (number * store.devices.gpus_of(each.namespace, (claim,)) for claim, number in each.claims)
+            return each.gpus_per_replica + sum(claimed)
     return max((pod.gpus for pod in pods), default=1 if sized_gpus is None else sized_gpus)
 
 
@@ -190,7 +191,7 @@ def _as_group(leader: PodView, group: Sequence[PodView]) -> PodView:
         unschedulable=leader.unschedulable or bool(late),
         failing=leader.failing or min((pod.failing for pod in group if pod.failing), default=""),
         gates=leader.gates or min((pod.gates for pod in group if pod.gates), default=""),
-        has_claims=leader.has_claims or any(pod.has_claims for pod in late),
+        claims=(*leader.claims, *(claim for pod in late for claim in pod.claims)),
         said=leader.said or min((pod.said for pod in late if pod.said), default=""),
     )
 
@@ -204,7 +205,7 @@ def _hindrances(
 ) -> Hindrances:
     gated = [pod for pod in waiting if pod.gates]
     placeless = [pod for pod in waiting if pod.unschedulable]
-    claiming = [pod for pod in placeless if pod.has_claims and "claim" in pod.said]
+    claiming = [pod for pod in placeless if pod.claims and "claim" in pod.said]
     # NB: of several the scheduler's words are those of one, and of the same one at each tick.
     return Hindrances(
         len(gated), "; ".join(sorted({pod.gates for pod in gated})), len(claiming),

@@ -30,6 +30,8 @@ from firsttoken_operator.domain.target_kinds import (
 from firsttoken_operator.observe.affinity import Affinity, affinity_of
 from firsttoken_operator.observe.projections import (
     Body,
+    ClaimName,
+    claims_of,
     conditions_of,
     controller_of,
     count,
@@ -71,6 +73,8 @@ class WorkloadView:
     gpus_per_replica: int | None
     """GPUs of its pod template; None: it has none, and its pods tell."""
     owner: Owner | None
+    claims: tuple[tuple[ClaimName, int], ...] = ()
+    """Claims by which the pods of a replica ask for devices beside those GPUs, and how many pods make each."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] | None = None
     """Taints that its pods tolerate; None: it has no pod template."""
@@ -166,6 +170,7 @@ def _leader_worker_set_facts(_: TargetKind, body: Body) -> Facts:
     progress = conditions_of(body.get("status") or {}).get("UpdateInProgress") or {}
     return facts | {
         "gpus_per_replica": facts["gpus_per_replica"] + max(0, workers) * gpus_of(worker.get("spec") or {}),
+        "claims": (*facts["claims"], *((claim, max(0, workers)) for claim, _ in of_worker["claims"])),
         "selector": selector_of(of_set | LEADER),
         "members": selector_of(of_set),
         "is_updating": progress.get("status") == "True",
@@ -235,6 +240,7 @@ def _template_facts(template: Body) -> Facts:
     start = started_by(pod_spec)
     return {
         "gpus_per_replica": gpus_of(pod_spec),
+        "claims": tuple((claim, 1) for claim in claims_of(pod_spec, {})),
         "images": gpu_images(pod_spec),
         "node_selector": pod_spec.get("nodeSelector") or {},
         "affinity": affinity_of(pod_spec),

@@ -95,7 +95,7 @@ async def run_operator(settings: Settings, kubeconfig: str | None) -> int:
             raise SettingsError(text) from error
         logger.info("serving /metrics, /healthz and /readyz on port %d", port)
         await _definitions(cluster, parts.heartbeats)
-        everything = watched_with(settings.target_kinds)
+        everything = watched_with(settings.target_kinds, claims=bool(settings.device_classes))
         kinds = tuple(kind for kind in everything if kind.namespaced or settings.cluster_scoped)
         namespaces = await readable(cluster, kinds[0], settings.namespaces) or settings.namespaces
         unreadable = tuple(name for name in settings.namespaces if name not in namespaces)
@@ -171,7 +171,7 @@ def _parts(
     measuring = Measuring(settings)
     lookout = Lookout(measuring.names, measuring.arriving, timing.tick_seconds)
     return Parts(
-        store=Store(settings.target_kinds),
+        store=Store(settings.target_kinds, settings.device_classes),
         writes=writes,
         measuring=measuring,
         lookout=lookout,

@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from firsttoken_operator.domain import TargetKind, Timing
 from firsttoken_operator.domain.target_kinds import NAMED
 from firsttoken_operator.observe.gateway import GatewayCounter
-from firsttoken_operator.run.watches import FAILED_CREATES, WATCHED
+from firsttoken_operator.run.watches import OPTIONAL, WATCHED
 
 SCRAPES_PER_RATE_WINDOW = 4
 """A rate over fewer scrapes is noise, and empty below two."""
@@ -198,6 +198,8 @@ class Settings(_Section):
     scale_kinds: tuple[str | TargetKindSettings, ...] = ()
     """Kinds that are scaled beside Deployments: by name where they are known, else as they are served (needs the rights
     for them)."""
+    device_classes: tuple[str, ...] = ()
+    """DeviceClasses of whole GPUs, which pods claim (needs the rights to watch claims); empty: none are counted."""
     choose_victims: bool = False
     """Deletion costs on the pods that a scale-down is to end (needs the right to patch pods)."""
     writes_switch: str = Field(default="", pattern="^([a-z0-9.-]+/[a-z0-9.-]+)?$")
@@ -234,8 +236,8 @@ class Settings(_Section):
     @field_validator("scale_kinds")
     @classmethod
     def _check_kinds(cls, kinds: tuple[str | TargetKindSettings, ...]) -> tuple[str | TargetKindSettings, ...]:
-        taken = {each.kind for each in (*WATCHED, FAILED_CREATES)}
-        resources = {f"{each.plural}.{each.group}" for each in (*WATCHED, FAILED_CREATES)}
+        taken = {each.kind for each in (*WATCHED, *OPTIONAL)}
+        resources = {f"{each.plural}.{each.group}" for each in (*WATCHED, *OPTIONAL)}
         for entry in kinds:
             name = entry if isinstance(entry, str) else entry.kind
             if isinstance(entry, str) and name not in NAMED:

@@ -21,7 +21,7 @@ from firsttoken_operator.act.errors import ClusterError, NotFound, Unavailable
 from firsttoken_operator.act.kubernetes import KubernetesCluster
 from firsttoken_operator.observe.store import Store
 from firsttoken_operator.run.reflector import Reflector
-from firsttoken_operator.run.watches import FAILED_CREATES, WATCHED, Watched
+from firsttoken_operator.run.watches import OPTIONAL, WATCHED, Watched
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ POLL_SECONDS = 0.1
 RELIST_SECONDS = 5.0
 RESYNC_SECONDS = 300.0
 CATCH_UP_SECONDS = 10.0
-BESIDE = frozenset(kind.kind for kind in (*WATCHED, FAILED_CREATES)) - {"Deployment", "Pod"}
+BESIDE = frozenset(kind.kind for kind in (*WATCHED, *OPTIONAL)) - {"Deployment", "Pod"}
 """Kinds that do not say what is charged to a pool: all but pods and what is scaled."""
 
 

@@ -59,15 +59,23 @@ FAILED_CREATES = Watched(
     may_be_absent=True,
 )  # fmt: skip
 """Events of pods that were refused, watched where kinds are scaled that do not say it themselves."""
+DEVICES = (
+    Watched("ResourceSlice", "resource.k8s.io", "v1", "resourceslices", namespaced=False),
+    Watched("ResourceClaim", "resource.k8s.io", "v1", "resourceclaims"),
+    Watched("ResourceClaimTemplate", "resource.k8s.io", "v1", "resourceclaimtemplates"),
+)
+"""What is claimed, watched where GPUs are. None may be absent: GPUs that are not seen to be held are no free ones."""
+OPTIONAL = (FAILED_CREATES, *DEVICES)
+"""All that is watched in some configurations only, but for kinds that are scaled."""
 OURS = tuple(each for each in WATCHED if each.is_ours)
 
 
-def watched_with(kinds: Iterable[TargetKind]) -> tuple[Watched, ...]:
-    """Everything that is watched where these kinds are scaled beside Deployments."""
+def watched_with(kinds: Iterable[TargetKind], *, claims: bool = False) -> tuple[Watched, ...]:
+    """Everything that is watched where these kinds are scaled beside Deployments. `claims`: GPUs are claimed."""
     kinds = tuple(kinds)
     others = (Watched(kind.kind, kind.group, kind.version, kind.plural, may_be_absent=True) for kind in kinds)
     tells = (FAILED_CREATES,) if any(kind in REFUSED_BY_EVENT for kind in kinds) else ()
-    return (*WATCHED, *others, *tells)
+    return (*WATCHED, *others, *tells, *(DEVICES if claims else ()))
 
 
 async def missing_definitions(cluster: KubernetesCluster) -> list[Watched]:
