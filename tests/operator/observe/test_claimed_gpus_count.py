@@ -39,11 +39,15 @@ def template(*requests: Body, name: str = "four") -> tuple[str, Body]:
     return "ResourceClaimTemplate", {"metadata": metadata(name), "spec": {"spec": {"devices": {"requests": requests}}}}
 
 
-def claim(*requests: Body, name: str, given: int | None = None, of: str = "gpu-{}") -> tuple[str, Body]:
+def claim(
+    *requests: Body, name: str, given: int | None = None, of: str = "gpu-{}", by: tuple[str, ...] = ()
+) -> tuple[str, Body]:
+    """A claim. `given`: devices that it has; `by`: names of the pods that hold them."""
     one = {"request": "gpus", "driver": CLASS, "pool": "gpu-0"}
     results = [one | {"device": of.format(number)} for number in range(given or 0)]
-    status = {} if given is None else {"status": {"allocation": {"devices": {"results": results}}}}
-    return "ResourceClaim", {"metadata": metadata(name), "spec": {"devices": {"requests": requests}}, **status}
+    held = [{"resource": "pods", "name": each, "uid": f"uid-{each}"} for each in by]
+    status = {} if given is None else {"allocation": {"devices": {"results": results}}, "reservedFor": held}
+    return "ResourceClaim", {"metadata": metadata(name), "spec": {"devices": {"requests": requests}}, "status": status}
 
 
 def claiming(body: Body, *, by: str = "", named: str = "", made: str = "") -> Body:
@@ -170,14 +174,32 @@ def test_a_pod_holds_what_its_claim_was_given_before_and_after_it_is_told() -> N
     by_template = ("Pod", claiming(pod("other", owned=False), by="four"))
     made = ("Pod", claiming(pod("other", owned=False), by="four", made="other-gpus"))
     named = ("Pod", claiming(pod("other", owned=False), named="mine"))
+    by = ("other",)
 
     assert charged(by_template, template(exactly(4))) == {"call-center": 4}
     assert charged(template(exactly(4)), made) == {"call-center": 4}
     assert charged(made, claim(exactly(allocationMode="All"), name="other-gpus", given=6)) == {"call-center": 6}
-    assert charged(named, claim(exactly(3), name="mine")) == {"call-center": 3}
+    assert charged(named, claim(exactly(3), name="mine", given=3, by=by)) == {"call-center": 3}
     odd = exactly(3, deviceClassName="of-the-cluster")
-    assert charged(named, claim(odd, name="mine", given=3)) == {"call-center": 3}, "its class is not known here"
-    assert charged(named, claim(odd, name="mine", given=3, of="gpu-0-mig-{}")) == {}
+    assert charged(named, claim(odd, name="mine", given=3, by=by)) == {"call-center": 3}, "its class is not known here"
+    assert charged(named, claim(odd, name="mine", given=3, of="gpu-0-mig-{}", by=by)) == {}
+
+
+def test_however_many_pods_share_a_claim_its_gpus_are_charged_once_and_one_replica_more_takes_none() -> None:
+    names = tuple(f"pod-{number}" for number in range(20))
+    pods = [("Pod", claiming(pod(name, owned=False), named="shared")) for name in names]
+    assert charged(*pods, claim(exactly(4), name="shared", given=4, by=names[7:])) == {"call-center": 4}
+
+    target = deployment(replicas=1)
+    claiming(target["spec"]["template"], named="shared")
+    found = only(
+        store(
+            ("Deployment", target), claim(exactly(4), name="shared", given=4, by=names),
+            ("InferenceDeployment", inference_deployment(pool="h100")),
+        )
+    ).target  # fmt: skip
+    assert isinstance(found, Target)
+    assert found.gpus_per_replica == 0
 
 
 def test_what_a_pod_claimed_is_charged_until_it_is_gone_also_when_its_template_is() -> None:

@@ -13,7 +13,8 @@ devices are its own, so an administrator names the classes of whole GPUs.
 | a claim of the first that is there of several | the alternative with the most |
 | a claim with admin access | none |
 | a claim of another class | the counted GPUs that it was given |
-| a claim that several pods name | its GPUs for each of them: too many rather than too few |
+| a claim that pods name, and share | its GPUs once: the first of the pods that hold it has them |
+| the same in a pod template | none: one more replica takes no more |
 
 Sources: Kubernetes 1.36, `resource.k8s.io/v1` (`types.go`: a scheduler takes no device of a pool that is incomplete);
 NVIDIA's driver for GPUs (`deviceinfo.go` of k8s-dra-driver-gpu: `type`, `productName`).
@@ -61,13 +62,14 @@ class _Slice:
 class _Claim:
     """Devices that are asked for. `of_all`: further ones are all that one node has, and not given yet.
 
-    `given`: pool and name of each device that it was given.
+    `given`: pool and name of each device that it was given; `holder`: uid of the first pod that has them.
     """
 
     uid: str
     gpus: int
     of_all: bool
     given: tuple[tuple[str, str], ...]
+    holder: str
 
 
 class Devices:
@@ -98,13 +100,19 @@ class Devices:
         """GPUs of a node; None: none are published for it."""
         return self._published.get(node)
 
-    def gpus_of(self, namespace: str, claims: Sequence[ClaimName]) -> int:
-        """GPUs that one pod gets by its claims; of a claim that is not there yet, what its template asks for."""
-        found = (
-            self._claims.get((namespace, each.name)) or self._templates.get((namespace, each.template))
-            for each in claims
-        )
-        return sum(self._gpus(claim) for claim in found if claim is not None)
+    def gpus_of(self, namespace: str, claims: Iterable[ClaimName], uid: str = "") -> int:
+        """GPUs that the pod of a uid has by its claims; of one that is not there yet, what its template asks for.
+
+        Without a uid those of one pod more.
+        """
+        total = 0
+        for each in claims:
+            claim, made_of = self._claims.get((namespace, each.name)), self._templates.get((namespace, each.template))
+            if claim is not None and (each.template or (uid and claim.holder == uid)):
+                total += self._gpus(claim)
+            elif claim is None and made_of is not None:
+                total += self._gpus(made_of)
+        return total
 
     def put_slice(self, body: Body) -> None:
         """Take a ResourceSlice."""
@@ -151,7 +159,12 @@ class Devices:
                 gpus += max((count(each.get("count", 1)) for each in ways), default=0)
         mine = [each for each in results or () if each.get("driver") == DRIVER and not each.get("adminAccess")]
         names = tuple((str(each.get("pool", "")), str(each.get("device", ""))) for each in mine)
-        claim, key = _Claim(metadata["uid"], gpus, of_all, names), (metadata.get("namespace", ""), metadata["name"])
+        holders = ((body.get("status") or {}).get("reservedFor") or ()) if results is not None else ()
+        holder = next((str(each.get("uid", "")) for each in holders if each.get("resource") == "pods"), "")
+        claim, key = (
+            _Claim(metadata["uid"], gpus, of_all, names, holder),
+            (metadata.get("namespace", ""), metadata["name"]),
+        )
         self._is_changed |= kept.get(key) != claim
         kept[key] = claim
         self._names[claim.uid] = kept, key

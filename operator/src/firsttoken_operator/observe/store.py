@@ -302,7 +302,7 @@ class Store:
         return may_matter(body, self._pod_owners, claims_matter=self._reads_claims)
 
     def _with_claims(self, pod: PodView) -> PodView:
-        claimed = self.devices.gpus_of(pod.namespace, pod.claims)
+        claimed = self.devices.gpus_of(pod.namespace, pod.claims, pod.uid)
         if claimed == pod.claimed_gpus:
             return pod
         return replace(pod, gpus=pod.gpus - pod.claimed_gpus + claimed, claimed_gpus=claimed)
