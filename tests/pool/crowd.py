@@ -197,11 +197,15 @@ class Crowded:
             self.start()
 
     def follow(self, about: Deployed) -> None:
-        """Wait until an operator has seen the load as it is now, and the deployment has what it wants for it."""
-        before = {process: process.ticks() for process in self.operators}
+        """Wait until the one that leads has seen the load as it is now, and the deployment has what it wants for it."""
+        begun: dict[Process, int] = {}
 
         def has_seen() -> bool:
-            return any(process.ticks() >= before.get(process, 0) + SEEN_TICKS for process in self.operators)
+            leader = self.leader()
+            if leader is None:
+                begun.clear()  # The next one has seen nothing that it may act on.
+                return False
+            return leader.ticks() >= begun.setdefault(leader, leader.ticks()) + SEEN_TICKS
 
         def has_all() -> bool:
             return (
