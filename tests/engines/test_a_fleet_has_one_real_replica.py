@@ -96,10 +96,11 @@ async def test_it_takes_as_long_as_the_emulated_one(real: RealServer) -> None:
     def least(name: str, *, of_the_real: bool) -> float:
         return min(getattr(record, name) for record in fleet.truth.records if record.real is of_the_real)
 
-    # The least of many: what a busy machine adds is not the server's. HTTP is: a few milliseconds.
+    # The least of many: what a busy machine adds is not the server's. HTTP is: a few milliseconds. A model that was
+    # held up catches up with its clock, and is faster for that long.
     for latency in ("ttft_seconds", "e2e_seconds"):
         emulated = least(latency, of_the_real=False)
-        assert 0.8 * emulated < least(latency, of_the_real=True) < 1.3 * emulated + 0.05
+        assert 0.4 * emulated < least(latency, of_the_real=True) < 1.3 * emulated + 0.05
     assert fleet.stats()["real"]["ttftP95Milliseconds"] > 1000 * least("ttft_seconds", of_the_real=True) * 0.99
 
 
