@@ -55,7 +55,7 @@ class _Slice:
     pool: _DevicePool
     node: str
     products: Mapping[str, str]
-    """Of each whole GPU, by the name of the device."""
+    """Products of the whole GPUs, by the name of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Claim:
 
 
 class Devices:
-    """What was told of devices. `classes`: names of the DeviceClasses of whole GPUs."""
+    """Devices and claims as they were told. `classes`: names of the DeviceClasses of whole GPUs."""
 
     def __init__(self, classes: Iterable[str] = ()) -> None:
         self._classes = frozenset(classes)
@@ -83,7 +83,7 @@ class Devices:
         """By namespace and name, as the templates."""
         self._templates: dict[tuple[str, str], _Claim] = {}
         self._names: dict[str, tuple[dict[tuple[str, str], _Claim], tuple[str, str]]] = {}
-        """Where the claim or template of a uid is kept."""
+        """Place at which the claim or template of a uid is kept."""
         self._published: Mapping[str, Published] = {}
         self._whole: Set[tuple[str, str]] = frozenset()
         """Pool and name of each device that is counted."""

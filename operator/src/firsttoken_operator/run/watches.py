@@ -64,7 +64,7 @@ DEVICES = (
     Watched("ResourceClaim", "resource.k8s.io", "v1", "resourceclaims"),
     Watched("ResourceClaimTemplate", "resource.k8s.io", "v1", "resourceclaimtemplates"),
 )
-"""What is claimed, watched where GPUs are. None may be absent: GPUs that are not seen to be held are no free ones."""
+"""Kinds of what is claimed, watched where GPUs are. None may be absent: GPUs not seen to be held are no free ones."""
 OPTIONAL = (FAILED_CREATES, *DEVICES)
 """All that is watched in some configurations only, but for kinds that are scaled."""
 OURS = tuple(each for each in WATCHED if each.is_ours)
