@@ -22,7 +22,7 @@ from firsttoken_operator.observe.prometheus import PrometheusSource, SourceConfi
 from firsttoken_operator.observe.source import Sample, Vector
 from tests.operator.observe.fault_server import Answer, FaultServer, black_hole, body, document, dripping, vector
 
-DEADLINE_SECONDS = 0.5
+DEADLINE_SECONDS = 1.0
 BYTE_CAP = 100_000
 CONTENT = vector(({"pod": "a"}, "1.5"))
 
@@ -114,7 +114,7 @@ async def test_a_fault_has_its_own_reason_within_the_deadline(fault: str, asker:
 
         assert isinstance(result, Missing)
         assert result.reason is reason
-        assert time.monotonic() - began < DEADLINE_SECONDS + 0.3
+        assert time.monotonic() - began < 3 * DEADLINE_SECONDS, "and not four times it"
         assert len(server.requests) == 1, "one attempt, and a redirect is not followed"
 
 

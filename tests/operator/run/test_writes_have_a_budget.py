@@ -224,7 +224,7 @@ async def test_writes_that_hang_are_given_up_before_the_process_looks_dead() -> 
         began = time.monotonic()
         await loop.tick(began)
 
-        assert time.monotonic() - began < 6.0, "one deadline of 1.5 s, not ten rounds of eight"
+        assert time.monotonic() - began < 12.0, "one deadline of 1.5 s, not ten rounds of it"
         assert set(parts.heartbeats.undecided_ticks.values()) == {0}, "decided counts, not written"
         assert parts.heartbeats.problem(time.monotonic()) == ""
         await loop.tick(time.monotonic())
