@@ -9,8 +9,10 @@ import pytest
 
 from firsttoken_operator.act.manifests import deployment, leader_worker_set, manifests, revision_of
 from firsttoken_operator.act.pods import Rendering
+from firsttoken_operator.api.served import served_replica
 from firsttoken_operator.domain.target_kinds import LEADER_WORKER_SET
 from firsttoken_operator.observe.workloads import project_workload
+from firsttoken_sizing.engines import Engine
 from firsttoken_sizing.errors import InvalidInput
 from firsttoken_sizing.profile import ConfigurationKey
 from tests.operator.act.test_a_rendered_pod_is_restricted import KEY, assert_restricted, rendering
@@ -74,7 +76,7 @@ def test_leaders_alone_are_called_and_scraped_and_no_pod_of_a_group_is_evicted_b
     assert budget["spec"]["maxUnavailable"] == 1
 
 
-@pytest.mark.parametrize("runtime", [VLLM, SGLANG], ids=["vLLM", "SGLang"])
+@pytest.mark.parametrize("runtime", [VLLM, SGLANG, NIM | {"image": "nim:2.1.5"}], ids=["vLLM", "SGLang", "NIM"])
 def test_both_pods_are_restricted_and_the_leader_alone_is_asked(runtime: dict[str, Any]) -> None:
     leader, worker = pods(group(runtime))
     asked = {"ports", "startupProbe", "readinessProbe", "livenessProbe"}
@@ -121,7 +123,6 @@ def test_each_server_is_told_its_number_and_its_leader(
         pytest.param({}, {"tensor": 4, "pipeline": 3}, "4 x 3 of them fill no whole servers evenly", id="a part"),
         pytest.param({}, {"tensor": 3, "pipeline": 8}, "3 x 8 of them fill no whole servers evenly", id="uneven"),
         pytest.param(NIM | {"image": "nim:1.0.3"}, {}, "NIM is started on one server only", id="NIM 1.x"),
-        pytest.param(NIM | {"image": "nim:2.1.5"}, {}, "NIM is started on one server only", id="NIM 2.x"),
         pytest.param(
             {"type": "TRTLLMServe", "image": "x:1.3.0"},
             {},
@@ -142,6 +143,39 @@ def test_what_cannot_be_a_group_is_refused_in_one_sentence(
     assert str(refused.value).startswith(
         f"hardware.pipelineParallel: a replica of {gpus} GPUs is more than one server has (8), and {why}"
     )
+
+
+def test_a_nim_makes_a_cluster_of_ray_on_its_leader_and_joins_it_on_its_workers() -> None:
+    told = NIM | {"image": "nim:2.1.5", "env": [{"name": "NIM_JSONL_LOGGING", "value": "1"}]}
+    leader, worker = (each["containers"][0] for each in pods(group(told)))
+    alone = deployment(rendering(told, key(8, 1)))["spec"]["template"]["spec"]["containers"][0]
+    logs = [
+        next(entry["value"] for entry in each["env"] if entry["name"] == "NIM_JSONL_LOGGING")
+        for each in (leader, worker, alone)
+    ]
+
+    assert leader["args"] == ["nim-serve-ray", "--head", "--port", "6379"]
+    assert worker["args"] == ["nim-serve-ray", "--head-address", "$(LWS_LEADER_ADDRESS):6379"]
+    assert all("command" not in each for each in (leader, worker, alone)), "the image's own gets these words"
+    assert "args" not in alone
+    assert logs == ["0", "0", "1"], "a process of Ray does not start with them, whatever is declared"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"engine": Engine.SGLANG}, "sizing.engine"),
+        ({"key": replace(KEY, tensor_parallel=8, attention_data_parallel=2)}, "hardware.attentionDataParallel"),
+    ],
+    ids=["SGLang inside", "groups of attention"],
+)
+def test_a_nim_that_cannot_be_a_group_says_why(change: dict[str, Any], field: str) -> None:
+    made = group(NIM | {"image": "nim:2.1.5"})
+    told = replace(served_replica(made.resource, made.runtime, made.configuration), servers=2)
+
+    assert made.container.start(told).arguments
+    with pytest.raises(InvalidInput, match=f"^{field}: NIM is started over several servers"):
+        made.container.start(replace(told, **change))
 
 
 def test_a_name_that_its_pods_cannot_bear_is_refused() -> None:

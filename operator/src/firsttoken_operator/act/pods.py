@@ -230,7 +230,9 @@ def _container(rendering: Rendering, start: Start, *, is_worker: bool) -> Json:
         "volumeMounts": mounts,
     }
     if start.command:
-        made |= {"command": list(start.command), "args": list(start.arguments)}
+        made["command"] = list(start.command)
+    if start.command or start.arguments:
+        made["args"] = list(start.arguments)
     return made
 
 

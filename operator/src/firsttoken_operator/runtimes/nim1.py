@@ -8,6 +8,7 @@ from firsttoken_sizing.errors import InvalidInput
 
 _CACHE_VARIABLE, _CACHE_PATH = "NIM_CACHE_PATH", "/model-store"
 _PORT_VARIABLE = "NIM_SERVER_PORT"
+JSON_LOGS = "NIM_JSONL_LOGGING"
 TENSOR_VARIABLE, PIPELINE_VARIABLE = "NIM_TENSOR_PARALLEL_SIZE", "NIM_PIPELINE_PARALLEL_SIZE"
 
 
@@ -49,7 +50,7 @@ CONTAINER = ContainerSpec(
     secret_variable="NGC_API_KEY",
     setting_prefixes=("NIM",),
     owned=(_CACHE_VARIABLE, _PORT_VARIABLE, TENSOR_VARIABLE, PIPELINE_VARIABLE),
-    defaults={"NIM_JSONL_LOGGING": "1", "NIM_LOG_LEVEL": "INFO"},
+    defaults={JSON_LOGS: "1", "NIM_LOG_LEVEL": "INFO"},
     start=_start,
     is_told=False,
 )

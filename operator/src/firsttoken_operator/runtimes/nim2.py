@@ -2,6 +2,9 @@
 
 `NIM_PASSTHROUGH_ARGS` goes before every variable and every tag of the profile (docs.nvidia.com, NIM for LLMs 2.0,
 advanced configuration). The profile still chooses the checkpoint, and with it the precision.
+
+Over several servers vLLM's executors are actors of Ray: the image's `nim-serve-ray` makes the cluster on the leader and
+joins it on the workers, as NVIDIA's NIM Operator starts it (`internal/controller/platform/standalone/nimservice.go`).
 """
 
 from __future__ import annotations
@@ -11,17 +14,41 @@ from dataclasses import replace
 
 from firsttoken_operator.runtimes import nim1, sglang, vllm
 from firsttoken_operator.runtimes.settings import Given, Options, Speculation
-from firsttoken_operator.runtimes.spec import ServedReplica, ServerRelease, Start
+from firsttoken_operator.runtimes.spec import LEADER_ADDRESS, ServedReplica, ServerRelease, Start
 from firsttoken_sizing.engines import Engine
+from firsttoken_sizing.errors import InvalidInput
 
+_SINCE = (2, 0)
 _PASSTHROUGH = "NIM_PASSTHROUGH_ARGS"
+_RAY, _RAY_PORT = "nim-serve-ray", 6379
+_MAKES, _JOINS, _PORT = "--head", "--head-address", "--port"
 _TENSOR, _PIPELINE, _LENGTH = "tensor_parallel_size", "pipeline_parallel_size", "max_model_len"
 
 
 def _start(served: ServedReplica) -> Start:
+    if served.servers > 1:
+        _check_group(served)
     flags = sglang.sized_flags(served) if served.engine is Engine.SGLANG else vllm.sized_flags(served)
     told = shlex.join((*flags, *served.flags))
-    return Start(environment={**nim1.environment(served), _PASSTHROUGH: told})
+    environment = {**nim1.environment(served), _PASSTHROUGH: told}
+    if served.servers == 1:
+        return Start(environment=environment)
+    joins = (_JOINS, f"{LEADER_ADDRESS}:{_RAY_PORT}")
+    makes = (_MAKES, _PORT, str(_RAY_PORT))
+    # NB: a process of Ray cannot load the formatter of these logs, and does not start (docs.nvidia.com, NIM for LLMs
+    # 3.0, multi-node deployment).
+    environment[nim1.JSON_LOGS] = "0"
+    return Start(arguments=(_RAY, *(joins if served.is_worker else makes)), environment=environment)
+
+
+def _check_group(served: ServedReplica) -> None:
+    """Raise `InvalidInput` for what is not started over several servers."""
+    if served.engine is not Engine.VLLM:
+        fix = "set VLLM, or run SGLang as runtime.type: SGLang"
+        raise InvalidInput("sizing.engine", "NIM is started over several servers with vLLM inside only", fix)
+    if served.key.attention_data_parallel > 1:
+        problem = "NIM is started over several servers without groups of attention"
+        raise InvalidInput("hardware.attentionDataParallel", problem, "set 1, or a tensorParallel of one server")
 
 
 def _read_drafts(given: Given) -> Speculation:
@@ -51,10 +78,12 @@ _OPTIONS = Options(
 CONTAINER = replace(
     nim1.CONTAINER,
     owned=(*nim1.CONTAINER.owned, _PASSTHROUGH),
+    flags=(_MAKES, _JOINS, _PORT),
     settable=vllm.CONTAINER.settable,
     retired=vllm.CONTAINER.retired,
     start=_start,
     is_told=True,
     options=_OPTIONS,
+    spans_since=_SINCE,
 )
-RELEASE = ServerRelease((2, 0), (Engine.VLLM, Engine.SGLANG), CONTAINER)
+RELEASE = ServerRelease(_SINCE, (Engine.VLLM, Engine.SGLANG), CONTAINER)

@@ -66,6 +66,7 @@ class Start:
     command: tuple[str, ...] = ()
     """Empty: that of the image."""
     arguments: tuple[str, ...] = ()
+    """Words that follow it; empty without a command: those of the image."""
     environment: Mapping[str, str] = field(default_factory=dict)
     drains: bool = False
     """True where the server ends its answers itself when it is asked to stop, for `drain_seconds`."""
