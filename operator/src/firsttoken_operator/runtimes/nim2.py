@@ -46,9 +46,7 @@ def _check_group(served: ServedReplica) -> None:
     if served.engine is not Engine.VLLM:
         fix = "set VLLM, or run SGLang as runtime.type: SGLang"
         raise InvalidInput("sizing.engine", "NIM is started over several servers with vLLM inside only", fix)
-    if served.key.attention_data_parallel > 1:
-        problem = "NIM is started over several servers without groups of attention"
-        raise InvalidInput("hardware.attentionDataParallel", problem, "set 1, or a tensorParallel of one server")
+    vllm.refuse_attention_groups("NIM", served)
 
 
 def _read_drafts(given: Given) -> Speculation:

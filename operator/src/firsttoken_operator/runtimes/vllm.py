@@ -87,9 +87,7 @@ def _start(served: ServedReplica) -> Start:
     elif served.weights.precision in _TYPES:
         flags.append(f"{_TYPE}={_TYPES[served.weights.precision]}")
     if served.servers > 1:
-        if served.key.attention_data_parallel > 1:
-            problem = "vLLM is started over several servers without groups of attention"
-            raise InvalidInput("hardware.attentionDataParallel", problem, "set 1, or a tensorParallel of one server")
+        refuse_attention_groups("vLLM", served)
         flags += [f"{_SERVERS}={served.servers}", f"{_NUMBER}={SERVER_NUMBER}", f"{_LEADER}={LEADER_ADDRESS}"]
     if served.is_worker:
         flags.append(_WORKER)
@@ -100,6 +98,13 @@ def _start(served: ServedReplica) -> Start:
     if version >= BUCKETS_SINCE and bounds != _BOUNDS_SECONDS:
         flags.append(f"{_BUCKETS}={json.dumps({'time_to_first_token': bounds}, separators=(',', ':'))}")
     return Start(_COMMAND, (*flags, *served.flags), dict(_ENVIRONMENT), drains)
+
+
+def refuse_attention_groups(server: str, served: ServedReplica) -> None:
+    """Raise `InvalidInput` for a replica over several servers that has groups of attention. `server`: its name."""
+    if served.key.attention_data_parallel > 1:
+        problem = f"{server} is started over several servers without groups of attention"
+        raise InvalidInput("hardware.attentionDataParallel", problem, "set 1, or a tensorParallel of one server")
 
 
 def read_drafts(given: Given) -> Speculation:
